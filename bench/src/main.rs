@@ -1,0 +1,3 @@
+//! Ratios against peers run in the same loop.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! The command antares: serve, compile, run, explain.
+
+fn main() {}

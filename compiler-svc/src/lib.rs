@@ -1,0 +1,1 @@
+//! The gRPC compile service: ask the cache, else lend a compile worker, store, answer.

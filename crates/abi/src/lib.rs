@@ -1,0 +1,16 @@
+//! The contract of generated code and host: state layout, symbol names, versions, artifact keys.
+//!
+//! Generated code (crate `codegen`) and the machine (crate `vm`) never see each other; both see this crate.
+#![forbid(unsafe_code)]
+
+mod artifact;
+mod state;
+
+pub use artifact::{
+    ArtifactKey, CompileOptions, ENGINE_VERSION, Isa, KeyParseError, LLVM_VERSION, Sha256Digest, TARGET_CPU,
+    TARGET_FEATURES, TARGET_TRIPLE,
+};
+pub use state::{
+    ABI_VERSION, GUARD_BYTES, GUEST_MEMORY_BYTES, LIBRARY_MAGIC, LIBRARY_SYMBOL, LeaveReason, LibraryHeader,
+    STATE_OFFSET, State,
+};

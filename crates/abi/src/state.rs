@@ -1,0 +1,141 @@
+//! The memory layout that generated code and host share, byte for byte.
+//!
+//! ```text
+//! | guard | host's own head | guest memory, 4 MiB | guard, GUARD_BYTES | State | guard |
+//!                           ^ base                                     ^ base + STATE_OFFSET
+//! ```
+//! Generated code gets one pointer, `base`, the host address of guest address 0. Everything else is at a constant
+//! distance from it.
+
+use std::mem::offset_of;
+
+/// Version of this contract. A library with another version is refused (a cache miss, never an error).
+pub const ABI_VERSION: u32 = 1;
+
+/// Bytes of guest memory (ckb-vm's `RISCV_MAX_MEMORY`).
+pub const GUEST_MEMORY_BYTES: u64 = 4 << 20;
+
+/// Bytes of inaccessible address space on both sides of guest memory and of the native stack.
+pub const GUARD_BYTES: usize = 64 << 10;
+
+/// Distance in bytes from `base` to [`State`].
+pub const STATE_OFFSET: usize = (4 << 20) + GUARD_BYTES;
+
+/// The one exported symbol of a library: a [`LibraryHeader`].
+pub const LIBRARY_SYMBOL: &str = "antares_library";
+
+/// First bytes of a [`LibraryHeader`].
+pub const LIBRARY_MAGIC: [u8; 8] = *b"ANTARES\x01";
+
+/// What generated code and host exchange. Fields are read and written by generated code through their offsets.
+#[repr(C)]
+#[derive(Debug)]
+pub struct State {
+    /// Guest registers `x0..x31`, current only while native code is left (entry, ecall, indirect dispatch).
+    pub registers: [u64; 32],
+    /// Guest pc: the entry on the way in; at an ecall, the address of the ecall.
+    pub pc: u64,
+    /// Cycles that may still be used; negative means that the limit was passed. Written back at ecalls and exits.
+    pub cycles_left: i64,
+    /// Why native code was left: a [`LeaveReason`] as a number, 0 while it runs.
+    pub leave_reason: u64,
+    /// Host stack pointer to return to when native code is left; written by the host's `enter`.
+    pub host_stack_pointer: u64,
+    /// Address of the host's `leave`: generated code jumps there with `base` in rax, from any depth; it never returns.
+    pub leave: u64,
+    /// Address of the host's `extern "C" fn(base: *mut u8) -> u64` for ecalls: 0 continues native code, any other
+    /// value leaves it. Guest registers `a0..a7`, `pc` and `cycles_left` are current; `a0` and `cycles_left` are reloaded.
+    pub ecall: u64,
+    /// The host's own pointer, untouched by generated code.
+    pub host_context: u64,
+}
+
+impl State {
+    /// Offset of guest register `index` from the start of the state.
+    #[must_use]
+    pub const fn register_offset(index: usize) -> usize {
+        assert!(index < 32);
+        offset_of!(State, registers) + 8 * index
+    }
+}
+
+/// Why native code was left for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum LeaveReason {
+    /// The host's ecall function said so (the script exited, or a syscall failed).
+    Ecall = 1,
+    /// The entry function returned: the guest jumped to the return address it was started with.
+    Returned = 2,
+    /// An indirect jump went to an address without native code, or a return address did not match.
+    UnknownTarget = 3,
+    /// An instruction that native code does not run (invalid encoding, code outside the image).
+    Unsupported = 4,
+    /// The cycle limit was passed.
+    OutOfCycles = 5,
+    /// An address check failed: ud1 with this number, or a fault on a guard page.
+    BadAddress = 6,
+    /// The native stack was used up (guest recursion).
+    StackOverflow = 7,
+}
+
+impl LeaveReason {
+    /// The reason with this number, if there is one.
+    #[must_use]
+    pub fn from_number(number: u64) -> Option<Self> {
+        [
+            Self::Ecall,
+            Self::Returned,
+            Self::UnknownTarget,
+            Self::Unsupported,
+            Self::OutOfCycles,
+            Self::BadAddress,
+            Self::StackOverflow,
+        ]
+        .into_iter()
+        .find(|reason| *reason as u64 == number)
+    }
+
+    /// Name for logs, metrics and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ecall => "ecall",
+            Self::Returned => "returned",
+            Self::UnknownTarget => "unknown_target",
+            Self::Unsupported => "unsupported",
+            Self::OutOfCycles => "out_of_cycles",
+            Self::BadAddress => "bad_address",
+            Self::StackOverflow => "stack_overflow",
+        }
+    }
+}
+
+/// The header of a library, in its read-only data, free of relocations.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct LibraryHeader {
+    /// [`LIBRARY_MAGIC`].
+    pub magic: [u8; 8],
+    /// [`ABI_VERSION`].
+    pub abi_version: u32,
+    /// VM version that the code was compiled for.
+    pub vm_version: u32,
+    /// ISA flags that the code was compiled for.
+    pub isa: u32,
+    /// Number of entries of the entry table.
+    pub table_length: u32,
+    /// Guest address of the first entry of the table; entry `i` is for pc `table_base + 2 * i`.
+    pub table_base: u64,
+    /// Distance in bytes from this header to the entry table (`table_length` times i32): each entry is the distance
+    /// from the table's start to the entry thunk of that pc, 0 where there is none.
+    ///
+    /// An entry thunk follows `x86_regcallcc` with `base` in rax; it loads guest registers from [`State`], runs the
+    /// guest function, and stores them when that returns.
+    pub table_offset: i64,
+}
+
+const _: () = assert!(size_of::<State>() <= 4096);
+const _: () = assert!(offset_of!(State, registers) == 0);
+const _: () = assert!(offset_of!(LibraryHeader, table_base) == 24);
+const _: () = assert!(offset_of!(LibraryHeader, table_offset) == 32);

@@ -1,0 +1,1 @@
+//! IR to LLVM to object to shared object. The only crate that knows LLVM.

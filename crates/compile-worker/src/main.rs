@@ -1,0 +1,3 @@
+//! The jailed child around the compiler.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The compiler on one page: read, recover, lift, verify, emit, link.

@@ -1,0 +1,171 @@
+//! The frames between a supervisor and its workers: what is asked and what is answered.
+//!
+//! Encoded with postcard behind a `u32` little-endian length. Bulk data (ELF, library) travels beside them as sealed
+//! memfds, never inside them.
+
+use antares_abi::{CompileOptions, Sha256Digest};
+use serde::{Deserialize, Serialize};
+
+/// Which tiers may run a script.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Tier {
+    /// Native code where there is some, ckb-vm's interpreter for the rest.
+    #[default]
+    Auto,
+    /// As [`Tier::Auto`], but never started without native code.
+    Native,
+    /// ckb-vm's interpreter alone.
+    Interpreter,
+}
+
+/// One execution of a script.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunJob {
+    /// VM version and ISA.
+    pub options: CompileOptions,
+    /// Which tiers may run.
+    pub tier: Tier,
+    /// Arguments as the guest sees them (argv, without a program name).
+    pub args: Vec<Vec<u8>>,
+    /// Cycle limit.
+    pub cycles_max: u64,
+    /// Bytes of debug output (syscall 2177) after which the run ends with [`RunOutcome::OutputLimit`].
+    pub debug_bytes_max: u64,
+}
+
+/// How a script ended, as far as the worker can tell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RunOutcome {
+    /// The script exited with this code.
+    Exit(i8),
+    /// A ckb-vm error: the variant's name (`MemOutOfBound`) and its details as text, if it has any.
+    Error {
+        /// Name of the variant of ckb-vm's `Error`.
+        name: String,
+        /// Its fields as text.
+        detail: Option<String>,
+    },
+    /// The cycle limit was passed.
+    CyclesExceeded,
+    /// More debug output than allowed.
+    OutputLimit,
+}
+
+/// What a run worker answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunReport {
+    /// How the script ended.
+    pub outcome: RunOutcome,
+    /// Cycles of the run, without [`RunReport::load_cycles`].
+    pub cycles: u64,
+    /// ceil(loaded bytes / 4).
+    pub load_cycles: u64,
+    /// Cycles that count for the outcome and ran in native code.
+    pub native_cycles: u64,
+    /// Cycles that count for the outcome and ran in the interpreter.
+    pub interpreted_cycles: u64,
+    /// Why native code was left before the end, if it was: a `LeaveReason` name.
+    pub restarted: Option<String>,
+    /// Lines of debug output, in order.
+    pub debug: Vec<String>,
+    /// Time to load the library and the ELF, microseconds.
+    pub load_us: u64,
+    /// Time of the run itself, microseconds.
+    pub run_us: u64,
+}
+
+/// What the compiler shall give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stage {
+    /// Segments, entry, symbols, as text.
+    Image,
+    /// Functions and blocks, as text.
+    Program,
+    /// IR, as text.
+    Ir,
+    /// LLVM IR after optimisation, as text.
+    Llvm,
+    /// Host assembly, as text.
+    Asm,
+    /// The relocatable object.
+    Object,
+    /// The shared object.
+    Library,
+}
+
+/// Limits of one compile. Wall time and memory are enforced from outside as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompileLimits {
+    /// Bytes of executable pages.
+    pub code_bytes_max: u64,
+    /// Functions.
+    pub functions_max: u64,
+    /// Blocks over all functions.
+    pub blocks_max: u64,
+    /// IR operations over all functions.
+    pub operations_max: u64,
+    /// Address space of the child, bytes.
+    pub memory_bytes_max: u64,
+    /// Wall time, milliseconds.
+    pub wall_ms_max: u64,
+}
+
+impl Default for CompileLimits {
+    fn default() -> Self {
+        Self {
+            code_bytes_max: 4 << 20,
+            functions_max: 100_000,
+            blocks_max: 400_000,
+            operations_max: 8_000_000,
+            memory_bytes_max: 8 << 30,
+            wall_ms_max: 120_000,
+        }
+    }
+}
+
+/// One compile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompileJob {
+    /// VM version and ISA.
+    pub options: CompileOptions,
+    /// What to give.
+    pub stage: Stage,
+    /// Limits.
+    pub limits: CompileLimits,
+}
+
+/// What a compile worker answers. The bytes of a successful compile are in the output memfd.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CompileReport {
+    /// Done.
+    Done(CompileSummary),
+    /// The input cannot be compiled: it is malformed or beyond a limit. The same input gives the same answer.
+    Refused {
+        /// Closed set: `elf`, `limit_code_bytes`, `limit_functions`, `limit_blocks`, `limit_operations`, `options`.
+        reason: String,
+        /// What and where, for people.
+        detail: String,
+    },
+    /// We failed.
+    Failed {
+        /// What and where, for people.
+        detail: String,
+    },
+}
+
+/// Figures of a successful compile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompileSummary {
+    /// Digest of the output bytes.
+    pub sha256: Sha256Digest,
+    /// Bytes of output.
+    pub output_bytes: u64,
+    /// Bytes of guest code that were compiled.
+    pub guest_code_bytes: u64,
+    /// Functions compiled.
+    pub functions: u64,
+    /// Blocks compiled.
+    pub blocks: u64,
+    /// Wall time, milliseconds.
+    pub compile_ms: u64,
+}

@@ -1,0 +1,1 @@
+//! ELF bytes to Image to Program: segments, functions, blocks of decoded instructions. Knows no LLVM.

@@ -1,0 +1,3 @@
+//! The jailed child around the machine: no LLVM, no tokio.
+
+fn main() {}

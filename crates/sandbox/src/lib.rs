@@ -1,0 +1,1 @@
+//! Locks the calling process in: policy as data, seccomp, Landlock, rlimits, capabilities, the order.

@@ -1,0 +1,1 @@
+//! What both services share: listener, health, reflection, metrics, tracing, drain, configuration.

@@ -1,0 +1,1 @@
+//! The gRPC run service: fetch the artifact, lend a run worker, answer with the outcome.

@@ -1,0 +1,1 @@
+//! What crosses crates: guests, filetests, differential, conformance, escapes, scenarios.

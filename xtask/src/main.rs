@@ -1,0 +1,3 @@
+//! The rules of the house, checked: dependency direction, budgets, first lines, unsafe.
+
+fn main() {}
