@@ -1,0 +1,80 @@
+//! What can go wrong between a service and its workers, beside what the worker answers.
+
+use std::{io, path::PathBuf};
+
+use antares_sandbox::LayerStatus;
+
+/// Why a job did not get as far as an answer. How a job *ends* is a [`crate::Verdict`].
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// All workers were busy until the deadline.
+    #[error("all {workers_max} workers were busy until the deadline")]
+    Busy {
+        /// Workers alive at once.
+        workers_max: usize,
+    },
+    /// The zygote was down and did not come back before the deadline.
+    #[error("the worker zygote is down and did not come back before the deadline")]
+    ZygoteLost,
+    /// The worker binary cannot be executed.
+    #[error("cannot execute worker {path}")]
+    Start {
+        /// The binary.
+        path: PathBuf,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// The worker binary did not report ready.
+    #[error("worker {path} did not get ready: {detail}")]
+    NotReady {
+        /// The binary.
+        path: PathBuf,
+        /// What it did instead.
+        detail: String,
+    },
+    /// Required layers of the sandbox do not stand on this machine.
+    #[error("sandbox layers are missing: {}", list(missing))]
+    LayersMissing {
+        /// The missing layers.
+        missing: Vec<LayerStatus>,
+    },
+    /// There is no such worker binary.
+    #[error("worker binary {name} not found, looked for {}", paths(looked))]
+    WorkerNotFound {
+        /// Name of the binary.
+        name: String,
+        /// The paths tried.
+        looked: Vec<PathBuf>,
+    },
+    /// A job is larger than a frame may be.
+    #[error("a job of {bytes} bytes is over the limit of {bytes_max} bytes")]
+    JobTooLarge {
+        /// Bytes of the job.
+        bytes: usize,
+        /// Bytes allowed.
+        bytes_max: usize,
+    },
+    /// A call to the kernel failed.
+    #[error("cannot {step}")]
+    Io {
+        /// What was being done.
+        step: &'static str,
+        /// What the kernel says.
+        source: io::Error,
+    },
+}
+
+impl PoolError {
+    /// For `map_err`: a kernel error while doing `step`.
+    pub(crate) fn io<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::Io { step, source: source.into() }
+    }
+}
+
+fn list(missing: &[LayerStatus]) -> String {
+    missing.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn paths(looked: &[PathBuf]) -> String {
+    looked.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,150 @@
+//! Sealed memory files: bytes that nobody can change any more, and their digest.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::fs::FileExt,
+    },
+};
+
+use antares_abi::Sha256Digest;
+use rustix::{
+    fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create},
+    io::Errno,
+};
+use sha2::{Digest, Sha256};
+
+/// Bytes read at a time when a file is hashed.
+const READ_BYTES: usize = 64 << 10;
+
+/// A memory file whose content and length cannot change any more, not even by who holds a descriptor of it.
+#[derive(Debug)]
+pub struct Sealed {
+    file: File,
+    digest: Sha256Digest,
+    length: u64,
+}
+
+impl Sealed {
+    /// Seals a copy of `bytes`; `name` shows in `/proc/PID/maps` and is for people only.
+    ///
+    /// # Errors
+    /// What the kernel says, such as `ENOMEM` or `EMFILE`.
+    pub fn new(name: &str, bytes: &[u8]) -> io::Result<Self> {
+        let mut file = File::from(create(name)?);
+        file.write_all(bytes)?;
+        Self::seal(file)
+    }
+
+    /// Seals `file`, a memory file that was made by [`create`]. Fails with `EBUSY` while anybody has it mapped
+    /// writable.
+    pub(crate) fn seal(file: File) -> io::Result<Self> {
+        let wanted = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
+        fcntl_add_seals(&file, wanted)?;
+        if !fcntl_get_seals(&file)?.contains(wanted) {
+            return Err(Errno::PERM.into());
+        }
+        // Only now is it certain that the bytes hashed are the bytes that will be used.
+        let length = file.metadata()?.len();
+        let digest = digest_of(&file, length)?;
+        Ok(Self { file, digest, length })
+    }
+
+    /// Digest of the content, computed after sealing.
+    #[must_use]
+    pub fn digest(&self) -> Sha256Digest {
+        self.digest
+    }
+
+    /// Bytes of content.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.length
+    }
+
+    /// Whether there is no content.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// A copy of the content.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn read(&self) -> io::Result<Vec<u8>> {
+        read_all(&self.file, self.length)
+    }
+
+    /// A second handle of the same file.
+    ///
+    /// # Errors
+    /// What the kernel says, such as `EMFILE`.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { file: self.file.try_clone()?, digest: self.digest, length: self.length })
+    }
+}
+
+impl AsFd for Sealed {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// A new, empty memory file that can be sealed and never executed by `execve`.
+pub(crate) fn create(name: &str) -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+        // Kernels before 6.3 do not know the flag.
+        Err(Errno::INVAL) => Ok(memfd_create(name, flags)?),
+        other => Ok(other?),
+    }
+}
+
+/// The first `length` bytes of `file`.
+pub(crate) fn read_all(file: &File, length: u64) -> io::Result<Vec<u8>> {
+    let length = usize::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+    let mut bytes = vec![0; length];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+fn digest_of(file: &File, length: u64) -> io::Result<Sha256Digest> {
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; READ_BYTES];
+    let mut offset = 0;
+    while offset < length {
+        let count = file.read_at(&mut buffer, offset)?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        hash.update(&buffer[..count]);
+        offset += count as u64;
+    }
+    Ok(Sha256Digest(hash.finalize().into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sealed_bytes_cannot_change() {
+        let sealed = Sealed::new("test", b"bytes").unwrap();
+        assert_eq!(sealed.digest(), Sha256Digest::of(b"bytes"));
+        assert_eq!((sealed.len(), sealed.is_empty()), (5, false));
+        assert!(sealed.file.write_at(b"B", 0).is_err());
+        assert!(sealed.file.set_len(4).is_err());
+        assert!(sealed.file.set_len(6).is_err());
+        assert_eq!(sealed.try_clone().unwrap().read().unwrap(), b"bytes");
+    }
+
+    #[test]
+    fn nothing_can_be_sealed() {
+        let sealed = Sealed::new("empty", b"").unwrap();
+        assert!(sealed.is_empty());
+        assert_eq!(sealed.digest(), Sha256Digest::of(b""));
+    }
+}
