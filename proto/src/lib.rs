@@ -1,1 +1,14 @@
 //! The wire contract antares.v1: proto files and the types generated from them. No logic.
+#![forbid(unsafe_code)]
+
+/// Package `antares.v1`; the proto files carry the documentation.
+#[allow(unused_qualifications, clippy::all, clippy::pedantic, reason = "generated code")]
+pub mod v1 {
+    tonic::include_proto!("antares.v1");
+}
+
+/// The compiled proto files, for reflection and for clients that have no copy of them.
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/antares.v1.bin"));
+
+/// `ErrorInfo.domain` of every error.
+pub const ERROR_DOMAIN: &str = "antares.v1";
