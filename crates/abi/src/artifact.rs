@@ -65,7 +65,7 @@ impl Sha256Digest {
             hash.update(number.to_le_bytes());
         }
         for text in [LLVM_VERSION, TARGET_TRIPLE, TARGET_CPU, TARGET_FEATURES] {
-            hash.update([text.len() as u8]);
+            hash.update((text.len() as u64).to_le_bytes());
             hash.update(text.as_bytes());
         }
         hash.update(elf.0);

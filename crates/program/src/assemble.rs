@@ -1,0 +1,179 @@
+//! Drafts to functions: cuts what was walked into blocks and gives functions and blocks their numbers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    Block, BlockId, Decoder, Function, FunctionId, GuestAddr, Image, Instruction, Op, Program, Reg,
+    Terminator, explore::Draft, recover::Key,
+};
+
+/// The program that `drafts` describe; functions in `exposed` may be entered from anywhere.
+pub(crate) fn assemble(
+    image: &Image,
+    decoder: &mut Decoder,
+    drafts: &BTreeMap<Key, Draft>,
+    exposed: &BTreeSet<u64>,
+) -> Program {
+    let ids: BTreeMap<Key, FunctionId> = drafts.keys().copied().zip((0..).map(FunctionId)).collect();
+    let names: BTreeMap<u64, &str> =
+        image.symbols.iter().map(|symbol| (symbol.address.0, symbol.name.as_str())).collect();
+    let functions = drafts
+        .iter()
+        .map(|(&key, draft)| {
+            let blocks = Builder::new(decoder, &ids, key, draft).build();
+            Function {
+                id: ids[&key],
+                entry: GuestAddr(key.0),
+                link: key.1,
+                name: names.get(&key.0).map(|name| (*name).to_owned()),
+                is_exposed: key.1 == Reg::RA && exposed.contains(&key.0),
+                blocks,
+            }
+        })
+        .collect();
+    Program {
+        options: image.options,
+        entry: image.entry,
+        code_start: image.executable.first().map_or(0, |range| range.0),
+        code_end: image.executable.last().map_or(0, |range| range.1),
+        writable: image.writable_range(),
+        functions,
+    }
+}
+
+struct Builder<'a, 'd> {
+    decoder: &'a mut Decoder<'d>,
+    functions: &'a BTreeMap<Key, FunctionId>,
+    key: Key,
+    draft: &'a Draft,
+    numbers: BTreeMap<u64, BlockId>,
+    /// Blocks without instructions, for what lies outside: pc and number.
+    outside: Vec<u64>,
+}
+
+impl<'a, 'd> Builder<'a, 'd> {
+    fn new(
+        decoder: &'a mut Decoder<'d>,
+        functions: &'a BTreeMap<Key, FunctionId>,
+        key: Key,
+        draft: &'a Draft,
+    ) -> Self {
+        let others = draft.leaders.iter().copied().filter(|pc| *pc != key.0);
+        let numbers = std::iter::once(key.0).chain(others).zip((0..).map(BlockId)).collect();
+        Self { decoder, functions, key, draft, numbers, outside: Vec::new() }
+    }
+
+    fn build(mut self) -> Vec<Block> {
+        let mut leaders: Vec<(BlockId, u64)> = self.numbers.iter().map(|(&pc, &id)| (id, pc)).collect();
+        leaders.sort_unstable();
+        let mut blocks: Vec<Block> = leaders.into_iter().map(|(_, pc)| self.block(pc)).collect();
+        for pc in self.outside {
+            let terminator = match self.functions.get(&(pc, self.key.1)) {
+                Some(&function) => Terminator::TailCall(function),
+                None => Terminator::Leave,
+            };
+            blocks.push(Block { pc: GuestAddr(pc), instructions: Vec::new(), terminator });
+        }
+        blocks
+    }
+
+    /// The block at `pc`, or a new one without instructions that leaves the function.
+    fn number(&mut self, pc: u64) -> BlockId {
+        let next = self.draft.leaders.len() + self.outside.len();
+        let next = BlockId(u32::try_from(next).unwrap_or(u32::MAX));
+        let outside = &mut self.outside;
+        *self.numbers.entry(pc).or_insert_with(|| {
+            outside.push(pc);
+            next
+        })
+    }
+
+    fn block(&mut self, start: u64) -> Block {
+        let mut instructions = Vec::new();
+        let mut pc = start;
+        let terminator = loop {
+            if pc != start && self.draft.leaders.contains(&pc) {
+                break Terminator::Jump(self.number(pc));
+            }
+            // Only what was walked is inside; anything else is a tail call or no instruction.
+            if !self.draft.walked.contains_key(&pc) {
+                break match instructions.is_empty() {
+                    true => Terminator::Leave,
+                    false => Terminator::Jump(self.number(pc)),
+                };
+            }
+            let Some(instruction) = self.decoder.decode(pc) else { break Terminator::Leave };
+            instructions.push((GuestAddr(pc), instruction));
+            let next = pc.wrapping_add(u64::from(instruction.length));
+            if let Some(terminator) = self.terminator(pc, next, &instructions) {
+                break terminator;
+            }
+            pc = next;
+        };
+        Block { pc: GuestAddr(start), instructions, terminator }
+    }
+
+    fn terminator(&mut self, pc: u64, next: u64, line: &[(GuestAddr, Instruction)]) -> Option<Terminator> {
+        let instruction = line.last()?.1;
+        let Instruction { op, rd, imm, .. } = instruction;
+        let is_link = rd == Reg::RA || rd == Reg::T0;
+        Some(match op {
+            Op::Jal if is_link => self.call((pc.wrapping_add_signed(imm), rd), next),
+            Op::Jal => Terminator::Jump(self.number(pc.wrapping_add_signed(imm))),
+            Op::FarJumpRel => self.call((pc.wrapping_add_signed(imm) & !1, Reg::RA), next),
+            Op::FarJumpAbs => self.call((imm.cast_unsigned() & !1, Reg::RA), next),
+            Op::Jalr => self.indirect(next, instruction),
+            Op::Ecall if is_exit(line) => Terminator::Exit,
+            Op::Ecall => Terminator::Ecall(self.number(next)),
+            _ if instruction.is_branch() => Terminator::Branch {
+                taken: self.number(pc.wrapping_add_signed(imm)),
+                otherwise: self.number(next),
+            },
+            _ => return None,
+        })
+    }
+
+    fn call(&mut self, callee: Key, next: u64) -> Terminator {
+        match self.functions.get(&callee) {
+            Some(&id) => Terminator::Call {
+                callee: id,
+                link: callee.1,
+                return_pc: GuestAddr(next),
+                to: self.number(next),
+            },
+            None => Terminator::Leave,
+        }
+    }
+
+    fn indirect(&mut self, next: u64, instruction: Instruction) -> Terminator {
+        let Instruction { rd, rs1, imm, .. } = instruction;
+        if rd == Reg::ZERO && rs1 == self.key.1 && imm == 0 {
+            let locals: Vec<u64> = self.draft.local_returns.iter().copied().collect();
+            return Terminator::Return { locals: locals.into_iter().map(|pc| self.number(pc)).collect() };
+        }
+        if rd == Reg::RA && !self.draft.local_returns.contains(&next) {
+            return Terminator::IndirectCall { return_pc: GuestAddr(next), to: self.number(next) };
+        }
+        let candidates: Vec<u64> = self.draft.candidates.iter().copied().collect();
+        Terminator::IndirectJump { candidates: candidates.into_iter().map(|pc| self.number(pc)).collect() }
+    }
+}
+
+/// Whether the `ecall` that ends `line` is the exit syscall: `a7` was last set to 93 in the same line.
+fn is_exit(line: &[(GuestAddr, Instruction)]) -> bool {
+    let before = &line[..line.len() - 1];
+    let last_write = before.iter().rev().find(|(_, instruction)| {
+        let Instruction { rd, rs1, rs2, rs3, .. } = *instruction;
+        // Fused operations write other operands too; any mention of a7 in them counts as a write.
+        rd == Reg::A7
+            || rs3 == Reg::A7
+            || (instruction.op == Op::Adc && (rs1 == Reg::A7 || rs2 == Reg::A7))
+            || (matches!(instruction.op, Op::Sbb | Op::Add3a | Op::Add3b | Op::Add3c)
+                && (rs1 == Reg::A7 || rs2 == Reg::A7))
+    });
+    last_write.is_some_and(|(_, instruction)| match instruction.op {
+        Op::Addi => instruction.rs1 == Reg::ZERO && instruction.imm == 93,
+        Op::LoadImm | Op::LoadUimm => instruction.imm == 93,
+        _ => false,
+    })
+}

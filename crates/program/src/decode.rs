@@ -1,0 +1,51 @@
+//! ckb-vm's decoder over an image, remembered by pc.
+
+use std::cell::RefMut;
+
+use ckb_vm::{
+    CoreMachine,
+    cost_model::estimate_cycles,
+    decoder::{Decoder as VmDecoder, build_decoder},
+    instructions::instruction_length,
+};
+
+use crate::{Image, Instruction, image::LoadedMachine};
+
+/// Decodes instructions of one image. What a pc decodes to depends on memory, ISA and version alone, and executable
+/// pages never change, so every answer is final.
+pub struct Decoder<'a> {
+    machine: RefMut<'a, LoadedMachine>,
+    decoder: VmDecoder,
+    known: Vec<Option<Option<Instruction>>>,
+    base: u64,
+}
+
+impl<'a> Decoder<'a> {
+    /// A decoder for `image`; there may be one at a time.
+    pub fn new(image: &'a Image) -> Self {
+        let base = image.executable.first().map_or(0, |range| range.0);
+        let end = image.executable.last().map_or(0, |range| range.1);
+        let slots = usize::try_from((end - base) / 2).unwrap_or(0);
+        let machine = image.machine.borrow_mut();
+        let decoder = build_decoder::<u64>(machine.isa(), machine.version());
+        Self { machine, decoder, known: vec![None; slots], base }
+    }
+
+    /// The instruction at `pc`, or none where ckb-vm has none (invalid encoding, page not executable).
+    pub fn decode(&mut self, pc: u64) -> Option<Instruction> {
+        let slot = pc.checked_sub(self.base).filter(|offset| offset % 2 == 0)?;
+        let slot = usize::try_from(slot / 2).ok()?;
+        if let Some(answer) = *self.known.get(slot)? {
+            return answer;
+        }
+        let answer = self.decode_anew(pc);
+        self.known[slot] = Some(answer);
+        answer
+    }
+
+    fn decode_anew(&mut self, pc: u64) -> Option<Instruction> {
+        let packed = self.decoder.decode(self.machine.memory_mut(), pc).ok()?;
+        let cycles = u32::try_from(estimate_cycles(packed)).ok()?;
+        Instruction::unpack(packed, instruction_length(packed), cycles)
+    }
+}

@@ -1,0 +1,269 @@
+//! Follows the code of one function and notes what it finds: block starts, calls, ways out, constants.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
+
+use crate::{Decoder, Image, Instruction, Op, Reg, jump_table, recover::Key};
+
+/// Instructions after which a straight line is cut, so that no block is huge.
+const BLOCK_INSTRUCTIONS_MAX: usize = 256;
+
+/// Bytes around a computed jump in which every instruction is a candidate, if no table was found (`memset` and
+/// `memcpy` of picolibc and newlib jump into their own unrolled bodies).
+const COMPUTED_REACH_BYTES: u64 = 160;
+
+/// What is known of a function before its blocks are built.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    /// Starts of blocks.
+    pub(crate) leaders: BTreeSet<u64>,
+    /// Every instruction seen, by pc.
+    pub(crate) walked: BTreeMap<u64, Instruction>,
+    /// Addresses that were reached and hold no instruction.
+    pub(crate) invalid: BTreeSet<u64>,
+    /// Functions called.
+    pub(crate) calls: BTreeSet<Key>,
+    /// Targets of jumps that leave the function.
+    pub(crate) tails: BTreeSet<u64>,
+    /// Return points of calls into this function's own middle.
+    pub(crate) local_returns: BTreeSet<u64>,
+    /// Targets that indirect jumps may have.
+    pub(crate) candidates: BTreeSet<u64>,
+    /// Addresses that the code computes.
+    pub(crate) constants: BTreeSet<u64>,
+}
+
+impl Draft {
+    /// Whether everything reached is code.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.invalid.is_empty() && !self.walked.is_empty()
+    }
+}
+
+/// Follows the function `key`; jumps out of the range between its neighbours in `starts` leave it.
+pub(crate) fn explore(
+    image: &Image,
+    decoder: &mut Decoder,
+    starts: &BTreeSet<u64>,
+    words: &[u64],
+    key: Key,
+) -> Draft {
+    let (entry, link) = key;
+    let page_range = image.executable.iter().find(|range| (range.0..range.1).contains(&entry));
+    let &(code_start, code_end) = page_range.unwrap_or(&(entry, entry));
+    let start = starts.range(code_start..=entry).next_back().copied().unwrap_or(code_start);
+    let end = starts.range(entry + 1..code_end).next().copied().unwrap_or(code_end);
+    let draft = Draft { leaders: BTreeSet::from([entry]), ..Draft::default() };
+    let mut explorer =
+        Explorer { link, range: start..end, draft, work: vec![entry], computed: BTreeSet::new(), jumps: 0 };
+    loop {
+        explorer.follow(decoder);
+        if !explorer.find_candidates(image, decoder, words) {
+            return explorer.draft;
+        }
+    }
+}
+
+struct Explorer {
+    link: Reg,
+    range: Range<u64>,
+    draft: Draft,
+    work: Vec<u64>,
+    /// Indirect jumps whose address comes from `auipc` in the same line.
+    computed: BTreeSet<u64>,
+    /// Indirect jumps of any kind.
+    jumps: usize,
+}
+
+/// Register values that are known along one straight line.
+struct Line {
+    constants: [Option<u64>; 32],
+    has_auipc: bool,
+}
+
+impl Line {
+    fn new() -> Self {
+        let mut constants = [None; 32];
+        constants[0] = Some(0);
+        Self { constants, has_auipc: false }
+    }
+
+    /// Follows what `instruction` at `pc` writes; a finished address (not a bare upper part) is returned.
+    fn step(&mut self, pc: u64, instruction: &Instruction) -> Option<u64> {
+        let Instruction { op, rd, rs1, rs2, imm, .. } = *instruction;
+        let source = self.constants[rs1.index()];
+        let (value, is_finished) = match op {
+            Op::Lui => (Some(imm.cast_unsigned()), false),
+            Op::Auipc => (Some(pc.wrapping_add_signed(imm)), false),
+            Op::LoadImm | Op::LoadUimm => (Some(imm.cast_unsigned()), true),
+            Op::Addi => (source.map(|value| value.wrapping_add_signed(imm)), true),
+            Op::Addiw => (source.map(|value| sign_extend_word(value.wrapping_add_signed(imm))), true),
+            _ => (None, false),
+        };
+        self.has_auipc |= op == Op::Auipc;
+        for written in [rd, instruction.rs3, if op == Op::Adc { rs1 } else { Reg::ZERO }, rs2] {
+            // Fused operations write more than rd; forgetting too much only loses a hint.
+            let is_fused = instruction.rs3 != Reg::ZERO || op == Op::Adc;
+            if written == rd || is_fused {
+                self.constants[written.index()] = None;
+            }
+        }
+        self.constants[rd.index()] = value;
+        self.constants[0] = Some(0);
+        value.filter(|_| is_finished && rd != Reg::ZERO)
+    }
+}
+
+fn sign_extend_word(value: u64) -> u64 {
+    let word = u32::try_from(value & u64::from(u32::MAX)).unwrap_or(0);
+    i64::from(word.cast_signed()).cast_unsigned()
+}
+
+impl Explorer {
+    fn follow(&mut self, decoder: &mut Decoder) {
+        while let Some(leader) = self.work.pop() {
+            self.walk(decoder, leader);
+        }
+    }
+
+    fn walk(&mut self, decoder: &mut Decoder, leader: u64) {
+        let mut line = Line::new();
+        let mut pc = leader;
+        for count in 1.. {
+            if self.draft.walked.contains_key(&pc) {
+                return;
+            }
+            if !self.range.contains(&pc) {
+                self.draft.tails.insert(pc);
+                return;
+            }
+            let Some(instruction) = decoder.decode(pc) else {
+                self.draft.invalid.insert(pc);
+                return;
+            };
+            self.draft.walked.insert(pc, instruction);
+            let next = pc.wrapping_add(u64::from(instruction.length));
+            if self.ends_line(pc, next, &instruction, &line) {
+                return;
+            }
+            if let Some(constant) = line.step(pc, &instruction) {
+                self.draft.constants.insert(constant);
+            }
+            if count % BLOCK_INSTRUCTIONS_MAX == 0 && self.range.contains(&next) {
+                self.draft.leaders.insert(next);
+            }
+            pc = next;
+        }
+    }
+
+    /// Notes where control goes after `instruction`; false if it simply goes on.
+    fn ends_line(&mut self, pc: u64, next: u64, instruction: &Instruction, line: &Line) -> bool {
+        let Instruction { op, rd, imm, .. } = *instruction;
+        let is_link = rd == Reg::RA || rd == Reg::T0;
+        match op {
+            Op::Jal if is_link => self.call((pc.wrapping_add_signed(imm), rd), next),
+            Op::Jal => self.target(pc.wrapping_add_signed(imm)),
+            Op::FarJumpRel => self.call((pc.wrapping_add_signed(imm) & !1, Reg::RA), next),
+            Op::FarJumpAbs => self.call((imm.cast_unsigned() & !1, Reg::RA), next),
+            Op::Jalr => self.indirect(pc, next, instruction, line),
+            Op::Ecall if line.constants[Reg::A7.index()] != Some(93) => self.target(next),
+            Op::Ecall => {}
+            _ if instruction.is_branch() => {
+                self.target(pc.wrapping_add_signed(imm));
+                self.target(next);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn target(&mut self, pc: u64) {
+        if !self.range.contains(&pc) {
+            self.draft.tails.insert(pc);
+        } else if self.draft.leaders.insert(pc) {
+            self.work.push(pc);
+        }
+    }
+
+    fn call(&mut self, callee: Key, next: u64) {
+        self.draft.calls.insert(callee);
+        self.target(next);
+    }
+
+    fn indirect(&mut self, pc: u64, next: u64, instruction: &Instruction, line: &Line) {
+        let Instruction { rd, rs1, imm, .. } = *instruction;
+        if rd == Reg::ZERO && rs1 == self.link && imm == 0 {
+            return;
+        }
+        let is_computed = line.has_auipc && self.stays_near(pc, line.constants[rs1.index()]);
+        if rd == Reg::RA && !is_computed {
+            self.target(next);
+            return;
+        }
+        self.jumps += 1;
+        if is_computed {
+            self.computed.insert(pc);
+        }
+        if rd == Reg::RA {
+            self.draft.local_returns.insert(next);
+            self.target(next);
+        }
+    }
+
+    /// Whether a jump through a register that `auipc` helped to compute may stay inside this function. A known
+    /// constant elsewhere is a plain far call or far jump.
+    fn stays_near(&self, pc: u64, constant: Option<u64>) -> bool {
+        constant
+            .is_none_or(|target| self.range.contains(&target) && target.abs_diff(pc) < COMPUTED_REACH_BYTES)
+    }
+
+    /// Adds targets of indirect jumps; false if nothing new was found.
+    fn find_candidates(&mut self, image: &Image, decoder: &mut Decoder, words: &[u64]) -> bool {
+        if self.jumps == 0 {
+            return false;
+        }
+        let mut found = Vec::new();
+        for &table in &self.draft.constants {
+            jump_table::targets(image, table, &self.range, &mut found);
+        }
+        let from = words.partition_point(|word| *word < self.range.start);
+        found.extend(words[from..].iter().take_while(|word| self.range.contains(word)));
+        if found.is_empty() {
+            found = self.instructions_near_computed_jumps(decoder);
+        }
+        let before = self.draft.leaders.len();
+        for target in found {
+            self.draft.candidates.insert(target);
+            self.target(target);
+        }
+        self.draft.leaders.len() > before
+    }
+
+    fn instructions_near_computed_jumps(&self, decoder: &mut Decoder) -> Vec<u64> {
+        let mut found = Vec::new();
+        for &jump in &self.computed {
+            let start = self.range.start.max(jump.saturating_sub(COMPUTED_REACH_BYTES));
+            let end = self.range.end.min(jump.saturating_add(COMPUTED_REACH_BYTES));
+            found.extend((start..end).step_by(2).filter(|pc| self.is_instruction_start(decoder, *pc)));
+        }
+        found
+    }
+
+    /// Whether `pc` starts an instruction when the code is read in a line from what is already known.
+    fn is_instruction_start(&self, decoder: &mut Decoder, pc: u64) -> bool {
+        if self.draft.walked.contains_key(&pc) {
+            return true;
+        }
+        let Some((&known, _)) = self.draft.walked.range(..pc).next_back() else { return false };
+        let mut at = known;
+        while at < pc {
+            match decoder.decode(at) {
+                Some(instruction) => at += u64::from(instruction.length),
+                None => return false,
+            }
+        }
+        at == pc
+    }
+}

@@ -1,0 +1,161 @@
+//! `read`: what ckb-vm's loader makes of an ELF: memory, page permissions, entry; and the symbols, as hints.
+
+use std::cell::RefCell;
+
+use antares_abi::{CompileOptions, GUEST_MEMORY_BYTES, Isa};
+use bytes::Bytes;
+use ckb_vm::{
+    CoreMachine, DefaultCoreMachine, FlatMemory, Memory, RISCV_MAX_MEMORY, RISCV_PAGESIZE, SupportMachine,
+    WXorXMemory, elf::parse_elf, memory::FLAG_EXECUTABLE,
+};
+use object::{Object, ObjectSymbol, SymbolKind};
+
+use crate::{GuestAddr, Limits, ProgramError};
+
+/// The machine that decodes: ckb-vm's memory with its permission flags.
+pub(crate) type LoadedMachine = DefaultCoreMachine<u64, WXorXMemory<FlatMemory<u64>>>;
+
+/// Symbols looked at in one ELF; the rest is ignored (symbols are hints only).
+const SYMBOLS_MAX: usize = 1 << 20;
+
+/// A function symbol: a hint, never trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// Its value.
+    pub address: GuestAddr,
+    /// Its name, as data.
+    pub name: String,
+}
+
+/// A loaded ELF, before its first instruction.
+pub struct Image {
+    pub(crate) machine: RefCell<LoadedMachine>,
+    memory: Vec<u8>,
+    /// What it was loaded for.
+    pub options: CompileOptions,
+    /// Entry pc, unvalidated.
+    pub entry: GuestAddr,
+    /// Executable address ranges `[start, end)`, page aligned, ascending, disjoint, not adjacent.
+    pub executable: Vec<(u64, u64)>,
+    /// Loaded ranges `(start, end, writable)`, page aligned, in program header order.
+    pub segments: Vec<(u64, u64, bool)>,
+    /// Function symbols that point into executable pages, by address, one for each address.
+    pub symbols: Vec<Symbol>,
+}
+
+/// Loads `elf` as ckb-vm would.
+///
+/// # Errors
+/// [`ProgramError::Elf`] if ckb-vm refuses it, [`ProgramError::Options`] for options that no machine has,
+/// [`ProgramError::CodeBytes`] beyond the limit.
+pub fn read(elf: &[u8], options: CompileOptions, limits: &Limits) -> Result<Image, ProgramError> {
+    let CompileOptions { vm_version, isa } = options;
+    if vm_version > 2 || isa.0 > 7 || (vm_version == 0 && isa.has(Isa::MOP)) {
+        return Err(ProgramError::Options { vm_version, isa: isa.0 });
+    }
+    let refused = |error: ckb_vm::Error| ProgramError::Elf { error: error.to_string() };
+    let program = Bytes::copy_from_slice(elf);
+    let metadata = parse_elf::<u64>(&program, vm_version).map_err(refused)?;
+    let mut machine = LoadedMachine::new_with_memory(isa.0, vm_version, u64::MAX, RISCV_MAX_MEMORY);
+    machine.load_binary(&program, &metadata, true).map_err(refused)?;
+    let executable = executable_ranges(&mut machine);
+    let found = executable.iter().map(|(start, end)| end - start).sum();
+    if found > limits.code_bytes_max {
+        return Err(ProgramError::CodeBytes { found, max: limits.code_bytes_max });
+    }
+    let segments = metadata
+        .actions
+        .iter()
+        .map(|action| (action.addr, action.addr + action.size, action.flags & FLAG_EXECUTABLE == 0))
+        .collect();
+    let memory = machine.memory_mut().inner_mut().to_vec();
+    let mut image = Image {
+        machine: RefCell::new(machine),
+        memory,
+        options,
+        entry: GuestAddr(metadata.entry),
+        executable,
+        segments,
+        symbols: Vec::new(),
+    };
+    image.symbols = function_symbols(elf, &image);
+    Ok(image)
+}
+
+fn executable_ranges(machine: &mut LoadedMachine) -> Vec<(u64, u64)> {
+    let page_bytes = RISCV_PAGESIZE as u64;
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for page in 0..GUEST_MEMORY_BYTES / page_bytes {
+        let flags = machine.memory_mut().fetch_flag(page).unwrap_or(0);
+        if flags & FLAG_EXECUTABLE == 0 {
+            continue;
+        }
+        let start = page * page_bytes;
+        match ranges.last_mut() {
+            Some(last) if last.1 == start => last.1 += page_bytes,
+            _ => ranges.push((start, start + page_bytes)),
+        }
+    }
+    ranges
+}
+
+fn function_symbols(elf: &[u8], image: &Image) -> Vec<Symbol> {
+    // Anything odd in section headers or symbol tables means "no symbols": ckb-vm never looks at them.
+    let Ok(file) = object::read::elf::ElfFile64::<object::Endianness>::parse(elf) else {
+        return Vec::new();
+    };
+    let mut symbols: Vec<Symbol> = file
+        .symbols()
+        .take(SYMBOLS_MAX)
+        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition())
+        .filter(|symbol| image.is_executable(symbol.address()) && symbol.address() % 2 == 0)
+        .map(|symbol| Symbol {
+            address: GuestAddr(symbol.address()),
+            name: symbol.name().unwrap_or_default().to_owned(),
+        })
+        .collect();
+    symbols.sort_by(|a, b| (a.address, &a.name).cmp(&(b.address, &b.name)));
+    symbols.dedup_by_key(|symbol| symbol.address);
+    symbols
+}
+
+impl Image {
+    /// Whether `address` lies in an executable page.
+    #[must_use]
+    pub fn is_executable(&self, address: u64) -> bool {
+        self.executable.iter().any(|&(start, end)| (start..end).contains(&address))
+    }
+
+    /// The `N` bytes at `address`, if memory has them.
+    #[must_use]
+    pub fn bytes<const N: usize>(&self, address: u64) -> Option<[u8; N]> {
+        let start = usize::try_from(address).ok()?;
+        let end = start.checked_add(N)?;
+        self.memory.get(start..end)?.try_into().ok()
+    }
+
+    /// Whether every page of `[start, end)` belongs to a segment that is loaded read-only or executable.
+    #[must_use]
+    pub fn is_constant(&self, start: u64, end: u64) -> bool {
+        self.segments.iter().any(|&(from, to, writable)| !writable && from <= start && end <= to)
+            || self.executable.iter().any(|&(from, to)| from <= start && end <= to)
+    }
+
+    /// The range `[start, end)` in which generated code stores without a look at page flags: the largest one
+    /// without executable pages that holds the stack's top, so that almost every legal store is inside.
+    #[must_use]
+    pub fn writable_range(&self) -> (u64, u64) {
+        let mut best = (0, GUEST_MEMORY_BYTES);
+        let mut from = 0;
+        let ends = self.executable.iter().map(|range| range.0).chain([GUEST_MEMORY_BYTES]);
+        let mut gaps = Vec::new();
+        for (index, end) in ends.enumerate() {
+            gaps.push((from, end));
+            from = self.executable.get(index).map_or(end, |range| range.1);
+        }
+        if let Some(gap) = gaps.into_iter().max_by_key(|(start, end)| end - start) {
+            best = gap;
+        }
+        best
+    }
+}

@@ -1,0 +1,253 @@
+//! `recover`: functions and blocks of an image, with and without symbols or section headers.
+//!
+//! A *start* is a pc that something calls or tail-jumps to, that a symbol names, or where the program begins. A
+//! function reaches from its start over every branch and jump inside `[start, next start)`; what leaves that range is
+//! a tail call. Addresses found in data or computed as constants become functions too (they may be called
+//! indirectly), but cut no range. Nothing here is trusted by generated code: a wrong guess costs time, never a result.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use antares_abi::CompileOptions;
+
+use crate::{
+    Decoder, GuestAddr, Image, Instruction, ProgramError, Reg,
+    assemble::assemble,
+    explore::{Draft, explore},
+    taken::{code_addresses_in_data, code_words_in_constants},
+};
+
+/// Limits on what is recovered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of executable pages.
+    pub code_bytes_max: u64,
+    /// Functions.
+    pub functions_max: u64,
+    /// Blocks over all functions.
+    pub blocks_max: u64,
+}
+
+/// Index of a function in its program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FunctionId(pub u32);
+
+/// Index of a block in its function; 0 is the entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockId(pub u32);
+
+/// The functions and blocks of an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// VM version and ISA.
+    pub options: CompileOptions,
+    /// Entry pc of the ELF.
+    pub entry: GuestAddr,
+    /// First address of executable pages.
+    pub code_start: u64,
+    /// End of executable pages.
+    pub code_end: u64,
+    /// Where stores need no look at page flags, `[start, end)`.
+    pub writable: (u64, u64),
+    /// Functions by entry pc, then link register.
+    pub functions: Vec<Function>,
+}
+
+/// A function: all that its entry reaches without a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its index.
+    pub id: FunctionId,
+    /// Entry pc.
+    pub entry: GuestAddr,
+    /// Register that holds the return address: `ra`, or `t0` for millicode.
+    pub link: Reg,
+    /// Name of its symbol, if it has one; hostile data.
+    pub name: Option<String>,
+    /// Whether it may be entered from anywhere: the ELF's entry, or the target of an indirect call.
+    pub is_exposed: bool,
+    /// Blocks; the first one is the entry.
+    pub blocks: Vec<Block>,
+}
+
+/// A straight line of instructions. The last one belongs to the terminator, if that has one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Address of its first instruction.
+    pub pc: GuestAddr,
+    /// Instructions with their addresses.
+    pub instructions: Vec<(GuestAddr, Instruction)>,
+    /// How it ends.
+    pub terminator: Terminator,
+}
+
+/// How a block ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Terminator {
+    /// Goes on at a block.
+    Jump(BlockId),
+    /// The last instruction decides.
+    Branch {
+        /// Where the condition holds.
+        taken: BlockId,
+        /// Where it does not.
+        otherwise: BlockId,
+    },
+    /// Calls a function and goes on when that returns.
+    Call {
+        /// The function.
+        callee: FunctionId,
+        /// The link register.
+        link: Reg,
+        /// What the link register gets.
+        return_pc: GuestAddr,
+        /// Where to go on.
+        to: BlockId,
+    },
+    /// Goes to another function for good; it returns to our caller.
+    TailCall(FunctionId),
+    /// Calls the address that the last instruction computes, through `ra`.
+    IndirectCall {
+        /// What `ra` gets.
+        return_pc: GuestAddr,
+        /// Where to go on.
+        to: BlockId,
+    },
+    /// Jumps to the address that the last instruction computes.
+    IndirectJump {
+        /// Blocks of this function that it may be.
+        candidates: Vec<BlockId>,
+    },
+    /// Jumps to the address in the link register: back to the caller, or to a block after a local computed call.
+    Return {
+        /// Blocks after local computed calls.
+        locals: Vec<BlockId>,
+    },
+    /// A syscall, then goes on.
+    Ecall(BlockId),
+    /// The syscall with `a7` = 93, which ends the script.
+    Exit,
+    /// ckb-vm finds no instruction here.
+    Leave,
+}
+
+/// Blocks and functions of `image`.
+///
+/// # Errors
+/// [`ProgramError::Functions`] and [`ProgramError::Blocks`] beyond the limits.
+pub fn recover(image: &Image, limits: &Limits) -> Result<Program, ProgramError> {
+    let mut decoder = Decoder::new(image);
+    let recovery = Recovery::new(image, *limits).run(&mut decoder)?;
+    Ok(assemble(image, &mut decoder, &recovery.drafts, &recovery.exposed))
+}
+
+/// A function's identity: entry and link register.
+pub(crate) type Key = (u64, Reg);
+
+/// Passes over the whole program until no new start is found; a later start would only turn jumps into tail calls.
+const PASSES_MAX: usize = 6;
+
+struct Recovery<'a> {
+    image: &'a Image,
+    limits: Limits,
+    words: Vec<u64>,
+    pointers: Vec<u64>,
+    starts: BTreeSet<u64>,
+    exposed: BTreeSet<u64>,
+    drafts: BTreeMap<Key, Draft>,
+    queue: VecDeque<Key>,
+    queued: BTreeSet<Key>,
+    blocks: u64,
+}
+
+impl<'a> Recovery<'a> {
+    fn new(image: &'a Image, limits: Limits) -> Self {
+        Self {
+            image,
+            limits,
+            words: code_words_in_constants(image),
+            pointers: code_addresses_in_data(image),
+            starts: image.symbols.iter().map(|symbol| symbol.address.0).collect(),
+            exposed: BTreeSet::new(),
+            drafts: BTreeMap::new(),
+            queue: VecDeque::new(),
+            queued: BTreeSet::new(),
+            blocks: 0,
+        }
+    }
+
+    fn run(mut self, decoder: &mut Decoder) -> Result<Self, ProgramError> {
+        let entry = self.image.entry.0;
+        if entry.is_multiple_of(2) && self.image.is_executable(entry) {
+            self.starts.insert(entry);
+        }
+        for _ in 0..PASSES_MAX {
+            let starts = self.starts.len();
+            self.pass(decoder)?;
+            if self.starts.len() == starts {
+                break;
+            }
+        }
+        Ok(self)
+    }
+
+    fn pass(&mut self, decoder: &mut Decoder) -> Result<(), ProgramError> {
+        self.drafts.clear();
+        self.queued.clear();
+        self.exposed.clear();
+        self.blocks = 0;
+        let entry = self.image.entry.0;
+        if self.starts.contains(&entry) {
+            self.exposed.insert(entry);
+            self.enqueue((entry, Reg::RA))?;
+        }
+        for pointer in self.pointers.clone() {
+            self.exposed.insert(pointer);
+            self.enqueue((pointer, Reg::RA))?;
+        }
+        while let Some(key) = self.queue.pop_front() {
+            let draft = explore(self.image, decoder, &self.starts, &self.words, key);
+            self.take(key, draft)?;
+        }
+        Ok(())
+    }
+
+    fn enqueue(&mut self, key: Key) -> Result<(), ProgramError> {
+        if !self.image.is_executable(key.0) || !self.queued.insert(key) {
+            return Ok(());
+        }
+        if self.queued.len() as u64 > self.limits.functions_max {
+            return Err(ProgramError::Functions { max: self.limits.functions_max, at: GuestAddr(key.0) });
+        }
+        self.queue.push_back(key);
+        Ok(())
+    }
+
+    /// Keeps a draft and goes after what it calls; drops it if it was a mere guess that turned out to be no code.
+    fn take(&mut self, key: Key, draft: Draft) -> Result<(), ProgramError> {
+        let is_guess = !self.starts.contains(&key.0);
+        if is_guess && !draft.is_clean() {
+            self.exposed.remove(&key.0);
+            return Ok(());
+        }
+        self.blocks += draft.leaders.len() as u64;
+        if self.blocks > self.limits.blocks_max {
+            return Err(ProgramError::Blocks { max: self.limits.blocks_max, at: GuestAddr(key.0) });
+        }
+        for &callee in &draft.calls {
+            self.starts.insert(callee.0);
+            self.enqueue(callee)?;
+        }
+        for &target in draft.tails.iter().filter(|target| self.image.is_executable(**target)) {
+            self.starts.insert(target);
+            self.enqueue((target, key.1))?;
+        }
+        for &constant in draft.constants.iter().filter(|constant| *constant % 2 == 0) {
+            if self.image.is_executable(constant) {
+                self.exposed.insert(constant);
+                self.enqueue((constant, Reg::RA))?;
+            }
+        }
+        self.drafts.insert(key, draft);
+        Ok(())
+    }
+}

@@ -1,0 +1,96 @@
+//! Text forms of [`Image`] and [`Program`], for people and for tests.
+
+use std::fmt;
+
+use crate::{Block, BlockId, Function, FunctionId, Image, Program, Terminator};
+
+impl fmt::Display for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "image version {} isa {}", self.options.vm_version, self.options.isa)?;
+        writeln!(f, "entry {}", self.entry)?;
+        for (start, end, writable) in &self.segments {
+            writeln!(f, "segment {start:#x}..{end:#x} {}", if *writable { "data" } else { "code" })?;
+        }
+        for (start, end) in &self.executable {
+            writeln!(f, "executable {start:#x}..{end:#x}")?;
+        }
+        let (start, end) = self.writable_range();
+        writeln!(f, "stores {start:#x}..{end:#x}")?;
+        self.symbols.iter().try_for_each(|symbol| writeln!(f, "symbol {} {:?}", symbol.address, symbol.name))
+    }
+}
+
+impl fmt::Display for FunctionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "fn{}", self.0)
+    }
+}
+
+impl fmt::Display for BlockId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "block{}", self.0)
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "program version {} isa {}", self.options.vm_version, self.options.isa)?;
+        writeln!(f, "entry {} code {:#x}..{:#x}", self.entry, self.code_start, self.code_end)?;
+        self.functions.iter().try_for_each(|function| write!(f, "\n{function}"))
+    }
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "function {} at {} link {}", self.id, self.entry, self.link)?;
+        if self.is_exposed {
+            f.write_str(" exposed")?;
+        }
+        if let Some(name) = &self.name {
+            write!(f, " named {name:?}")?;
+        }
+        writeln!(f)?;
+        for (index, block) in self.blocks.iter().enumerate() {
+            write!(f, "block{index} at {}:\n{block}", block.pc)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (pc, instruction) in &self.instructions {
+            writeln!(f, "    {pc}: {instruction}")?;
+        }
+        writeln!(f, "    -> {}", self.terminator)
+    }
+}
+
+impl fmt::Display for Terminator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Jump(to) => write!(f, "jump {to}"),
+            Self::Branch { taken, otherwise } => write!(f, "branch {taken} else {otherwise}"),
+            Self::Call { callee, link, return_pc, to } => {
+                write!(f, "call {callee}, {link} = {return_pc}, then {to}")
+            }
+            Self::TailCall(callee) => write!(f, "tail call {callee}"),
+            Self::IndirectCall { return_pc, to } => write!(f, "call indirect, ra = {return_pc}, then {to}"),
+            Self::IndirectJump { candidates } => write!(f, "jump indirect {}", List(candidates)),
+            Self::Return { locals } if locals.is_empty() => f.write_str("return"),
+            Self::Return { locals } => write!(f, "return or {}", List(locals)),
+            Self::Ecall(to) => write!(f, "ecall, then {to}"),
+            Self::Exit => f.write_str("exit"),
+            Self::Leave => f.write_str("leave"),
+        }
+    }
+}
+
+struct List<'a>(&'a [BlockId]);
+
+impl fmt::Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let items: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        write!(f, "[{}]", items.join(" "))
+    }
+}
