@@ -1,3 +1,39 @@
-//! The command antares: serve, compile, run, explain.
+//! The command `antares`: serve, compile, run, explain.
+#![forbid(unsafe_code)]
 
-fn main() {}
+mod args;
+mod compile;
+#[cfg(feature = "server")]
+mod convert;
+mod explain;
+mod failure;
+mod input;
+mod limits;
+mod local;
+mod output;
+mod progress;
+#[cfg(feature = "server")]
+mod remote;
+mod report;
+mod run;
+#[cfg(feature = "server")]
+mod status;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Cli, Command};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Run(args) => run::run(args),
+        Command::Compile(args) => compile::compile(&args),
+        Command::Explain(args) => explain::explain(&args),
+    };
+    outcome.unwrap_or_else(|failure: Failure| {
+        eprintln!("antares: {}", output::printable(&failure.to_string()));
+        failure.exit_status()
+    })
+}

@@ -1,0 +1,29 @@
+# The commands of the house. `make` alone lists them.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench lint setup clean
+
+help: ## List the commands
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+
+demo: ## Set up, build, then compile and run secp256k1 verification through the services
+	@scripts/setup.sh build
+	@scripts/demo.sh
+
+test: ## Set up, then run every test; ends with the counts
+	@scripts/setup.sh test
+	@scripts/test.sh
+
+bench: ## Set up, build for release, print speed ratios against peers run in the same loop
+	@scripts/setup.sh build
+	@cargo run --quiet --release --package antares-bench
+
+lint: ## Set up, then formatting, clippy, house rules, docs, licences, shell scripts
+	@scripts/setup.sh test
+	@scripts/lint.sh
+
+setup: ## Install every system package that building and testing need
+	@scripts/setup.sh test
+
+clean: ## Remove what cargo built
+	@cargo clean

@@ -1,0 +1,134 @@
+//! The words of the command line. `docs/cli.md` is their contract: forms and meanings only grow.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use antares_abi::{CompileOptions, Isa};
+use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
+
+use crate::limits::DEADLINE_MS_MAX;
+
+/// Compile CKB-VM scripts ahead of time and run them behind a fence.
+#[derive(Debug, Parser)]
+#[command(name = "antares", version, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a script and report how it ended
+    ///
+    /// Exit status: 0 the script exited 0; 1 it exited otherwise or ended in an error; 2 wrong usage or unreadable
+    /// input; 3 Antares failed.
+    Run(RunArgs),
+    /// Compile a script to a shared object
+    Compile(CompileArgs),
+    /// Show what the compiler makes of a script, stage by stage
+    Explain(ExplainArgs),
+}
+
+/// Which script, and how its bytes are to be understood.
+#[derive(Debug, Args)]
+pub(crate) struct ScriptArgs {
+    /// The script: a RISC-V RV64 ELF file, or - for standard input
+    pub elf: PathBuf,
+    /// VM version
+    #[arg(long, value_name = "0|1|2", default_value_t = 2, value_parser = value_parser!(u32).range(0..=2))]
+    pub vm_version: u32,
+    /// Instruction set: imc[+b][+mop][+a] [default: what the VM version implies]
+    #[arg(long)]
+    pub isa: Option<Isa>,
+}
+
+impl ScriptArgs {
+    /// VM version and ISA, the latter implied by the former where it is not said.
+    pub(crate) fn options(&self) -> CompileOptions {
+        let isa = self.isa.unwrap_or_else(|| Isa::of_version(self.vm_version));
+        CompileOptions { vm_version: self.vm_version, isa }
+    }
+}
+
+/// Words of `antares run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The script.
+    #[command(flatten)]
+    pub script: ScriptArgs,
+    /// Cycle limit, syscalls included [default: 3500000000, with --server the server's]
+    #[arg(long, value_name = "N")]
+    pub max_cycles: Option<u64>,
+    /// Which tiers may run the script
+    #[arg(long, value_enum, default_value_t)]
+    pub tier: Tier,
+    /// Wall time of the run, milliseconds, without the compile [default: 60000, with --server the server's]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=DEADLINE_MS_MAX))]
+    pub deadline_ms: Option<u64>,
+    /// Run on this server instead of on this machine, for example http://127.0.0.1:50051
+    #[arg(long, value_name = "URL")]
+    pub server: Option<String>,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// Arguments of the script, as it sees them
+    #[arg(last = true, value_name = "ARG")]
+    pub args: Vec<OsString>,
+}
+
+/// Which tiers may run a script.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Tier {
+    /// Native code where there is some, the interpreter for the rest
+    #[default]
+    Auto,
+    /// Compile first, and fail if that fails
+    Native,
+    /// The interpreter alone; never compiles
+    Interpreter,
+}
+
+/// Words of `antares compile`.
+#[derive(Debug, Args)]
+pub(crate) struct CompileArgs {
+    /// The script.
+    #[command(flatten)]
+    pub script: ScriptArgs,
+    /// Where to write the shared object, - for standard output [default: the script's file name with .so]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Words of `antares explain`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The script.
+    #[command(flatten)]
+    pub script: ScriptArgs,
+    /// What to show
+    #[arg(long, value_enum)]
+    pub stage: Stage,
+    /// Where to write it [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// What `antares explain` shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Stage {
+    /// Digest of the bytes and key of the artifact
+    Hash,
+    /// Segments, entry, symbols
+    Image,
+    /// Functions and blocks
+    Program,
+    /// The typed intermediate form
+    Ir,
+    /// LLVM IR after optimisation
+    Llvm,
+    /// Host assembly
+    Asm,
+    /// The relocatable object file (binary)
+    Object,
+}

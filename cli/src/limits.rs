@@ -1,0 +1,32 @@
+//! Limits and defaults of the command line, each with its unit. A server has limits of its own.
+
+use std::time::Duration;
+
+pub(crate) use antares_pool::job::CompileLimits;
+
+/// Longest script that is read, bytes.
+pub(crate) const SCRIPT_BYTES_MAX: u64 = 16 << 20;
+/// Cycle limit of a run without `--max-cycles`, cycles: what CKB allows all scripts of one block together.
+pub(crate) const CYCLES_MAX_DEFAULT: u64 = 3_500_000_000;
+/// Wall time of a run without `--deadline-ms`, milliseconds.
+pub(crate) const DEADLINE_MS_DEFAULT: u64 = 60_000;
+/// Longest wall time of a run, milliseconds: one day.
+pub(crate) const DEADLINE_MS_MAX: u64 = 86_400_000;
+/// Debug output after which a run ends, bytes.
+pub(crate) const DEBUG_BYTES_MAX: u64 = 1 << 20;
+/// What the start of a worker may add to the wall time of a compile.
+pub(crate) const WORKER_START_MAX: Duration = Duration::from_secs(5);
+/// A compile that lasts longer shows that it is at work.
+pub(crate) const PROGRESS_AFTER: Duration = Duration::from_secs(1);
+/// Longest wait for a connection to `--server`.
+#[cfg(feature = "server")]
+pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// What a call to `--server` may take beyond compile and run: queue and network.
+#[cfg(feature = "server")]
+pub(crate) const CALL_OVERHEAD_MAX: Duration = Duration::from_secs(30);
+/// Length of the pieces in which a script is uploaded, bytes.
+#[cfg(feature = "server")]
+pub(crate) const UPLOAD_CHUNK_BYTES: usize = 64 << 10;
+/// Longest answer of a server, bytes: debug output is the longest part of one.
+#[cfg(feature = "server")]
+pub(crate) const ANSWER_BYTES_MAX: usize = 64 << 20;

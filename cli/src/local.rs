@@ -1,0 +1,118 @@
+//! Compiles and runs on this machine, in jailed workers, with no service up. Nothing is kept.
+
+use std::time::{Duration, Instant};
+
+use antares_abi::CompileOptions;
+use antares_pool::{
+    Pool, PoolConfig, PoolError, Sealed, Verdict,
+    job::{CompileJob, CompileReport, CompileSummary, RunJob, Stage, Tier},
+    verify_library, worker_path,
+};
+use anyhow::{Context as _, anyhow};
+
+use crate::{
+    failure::Failure,
+    limits::{CYCLES_MAX_DEFAULT, CompileLimits, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX, WORKER_START_MAX},
+    progress,
+    report::{Outcome, Report},
+    run::Request,
+};
+
+/// What a compile gave.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    /// Text, object or shared object, by the stage asked for.
+    pub output: Sealed,
+    /// Its figures.
+    pub summary: CompileSummary,
+}
+
+/// Compiles up to `stage` in a jailed worker.
+pub(crate) fn compile(elf: &Sealed, options: CompileOptions, stage: Stage) -> Result<Compiled, Failure> {
+    let pool = start("antares-compile-worker")?;
+    let limits = CompileLimits::default();
+    let deadline = Instant::now() + Duration::from_millis(limits.wall_ms_max) + WORKER_START_MAX;
+    let job = CompileJob { options, stage, limits };
+    let verdict =
+        progress::while_working("compiling", || pool.compile(&job, elf, deadline)).map_err(failed)?;
+    let compiled = match verdict {
+        Verdict::Done(compiled) => compiled,
+        Verdict::DeadlineExceeded => {
+            return Err(ours(format!("the compile took over {} ms", limits.wall_ms_max)));
+        }
+        Verdict::SandboxViolation { detail } => {
+            return Err(ours(format!("the compile broke a rule of the fence: {detail}")));
+        }
+        Verdict::WorkerLost { detail } => return Err(ours(format!("the compile worker was lost: {detail}"))),
+    };
+    match (compiled.report, compiled.output) {
+        (CompileReport::Done(summary), Some(output)) => Ok(Compiled { output, summary }),
+        (CompileReport::Done(_), None) => Err(ours("the compile worker gave no output")),
+        (CompileReport::Refused { reason, detail }, _) => Err(Failure::Refused { reason, detail }),
+        (CompileReport::Failed { detail }, _) => Err(ours(format!("the compile failed: {detail}"))),
+    }
+}
+
+/// Runs a script in a jailed worker, after a compile where the tier wants one.
+pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
+    let elf = seal(&request.elf)?;
+    let pool = start("antares-run-worker")?;
+    let compiled = match request.tier {
+        Tier::Interpreter => None,
+        Tier::Native => Some(compile_library(&elf, request.options)?),
+        Tier::Auto => compile_library(&elf, request.options).map_err(|failure| tell_fallback(&failure)).ok(),
+    };
+    let job = RunJob {
+        options: request.options,
+        tier: request.tier,
+        args: request.args.clone(),
+        cycles_max: request.cycles_max.unwrap_or(CYCLES_MAX_DEFAULT),
+        debug_bytes_max: DEBUG_BYTES_MAX,
+    };
+    let deadline = Instant::now() + request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
+    let library = compiled.as_ref().map(|compiled| &compiled.output);
+    let ended = |outcome, detail| Report::without_figures(outcome, detail, request.artifact());
+    let mut report = match pool.run(&job, &elf, library, deadline).map_err(failed)? {
+        Verdict::Done(run) => Report::of_worker(run, request.artifact()),
+        Verdict::DeadlineExceeded => ended(Outcome::DeadlineExceeded, None),
+        Verdict::SandboxViolation { detail } => ended(Outcome::SandboxViolation, Some(detail)),
+        Verdict::WorkerLost { detail } => ended(Outcome::WorkerLost, Some(detail)),
+    };
+    report.compile_ms = compiled.map_or(0, |compiled| compiled.summary.compile_ms);
+    Ok(report)
+}
+
+/// The bytes as a worker gets them.
+pub(crate) fn seal(elf: &[u8]) -> Result<Sealed, Failure> {
+    Sealed::new("script", elf).context("cannot keep the script in memory").map_err(Failure::Service)
+}
+
+/// A shared object that passed the checks without which nothing is mapped executable.
+fn compile_library(elf: &Sealed, options: CompileOptions) -> Result<Compiled, Failure> {
+    let compiled = compile(elf, options, Stage::Library)?;
+    verify_library(&compiled.output, compiled.summary.sha256)
+        .context("the compiler gave a shared object that must not be loaded")
+        .map_err(Failure::Service)?;
+    Ok(compiled)
+}
+
+fn tell_fallback(failure: &Failure) {
+    eprintln!(
+        "antares: running in the interpreter alone: {}",
+        crate::output::printable(&failure.to_string())
+    );
+}
+
+fn start(worker: &str) -> Result<Pool, Failure> {
+    worker_path(worker)
+        .and_then(|worker| Pool::start(PoolConfig { worker, workers_max: 1, allow_degraded: Vec::new() }))
+        .map_err(failed)
+}
+
+fn failed(error: PoolError) -> Failure {
+    Failure::Service(error.into())
+}
+
+fn ours(text: impl Into<String>) -> Failure {
+    Failure::Service(anyhow!(text.into()))
+}

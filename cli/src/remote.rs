@@ -1,0 +1,122 @@
+//! Runs on a server over gRPC: asks by digest first, uploads only what the server has not got.
+
+use std::time::Duration;
+
+use antares_abi::Sha256Digest;
+use antares_proto::v1::{
+    self, BlobHeader, UploadRequest, compiler_service_client::CompilerServiceClient,
+    runner_service_client::RunnerServiceClient, upload_request::Part,
+};
+use anyhow::{Context as _, anyhow};
+use tonic::{
+    Request as Call, Status,
+    transport::{Channel, Endpoint},
+};
+
+use crate::{
+    convert,
+    failure::Failure,
+    limits::{
+        ANSWER_BYTES_MAX, CALL_OVERHEAD_MAX, CONNECT_MAX, CompileLimits, DEADLINE_MS_DEFAULT,
+        UPLOAD_CHUNK_BYTES,
+    },
+    output, progress,
+    report::{Outcome, Report},
+    run::Request,
+    status::{self, Problem},
+};
+
+/// A server that was named on the command line.
+pub(crate) struct Server {
+    url: String,
+    endpoint: Endpoint,
+}
+
+impl Server {
+    /// Takes `http://host:port` or `host:port`.
+    pub(crate) fn parse(url: &str) -> Result<Self, Failure> {
+        let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
+        let endpoint = Endpoint::from_shared(url.clone())
+            .with_context(|| format!("{url} is no address of a server"))
+            .map_err(Failure::Usage)?
+            .connect_timeout(CONNECT_MAX);
+        Ok(Self { url, endpoint })
+    }
+
+    /// Runs `request` there.
+    pub(crate) fn run(&self, request: &Request) -> Result<Report, Failure> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .context("cannot start the network runtime")
+            .map_err(Failure::Service)?;
+        let message = format!("running on {}", self.url);
+        progress::while_working(&message, || runtime.block_on(self.run_connected(request)))
+    }
+
+    async fn run_connected(&self, request: &Request) -> Result<Report, Failure> {
+        let channel = self
+            .endpoint
+            .connect()
+            .await
+            .with_context(|| format!("cannot reach {}", self.url))
+            .map_err(Failure::Service)?;
+        let response = match execute(channel.clone(), request).await {
+            Err(status) if Problem::of(&status) == Problem::ScriptNotFound => {
+                upload(channel.clone(), &request.elf)
+                    .await
+                    .map_err(|status| status::failure(&self.url, &status))?;
+                execute(channel, request).await
+            }
+            answer => answer,
+        };
+        match response {
+            Ok(response) => {
+                tell_fallback(&response.fallback);
+                convert::report(response, request.artifact())
+                    .with_context(|| format!("{} gave an answer that makes no sense", self.url))
+                    .map_err(Failure::Service)
+            }
+            Err(status) if Problem::of(&status) == Problem::WorkerLost => {
+                let detail = Some(status.message().to_owned());
+                Ok(Report::without_figures(Outcome::WorkerLost, detail, request.artifact()))
+            }
+            Err(status) => Err(status::failure(&self.url, &status)),
+        }
+    }
+}
+
+/// Runs the script by its digest.
+async fn execute(channel: Channel, request: &Request) -> Result<v1::ExecuteResponse, Status> {
+    let mut call = Call::new(convert::execute_request(request));
+    let run = request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
+    let compile = Duration::from_millis(CompileLimits::default().wall_ms_max);
+    call.set_timeout(run + compile + CALL_OVERHEAD_MAX);
+    let mut runner = RunnerServiceClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
+    Ok(runner.execute(call).await?.into_inner())
+}
+
+/// Uploads the script in pieces.
+async fn upload(channel: Channel, elf: &[u8]) -> Result<(), Status> {
+    let header = BlobHeader { sha256: Sha256Digest::of(elf).to_string(), size_bytes: elf.len() as u64 };
+    let parts: Vec<UploadRequest> = std::iter::once(Part::Header(header))
+        .chain(elf.chunks(UPLOAD_CHUNK_BYTES).map(|chunk| Part::Chunk(chunk.to_vec().into())))
+        .map(|part| UploadRequest { part: Some(part) })
+        .collect();
+    let mut call = Call::new(tokio_stream::iter(parts));
+    call.set_timeout(CALL_OVERHEAD_MAX);
+    CompilerServiceClient::new(channel).upload(call).await?;
+    Ok(())
+}
+
+fn tell_fallback(reason: &str) {
+    if !reason.is_empty() {
+        eprintln!("antares: the server ran it in the interpreter alone: {}", output::printable(reason));
+    }
+}
+
+/// For the address in an error that a server sent.
+pub(crate) fn server_error(url: &str, text: &str) -> anyhow::Error {
+    anyhow!("{url} answered: {text}")
+}

@@ -1,0 +1,96 @@
+//! `antares run`: runs a script, here or on a server, and reports how it ended.
+
+use std::{os::unix::ffi::OsStringExt, process::ExitCode, time::Duration};
+
+use antares_abi::{ArtifactKey, CompileOptions, Sha256Digest};
+use antares_pool::job;
+
+use crate::{
+    args::{RunArgs, Tier},
+    failure::Failure,
+    input, local, output,
+    report::Report,
+};
+
+/// One run as asked for, checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    /// The script.
+    pub elf: Vec<u8>,
+    /// How its bytes are to be understood.
+    pub options: CompileOptions,
+    /// Which tiers may run it.
+    pub tier: job::Tier,
+    /// Its arguments.
+    pub args: Vec<Vec<u8>>,
+    /// Cycle limit; none for the default of whoever runs it.
+    pub cycles_max: Option<u64>,
+    /// Wall time of the run; none for the default of whoever runs it.
+    pub deadline: Option<Duration>,
+}
+
+impl Request {
+    /// Key of the artifact of this script under these options.
+    pub(crate) fn artifact(&self) -> ArtifactKey {
+        Sha256Digest::for_artifact(Sha256Digest::of(&self.elf), self.options)
+    }
+}
+
+/// Runs what `args` say.
+pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
+    let request = Request {
+        elf: input::read_script(&args.script.elf)?,
+        options: args.script.options(),
+        tier: tier(args.tier),
+        args: args.args.into_iter().map(OsStringExt::into_vec).collect(),
+        cycles_max: args.max_cycles,
+        deadline: args.deadline_ms.map(Duration::from_millis),
+    };
+    let report = match args.server.as_deref() {
+        None => run_native_or_explain(&request, local::run),
+        Some(url) => run_there(url, &request),
+    }?;
+    output::print(if args.json { to_json(&report) } else { report.to_text() }.as_bytes())?;
+    Ok(report.exit_status())
+}
+
+#[cfg(feature = "server")]
+fn run_there(url: &str, request: &Request) -> Result<Report, Failure> {
+    let server = crate::remote::Server::parse(url)?;
+    run_native_or_explain(request, |request| server.run(request))
+}
+
+#[cfg(not(feature = "server"))]
+fn run_there(url: &str, _request: &Request) -> Result<Report, Failure> {
+    Err(Failure::Usage(anyhow::anyhow!(
+        "cannot reach {url}: this antares was built without the feature `server`"
+    )))
+}
+
+/// Runs `request`. A script that the VM cannot even load has no native code, but it has an outcome: the interpreter
+/// names it, without running an instruction.
+fn run_native_or_explain(
+    request: &Request,
+    run: impl Fn(&Request) -> Result<Report, Failure>,
+) -> Result<Report, Failure> {
+    let refusal = match run(request) {
+        Err(refusal @ Failure::Refused { .. }) if refusal.is_malformed_script() => refusal,
+        answer => return answer,
+    };
+    let report = run(&Request { tier: job::Tier::Interpreter, ..request.clone() })?;
+    if report.interpreted_cycles == 0 { Ok(report) } else { Err(refusal) }
+}
+
+fn tier(tier: Tier) -> job::Tier {
+    match tier {
+        Tier::Auto => job::Tier::Auto,
+        Tier::Native => job::Tier::Native,
+        Tier::Interpreter => job::Tier::Interpreter,
+    }
+}
+
+fn to_json(report: &Report) -> String {
+    // Cannot fail: the report has no maps and no types of others.
+    let json = serde_json::to_string(report).unwrap_or_default();
+    json + "\n"
+}

@@ -1,0 +1,83 @@
+//! What the gRPC statuses of a server mean to the command line. The only file that knows them.
+
+use tonic::Status;
+use tonic_types::StatusExt as _;
+
+use crate::{failure::Failure, remote::server_error};
+
+/// What the command does something about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Problem {
+    /// The server has not got the script: upload it.
+    ScriptNotFound,
+    /// The worker was lost: an outcome of the run.
+    WorkerLost,
+    /// Anything else: tell.
+    Other,
+}
+
+impl Problem {
+    /// Reads the reason that the server gives beside the code.
+    pub(crate) fn of(status: &Status) -> Self {
+        match reason(status).as_str() {
+            "SCRIPT_NOT_FOUND" => Self::ScriptNotFound,
+            "WORKER_LOST" => Self::WorkerLost,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The status as a failure of the command: a refused script is the caller's, everything else the server's.
+pub(crate) fn failure(url: &str, status: &Status) -> Failure {
+    let refused =
+        |reason: &str| Failure::Refused { reason: reason.to_owned(), detail: status.message().to_owned() };
+    match reason(status).as_str() {
+        "SCRIPT_INVALID" => refused("elf"),
+        "LIMIT_CODE_BYTES" => refused("limit_code_bytes"),
+        "LIMIT_FUNCTIONS" => refused("limit_functions"),
+        "LIMIT_BLOCKS" => refused("limit_blocks"),
+        "LIMIT_OPERATIONS" => refused("limit_operations"),
+        "REQUEST_INVALID" | "OPTIONS_INVALID" | "SCRIPT_TOO_LARGE" => {
+            Failure::Usage(server_error(url, &text(status)))
+        }
+        _ => Failure::Service(server_error(url, &text(status))),
+    }
+}
+
+fn reason(status: &Status) -> String {
+    status.get_details_error_info().map(|info| info.reason).unwrap_or_default()
+}
+
+/// Message, code and what is wrong with which field.
+fn text(status: &Status) -> String {
+    let mut text = format!("{} ({:?}, {})", status.message(), status.code(), reason(status));
+    for violation in status.get_details_bad_request().map(|bad| bad.field_violations).unwrap_or_default() {
+        text.push_str(&format!("\n  {}: {}", violation.field, violation.description));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+    use tonic_types::{ErrorDetails, StatusExt as _};
+
+    use super::*;
+
+    fn status(code: Code, reason: &str) -> Status {
+        let details = ErrorDetails::with_error_info(reason, antares_proto::ERROR_DOMAIN, []);
+        Status::with_error_details(code, "particulars", details)
+    }
+
+    #[test]
+    fn reasons_become_problems_and_failures() {
+        assert_eq!(Problem::of(&status(Code::NotFound, "SCRIPT_NOT_FOUND")), Problem::ScriptNotFound);
+        assert_eq!(Problem::of(&status(Code::Unavailable, "WORKER_LOST")), Problem::WorkerLost);
+        assert_eq!(Problem::of(&Status::unavailable("no details")), Problem::Other);
+        let invalid = failure("here", &status(Code::InvalidArgument, "SCRIPT_INVALID"));
+        assert!(invalid.is_malformed_script(), "{invalid:?}");
+        let busy = failure("here", &status(Code::ResourceExhausted, "WORKERS_BUSY"));
+        assert_eq!(busy.to_string(), "here answered: particulars (ResourceExhausted, WORKERS_BUSY)");
+        assert!(matches!(busy, Failure::Service(_)));
+    }
+}

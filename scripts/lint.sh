@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Everything that reads the code and does not run it: formatting, clippy, house rules, docs, licences, shell scripts.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/env.sh
+. scripts/env.sh
+
+deny_version=0.20.2
+deny=$tools/cargo-deny-$deny_version/bin/cargo-deny
+
+install_deny() {
+    [ -x "$deny" ] && return
+    echo "building cargo-deny $deny_version into ${deny%/bin/*} (once, some minutes)"
+    cargo install --quiet --locked --root "${deny%/bin/*}" --version "$deny_version" cargo-deny
+}
+
+check_licences() {
+    install_deny
+    "$deny" --offline check --hide-inclusion-graph licenses bans sources
+}
+
+check_docs() { RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --document-private-items; }
+
+check_shell() {
+    git ls-files -z --cached --others --exclude-standard '*.sh' .ci/run | xargs -0 shellcheck --external-sources
+}
+
+step "cargo fmt" cargo fmt --all --check
+step "cargo clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
+step "cargo clippy, cli without the server feature" \
+    cargo clippy --quiet --package antares-cli --no-default-features --all-targets -- -D warnings
+step "cargo xtask tidy" cargo xtask tidy
+step "cargo doc" check_docs
+step "shellcheck" check_shell
+step "cargo deny: licences, bans, sources" check_licences
+# The advisory database is a git repository; without a copy of it there is nothing to check against.
+if [ -d "${CARGO_HOME:-$HOME/.cargo}/advisory-dbs" ] || [ "${ANTARES_ADVISORIES:-}" = fetch ]; then
+    step "cargo deny: advisories" "$deny" check advisories
+else
+    skip "cargo deny: advisories" "no advisory database here; ANTARES_ADVISORIES=fetch downloads it"
+fi
+
+echo "lint: $steps_passed passed, ${#steps_failed[@]} failed, $steps_skipped skipped"
+if [ ${#steps_failed[@]} -gt 0 ]; then
+    printf 'lint: failed: %s\n' "${steps_failed[@]}"
+    exit 1
+fi
