@@ -1,1 +1,30 @@
 //! The content-addressed artifact store on sled: verified on read, size accounted, safe to throw away.
+//!
+//! sled is an index and a store of small chunks that may be lost at any time; the hash of the content is the truth. So
+//! a [`Cache`] that is open never fails a caller because of its store: a read that cannot be verified is a miss, a
+//! write that cannot be made durable is rejected with the bytes still in the caller's hands, and both are counted.
+//!
+//! All calls block on the disk: call them from a thread that may block.
+#![forbid(unsafe_code)]
+
+mod account;
+mod cache;
+mod config;
+mod entry;
+mod error;
+mod failures;
+mod layout;
+mod lock;
+mod manifest;
+mod recover;
+mod sled_store;
+mod stats;
+mod store;
+mod upkeep;
+
+pub use cache::{Cache, Lease, Put, Rejection};
+pub use config::{CacheConfig, Clock, DEFAULT_BUDGET_BYTES, SystemClock};
+pub use entry::Space;
+pub use error::{CacheError, StoreError};
+pub use manifest::Failure;
+pub use stats::{CacheState, CacheStats, PerSpace};

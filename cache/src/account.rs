@@ -1,0 +1,223 @@
+//! The account of what is stored: bytes charged, order of use, leases. In memory, rebuilt from the manifests at open.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::{
+    entry::{EntryId, Space},
+    store::{Removal, Stored, Touch},
+};
+
+/// One stored entry.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    total_bytes: u64,
+    charged_bytes: u64,
+    chunks: u32,
+    /// Place in the order of use.
+    tick: u64,
+    /// The place that the store has on disk.
+    stored_tick: u64,
+}
+
+/// What the cache knows about its entries without asking the store.
+///
+/// The order of use is a counter, not a clock: it cannot jump.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    lines: HashMap<EntryId, Line>,
+    order: BTreeSet<(u64, EntryId)>,
+    touched: BTreeSet<EntryId>,
+    leases: HashMap<EntryId, u32>,
+    logical_bytes: u64,
+    charged_bytes: u64,
+    last_tick: u64,
+}
+
+impl Account {
+    /// Replaces all lines by `entries`; leases stay.
+    pub(crate) fn reload(&mut self, entries: &[Stored]) {
+        let leases = std::mem::take(&mut self.leases);
+        *self = Self { leases, ..Self::default() };
+        for stored in entries {
+            self.add(stored);
+        }
+    }
+
+    /// Adds the line of an entry that the store has.
+    pub(crate) fn add(&mut self, stored: &Stored) {
+        self.remove(stored.id);
+        let line = Line {
+            total_bytes: stored.manifest.total_bytes,
+            charged_bytes: stored.manifest.charged_bytes(),
+            chunks: stored.manifest.chunks,
+            tick: stored.tick,
+            stored_tick: stored.tick,
+        };
+        self.logical_bytes += line.total_bytes;
+        self.charged_bytes += line.charged_bytes;
+        self.last_tick = self.last_tick.max(line.tick);
+        self.order.insert((line.tick, stored.id));
+        self.lines.insert(stored.id, line);
+    }
+
+    /// Strikes the line of an entry; returns how the store knows it.
+    pub(crate) fn remove(&mut self, id: EntryId) -> Option<Removal> {
+        let line = self.lines.remove(&id)?;
+        self.logical_bytes -= line.total_bytes;
+        self.charged_bytes -= line.charged_bytes;
+        self.order.remove(&(line.tick, id));
+        self.touched.remove(&id);
+        Some(Removal { id, tick: line.stored_tick })
+    }
+
+    /// The next place in the order of use.
+    pub(crate) fn next_tick(&mut self) -> u64 {
+        self.last_tick += 1;
+        self.last_tick
+    }
+
+    /// Moves an entry to the end of the order of use.
+    pub(crate) fn touch(&mut self, id: EntryId) {
+        let tick = self.next_tick();
+        if let Some(line) = self.lines.get_mut(&id) {
+            self.order.remove(&(line.tick, id));
+            line.tick = tick;
+            self.order.insert((tick, id));
+            self.touched.insert(id);
+        }
+    }
+
+    /// Takes up to `limit` moves that the store has not written yet.
+    pub(crate) fn take_touches(&mut self, limit: usize) -> Vec<Touch> {
+        let mut touches = Vec::new();
+        while let Some(id) = (touches.len() < limit).then(|| self.touched.pop_first()).flatten() {
+            if let Some(line) = self.lines.get_mut(&id) {
+                touches.push(Touch { id, from: line.stored_tick, to: line.tick });
+                line.stored_tick = line.tick;
+            }
+        }
+        touches
+    }
+
+    /// Strikes the least recently used lines that are not leased until at most `charged_max` bytes are charged, at most
+    /// `limit` of them.
+    pub(crate) fn evict_to(&mut self, charged_max: u64, limit: usize) -> Vec<Removal> {
+        let mut excess = self.charged_bytes.saturating_sub(charged_max);
+        let mut chosen = Vec::new();
+        for &(_, id) in &self.order {
+            if excess == 0 || chosen.len() == limit {
+                break;
+            }
+            if let Some(line) = self.lines.get(&id).filter(|_| !self.leases.contains_key(&id)) {
+                excess = excess.saturating_sub(line.charged_bytes);
+                chosen.push(id);
+            }
+        }
+        chosen.into_iter().filter_map(|id| self.remove(id)).collect()
+    }
+
+    /// Keeps an entry from eviction, stored already or not.
+    pub(crate) fn lease(&mut self, id: EntryId) {
+        *self.leases.entry(id).or_default() += 1;
+    }
+
+    /// Gives a lease back.
+    pub(crate) fn release(&mut self, id: EntryId) {
+        if let Some(count) = self.leases.get_mut(&id) {
+            *count -= 1;
+            if *count == 0 {
+                self.leases.remove(&id);
+            }
+        }
+    }
+
+    pub(crate) fn contains(&self, id: EntryId) -> bool {
+        self.lines.contains_key(&id)
+    }
+
+    /// Chunks that an entry rightfully has; zero for one that is not stored.
+    pub(crate) fn chunks(&self, id: EntryId) -> u32 {
+        self.lines.get(&id).map_or(0, |line| line.chunks)
+    }
+
+    /// All entries, most recently used first.
+    pub(crate) fn newest_first(&self) -> Vec<EntryId> {
+        self.order.iter().rev().map(|&(_, id)| id).collect()
+    }
+
+    /// Place of an entry in the order of use.
+    pub(crate) fn tick(&self, id: EntryId) -> Option<u64> {
+        self.lines.get(&id).map(|line| line.tick)
+    }
+
+    pub(crate) fn entries(&self, space: Space) -> u64 {
+        self.lines.keys().filter(|id| id.space == space).count() as u64
+    }
+
+    pub(crate) fn logical_bytes(&self) -> u64 {
+        self.logical_bytes
+    }
+
+    pub(crate) fn charged_bytes(&self) -> u64 {
+        self.charged_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Manifest;
+
+    fn stored(number: u8, length: usize, tick: u64) -> Stored {
+        let manifest = Manifest::of(&vec![0; length], [0; 32], 0).expect("few chunks");
+        Stored { id: EntryId::new(Space::Artifact, [number; 32]), manifest, tick }
+    }
+
+    fn evicted(account: &mut Account, charged_max: u64) -> Vec<u8> {
+        account.evict_to(charged_max, usize::MAX).iter().map(|removal| removal.id.key[0]).collect()
+    }
+
+    #[test]
+    fn the_least_recently_used_go_first_and_leased_ones_stay() {
+        let mut account = Account::default();
+        account.reload(&[stored(1, 1000, 5), stored(2, 1000, 3), stored(3, 1000, 4)]);
+        account.touch(stored(2, 0, 0).id);
+        account.lease(stored(3, 0, 0).id);
+        assert_eq!(account.newest_first()[0].key[0], 2);
+        assert_eq!(evicted(&mut account, 1), [1, 2]);
+        assert!(account.contains(stored(3, 0, 0).id));
+        account.release(stored(3, 0, 0).id);
+        assert_eq!(evicted(&mut account, 1), [3]);
+        assert_eq!((account.logical_bytes(), account.charged_bytes()), (0, 0));
+    }
+
+    #[test]
+    fn eviction_stops_as_soon_as_it_is_enough() {
+        let mut account = Account::default();
+        account.reload(&[stored(1, 1000, 1), stored(2, 1000, 2)]);
+        let charged = account.charged_bytes();
+        assert!(evicted(&mut account, charged).is_empty());
+        assert_eq!(evicted(&mut account, charged - 1), [1]);
+    }
+
+    #[test]
+    fn touches_name_the_place_on_disk() {
+        let mut account = Account::default();
+        account.add(&stored(1, 10, 7));
+        account.touch(stored(1, 0, 0).id);
+        account.touch(stored(1, 0, 0).id);
+        let touches = account.take_touches(10);
+        assert_eq!(touches, [Touch { id: stored(1, 0, 0).id, from: 7, to: 9 }]);
+        assert!(account.take_touches(10).is_empty());
+        assert_eq!(account.remove(stored(1, 0, 0).id).map(|removal| removal.tick), Some(9));
+    }
+
+    #[test]
+    fn adding_twice_counts_once() {
+        let mut account = Account::default();
+        account.add(&stored(1, 10, 1));
+        account.add(&stored(1, 20, 2));
+        assert_eq!(account.logical_bytes(), 20);
+        assert_eq!(account.entries(Space::Artifact), 1);
+    }
+}

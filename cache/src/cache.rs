@@ -1,0 +1,483 @@
+//! The cache as callers see it: put, get, lease, remember a failure, and the numbers.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, mpsc::SyncSender},
+    time::{Duration, Instant},
+};
+
+use sha2::{Digest, Sha256};
+
+use crate::{
+    account::Account,
+    config::CacheConfig,
+    entry::{EntryId, Space},
+    error::{CacheError, StoreError},
+    failures::{FailureBook, is_valid},
+    layout::{How, Layout, Opened},
+    lock::{DirLock, claim},
+    manifest::{Failure, FailureRecord, Manifest},
+    recover::close,
+    stats::{CacheState, CacheStats, Counters, add, count, read},
+    store::{BlobStore, Damage, Removal, Stored},
+    upkeep::{self, Chore},
+};
+
+/// Entries evicted between two looks at the result.
+const EVICTION_GROUP: usize = 64;
+/// Moves in the order of use that one write carries to disk.
+const TOUCHES_PER_WRITE: usize = 256;
+/// Stored entries between two looks into sled's `blobs` folder.
+const WRITES_PER_BLOB_CHECK: u64 = 64;
+
+/// A content-addressed store for scripts and artifacts. Clones share it.
+#[derive(Clone)]
+pub struct Cache {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// What became of a put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// Stored; it survives a crash from now on.
+    Stored,
+    /// There was an entry with this key already; it stays.
+    AlreadyThere,
+    /// Not stored; the caller keeps the bytes and can go on with them.
+    Rejected(Rejection),
+}
+
+/// Why an entry was not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// Larger than one entry may be.
+    TooLarge,
+    /// Everything that could be evicted is in use.
+    BudgetInUse,
+    /// The file system has too little space left.
+    DiskFull,
+    /// The store failed or is not open.
+    Unavailable,
+}
+
+/// Keeps one entry from eviction until dropped.
+pub struct Lease {
+    inner: Arc<Inner>,
+    id: EntryId,
+}
+
+/// The store in use.
+pub(crate) struct Live {
+    pub(crate) store: Option<Arc<dyn BlobStore>>,
+    /// Number of the store's directory; tells stores apart.
+    pub(crate) number: u64,
+    pub(crate) state: CacheState,
+}
+
+/// What only the one writer at a time touches.
+#[derive(Default)]
+pub(crate) struct Writer {
+    pub(crate) failures: FailureBook,
+    /// When to try again to open a store, while there is none.
+    pub(crate) retry_at: Option<Instant>,
+    writes: u64,
+}
+
+/// Fields in the order in which they close: the lock of the directory goes last.
+pub(crate) struct Inner {
+    pub(crate) chores: SyncSender<Chore>,
+    pub(crate) live: RwLock<Live>,
+    pub(crate) account: Mutex<Account>,
+    pub(crate) writer: Mutex<Writer>,
+    pub(crate) counters: Counters,
+    pub(crate) layout: Layout,
+    pub(crate) config: CacheConfig,
+    open_time: Duration,
+    _lock: DirLock,
+}
+
+impl Cache {
+    /// Opens the cache in `config.dir`, or makes it. A store that cannot be used is set aside and an empty one opened.
+    ///
+    /// # Errors
+    /// A senseless configuration, a directory in use by another process or on an unfit file system, or a directory in
+    /// which not even an empty store can be made.
+    pub fn open(config: CacheConfig) -> Result<Self, CacheError> {
+        let started = Instant::now();
+        config.check()?;
+        let lock = claim(&config)?;
+        let layout = Layout::new(&config);
+        let mut opened = layout.open()?;
+        let mut account = Account::default();
+        let mut failures = FailureBook::default();
+        let counters = Counters::default();
+        if let Err(failure) = load(&*opened.store, &mut account, &mut failures) {
+            tracing::error!(error = %failure, "the cache could not be read and starts empty");
+            let number = opened.number;
+            drop(opened);
+            layout.quarantine(number)?;
+            opened = layout.make(How::Replaced)?;
+            account = Account::default();
+            failures = FailureBook::default();
+        }
+        let state = if opened.how == How::Replaced { CacheState::Rebuilt } else { CacheState::Ready };
+        add(&counters.quarantines, u64::from(opened.how == How::Replaced));
+        let Opened { store, number, .. } = opened;
+        let (chores, pending) = upkeep::channel();
+        let inner = Arc::new(Inner {
+            chores,
+            live: RwLock::new(Live { store: Some(store), number, state }),
+            account: Mutex::new(account),
+            writer: Mutex::new(Writer { failures, ..Writer::default() }),
+            counters,
+            layout,
+            open_time: started.elapsed(),
+            config,
+            _lock: lock,
+        });
+        upkeep::start(&inner, pending)?;
+        inner.ask(Chore::Sweep);
+        Ok(Self { inner })
+    }
+
+    /// Stores `bytes` under `key`. When this returns [`Put::Stored`], the entry survives a crash.
+    ///
+    /// # Errors
+    /// [`CacheError::WrongDigest`] for a script whose key is not the SHA-256 of its bytes; nothing else.
+    pub fn put(&self, space: Space, key: [u8; 32], bytes: &[u8]) -> Result<Put, CacheError> {
+        let digest: [u8; 32] = Sha256::digest(bytes).into();
+        if space == Space::Script && digest != key {
+            return Err(CacheError::WrongDigest { expected: hex::encode(key), actual: hex::encode(digest) });
+        }
+        let put = self.inner.put(EntryId::new(space, key), digest, bytes);
+        if let Put::Rejected(reason) = put {
+            count(&self.inner.counters.rejected);
+            tracing::warn!(space = space.name(), bytes = bytes.len(), ?reason, "the cache rejected an entry");
+        }
+        Ok(put)
+    }
+
+    /// The bytes stored under `key`, verified in full; `None` when there are none or they do not verify.
+    ///
+    /// # Errors
+    /// None at present: trouble of the store is a miss.
+    pub fn get(&self, space: Space, key: [u8; 32]) -> Result<Option<Vec<u8>>, CacheError> {
+        let bytes = self.inner.get(EntryId::new(space, key));
+        let counters = &self.inner.counters;
+        count(if bytes.is_some() { counters.hits.of(space) } else { counters.misses.of(space) });
+        Ok(bytes)
+    }
+
+    /// Whether an entry is stored under `key`; says nothing about its bytes, asks no disk, counts as no use.
+    #[must_use]
+    pub fn contains(&self, space: Space, key: [u8; 32]) -> bool {
+        self.inner.store().is_some() && locked(&self.inner.account).contains(EntryId::new(space, key))
+    }
+
+    /// Keeps the entry of `key` from eviction for as long as the lease lives, stored already or stored later.
+    #[must_use]
+    pub fn lease(&self, space: Space, key: [u8; 32]) -> Lease {
+        let id = EntryId::new(space, key);
+        locked(&self.inner.account).lease(id);
+        Lease { inner: Arc::clone(&self.inner), id }
+    }
+
+    /// Remembers for `ttl` that compiling the artifact of `key` failed. Text beyond the limits is cut.
+    ///
+    /// # Errors
+    /// None at present: a failure that cannot be remembered is forgotten.
+    pub fn put_failure(
+        &self,
+        key: [u8; 32],
+        reason: &str,
+        detail: &str,
+        ttl: Duration,
+    ) -> Result<(), CacheError> {
+        let now = self.inner.config.unix_seconds();
+        let record = FailureRecord::new(now, now.saturating_add(ttl.as_secs()), reason, detail);
+        self.inner.put_failure(key, &record, now);
+        Ok(())
+    }
+
+    /// The remembered failure of the artifact of `key`, unless its time is over.
+    ///
+    /// # Errors
+    /// None at present: trouble of the store is a miss.
+    pub fn get_failure(&self, key: [u8; 32]) -> Result<Option<Failure>, CacheError> {
+        let now = self.inner.config.unix_seconds();
+        let record = self.inner.try_read(|store| store.failure(key)).flatten();
+        Ok(record.filter(|record| is_valid(record, now)).map(|record| record.failure))
+    }
+
+    /// The numbers now. Walks the few files of the directory.
+    #[must_use]
+    pub fn stats(&self) -> CacheStats {
+        self.inner.stats()
+    }
+
+    /// Removes chunks without a manifest; returns how many. Runs by itself after an open.
+    pub fn sweep(&self) -> u64 {
+        upkeep::sweep(&self.inner)
+    }
+
+    /// Copies the live entries into a new directory and removes the old one. Runs by itself when the files have grown
+    /// out of proportion. True when it was done.
+    pub fn rebuild(&self) -> bool {
+        upkeep::rebuild(&self.inner)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        locked(&self.inner.account).release(self.id);
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let live = self.live.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(store) = live.store.take() else { return };
+        let touches = locked(&self.account).take_touches(usize::MAX);
+        if let Err(failure) = store.touch(&touches) {
+            tracing::warn!(error = %failure, "the order of use of the cache is not kept");
+        }
+        close(store);
+    }
+}
+
+impl Inner {
+    fn put(&self, id: EntryId, sha256: [u8; 32], bytes: &[u8]) -> Put {
+        let manifest = Manifest::of(bytes, sha256, self.config.unix_seconds());
+        let Some(manifest) = manifest.filter(|manifest| manifest.total_bytes <= self.config.entry_bytes_max)
+        else {
+            return Put::Rejected(Rejection::TooLarge);
+        };
+        if manifest.charged_bytes() > self.config.high_bytes() {
+            return Put::Rejected(Rejection::TooLarge);
+        }
+        let mut writer = locked(&self.writer);
+        self.revive(&mut writer);
+        let Some((store, number)) = self.store() else { return Put::Rejected(Rejection::Unavailable) };
+        if locked(&self.account).contains(id) {
+            locked(&self.account).touch(id);
+            return Put::AlreadyThere;
+        }
+        if self.free_bytes() < self.config.free_bytes_min.saturating_add(manifest.total_bytes) {
+            return Put::Rejected(Rejection::DiskFull);
+        }
+        match self.write(&*store, id, manifest, bytes) {
+            Ok(put) => {
+                self.look_after(&mut writer, number);
+                put
+            }
+            Err(failure) => {
+                // Our own handle goes first: a store that is still held cannot be closed.
+                drop(store);
+                self.recover(&mut writer, number, &failure);
+                Put::Rejected(Rejection::Unavailable)
+            }
+        }
+    }
+
+    fn write(
+        &self,
+        store: &dyn BlobStore,
+        id: EntryId,
+        manifest: Manifest,
+        bytes: &[u8],
+    ) -> Result<Put, StoreError> {
+        if !self.make_room(store, manifest.charged_bytes())? {
+            return Ok(Put::Rejected(Rejection::BudgetInUse));
+        }
+        let (tick, touches, total_bytes) = {
+            let mut account = locked(&self.account);
+            let total_bytes = account.charged_bytes() + manifest.charged_bytes();
+            (account.next_tick(), account.take_touches(TOUCHES_PER_WRITE), total_bytes)
+        };
+        store.touch(&touches)?;
+        let stored = Stored { id, manifest, tick };
+        store.insert(&stored, bytes, total_bytes)?;
+        locked(&self.account).add(&stored);
+        Ok(Put::Stored)
+    }
+
+    /// Evicts until `charge` more bytes keep the budget; false when what is in use leaves no room.
+    fn make_room(&self, store: &dyn BlobStore, charge: u64) -> Result<bool, StoreError> {
+        if locked(&self.account).charged_bytes().saturating_add(charge) <= self.config.high_bytes() {
+            return Ok(true);
+        }
+        let goal = self.config.low_bytes().saturating_sub(charge);
+        loop {
+            let (removals, total_bytes) = {
+                let mut account = locked(&self.account);
+                (account.evict_to(goal, EVICTION_GROUP), account.charged_bytes())
+            };
+            if removals.is_empty() {
+                return Ok(total_bytes.saturating_add(charge) <= self.config.budget_bytes);
+            }
+            store.remove(&removals, total_bytes)?;
+            add(&self.counters.evictions, removals.len() as u64);
+        }
+    }
+
+    fn get(&self, id: EntryId) -> Option<Vec<u8>> {
+        if !locked(&self.account).contains(id) {
+            return None;
+        }
+        match self.try_read(|store| store.read(id, self.config.entry_bytes_max))? {
+            Ok(bytes) => {
+                locked(&self.account).touch(id);
+                Some(bytes)
+            }
+            Err(_) => self.get_again(id),
+        }
+    }
+
+    /// Reads once more with the writer kept out: an entry that was evicted under the first read is merely absent; one
+    /// that is still in the account and does not verify is damaged, and dropped.
+    fn get_again(&self, id: EntryId) -> Option<Vec<u8>> {
+        let mut writer = locked(&self.writer);
+        if !locked(&self.account).contains(id) {
+            return None;
+        }
+        let (store, number) = self.store()?;
+        let result = match store.read(id, self.config.entry_bytes_max) {
+            Ok(Ok(bytes)) => return Some(bytes),
+            Ok(Err(damage)) => self.drop_damaged(&*store, id, damage),
+            Err(failure) => Err(failure),
+        };
+        drop(store);
+        if let Err(failure) = result {
+            self.recover(&mut writer, number, &failure);
+        }
+        None
+    }
+
+    pub(crate) fn drop_damaged(
+        &self,
+        store: &dyn BlobStore,
+        id: EntryId,
+        damage: Damage,
+    ) -> Result<(), StoreError> {
+        count(&self.counters.corrupt);
+        tracing::error!(entry = ?id, damage = damage.name(), "an entry of the cache does not verify and is dropped");
+        let (removal, total_bytes) = {
+            let mut account = locked(&self.account);
+            (account.remove(id), account.charged_bytes())
+        };
+        store.remove(&[removal.unwrap_or(Removal { id, tick: 0 })], total_bytes)
+    }
+
+    fn put_failure(&self, key: [u8; 32], record: &FailureRecord, now: u64) {
+        let mut writer = locked(&self.writer);
+        self.revive(&mut writer);
+        let Some((store, number)) = self.store() else { return };
+        writer.failures.add(key, record.expires_at);
+        let mut result = store.put_failure(key, record);
+        while let (Ok(()), Some(due)) = (&result, writer.failures.pop_due(now, self.config.failures_max)) {
+            result = store.remove_failure(due);
+        }
+        drop(store);
+        if let Err(failure) = result {
+            self.recover(&mut writer, number, &failure);
+        }
+    }
+
+    /// Runs a read on the store; when the store fails, that is `None` and the store is seen to.
+    fn try_read<T>(&self, call: impl FnOnce(&dyn BlobStore) -> Result<T, StoreError>) -> Option<T> {
+        let (store, number) = self.store()?;
+        let result = call(&*store);
+        drop(store);
+        match result {
+            Ok(value) => Some(value),
+            Err(failure) => {
+                self.recover(&mut locked(&self.writer), number, &failure);
+                None
+            }
+        }
+    }
+
+    /// After a write: sled's blobs and the size of its files.
+    fn look_after(&self, writer: &mut Writer, number: u64) {
+        writer.writes += 1;
+        if writer.writes % WRITES_PER_BLOB_CHECK == 1 && self.layout.blobs(number) > 0 {
+            tracing::error!(store = number, "sled has written blob files, whose space is never given back");
+        }
+        if upkeep::wants_rebuild(self, number) {
+            self.ask(Chore::Rebuild);
+        }
+    }
+
+    /// The open store and the number of its directory.
+    pub(crate) fn store(&self) -> Option<(Arc<dyn BlobStore>, u64)> {
+        let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
+        Some((Arc::clone(live.store.as_ref()?), live.number))
+    }
+
+    /// Asks the upkeep thread for a chore; one that is asked for already is enough.
+    pub(crate) fn ask(&self, chore: Chore) {
+        // A full queue holds the same chore, or the next write asks again.
+        let _ = self.chores.try_send(chore);
+    }
+
+    fn free_bytes(&self) -> u64 {
+        // A file system that does not answer is judged by the write itself.
+        rustix::fs::statvfs(&self.config.dir)
+            .map_or(u64::MAX, |status| status.f_bavail.saturating_mul(status.f_frsize))
+    }
+
+    fn stats(&self) -> CacheStats {
+        let (state, number) = {
+            let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
+            (live.state, live.number)
+        };
+        let failures = locked(&self.writer).failures.len() as u64;
+        let account = locked(&self.account);
+        let mut stats = CacheStats {
+            state,
+            failures,
+            logical_bytes: account.logical_bytes(),
+            charged_bytes: account.charged_bytes(),
+            budget_bytes: self.config.budget_bytes,
+            open_time: self.open_time,
+            ..CacheStats::default()
+        };
+        stats.entries.script = account.entries(Space::Script);
+        stats.entries.artifact = account.entries(Space::Artifact);
+        drop(account);
+        stats.disk_bytes = self.layout.disk_bytes();
+        stats.blobs = self.layout.blobs(number);
+        let counters = &self.counters;
+        stats.hits = counters.hits.read();
+        stats.misses = counters.misses.read();
+        stats.corrupt = read(&counters.corrupt);
+        stats.evictions = read(&counters.evictions);
+        stats.rejected = read(&counters.rejected);
+        stats.store_errors = read(&counters.store_errors);
+        stats.quarantines = read(&counters.quarantines);
+        stats.rebuilds = read(&counters.rebuilds);
+        stats.swept_chunks = read(&counters.swept_chunks);
+        stats
+    }
+}
+
+/// Takes over what a store has into the account and the book.
+pub(crate) fn load(
+    store: &dyn BlobStore,
+    account: &mut Account,
+    failures: &mut FailureBook,
+) -> Result<(), StoreError> {
+    account.reload(&store.entries()?);
+    failures.reload(&store.failures()?);
+    // The total on disk is for people and tests; the account is what counts. They differ only after a crash between
+    // two transactions of one eviction.
+    let written = store.total_bytes()?;
+    if written != account.charged_bytes() {
+        tracing::info!(written, counted = account.charged_bytes(), "the total of the cache is counted anew");
+    }
+    Ok(())
+}
+
+/// Locks; a panic of another holder leaves nothing half done that the next one could trip over.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

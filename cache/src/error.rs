@@ -1,0 +1,98 @@
+//! What can go wrong, as facts: errors a caller sees, and errors of a store that only the cache sees.
+
+use std::{io, path::PathBuf};
+
+/// Why a cache could not be opened, or a call was wrong. Trouble of the store in a running cache is never an error:
+/// reads miss, writes are rejected, and the counters tell.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// A configuration value makes no sense.
+    #[error("cache.{field} {reason}")]
+    Config {
+        /// The field of `CacheConfig`.
+        field: &'static str,
+        /// What it must be.
+        reason: &'static str,
+    },
+    /// Another process has the directory.
+    #[error("the cache directory {dir} is in use by {holder}; one process at a time may use it")]
+    Locked {
+        /// The cache directory.
+        dir: PathBuf,
+        /// The holder as written in its lock file.
+        holder: String,
+    },
+    /// The file system cannot be relied on.
+    #[error(
+        "the cache directory {dir} is on a {filesystem} file system, whose locks and syncs cannot be relied on; \
+         use a local disk, or set cache.allow_any_filesystem"
+    )]
+    Filesystem {
+        /// The cache directory.
+        dir: PathBuf,
+        /// Name of the file system.
+        filesystem: &'static str,
+    },
+    /// The operating system refused something on the directory.
+    #[error("{action} {path}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// The answer of the operating system.
+        source: io::Error,
+    },
+    /// Not even an empty store could be opened.
+    #[error("no store could be opened in {dir}: {source}")]
+    Open {
+        /// The cache directory.
+        dir: PathBuf,
+        /// What the last try said.
+        source: StoreError,
+    },
+    /// Bytes put into the script space under a key that is not their SHA-256.
+    #[error("the bytes have the SHA-256 {actual}, not {expected}")]
+    WrongDigest {
+        /// The key given, in hex.
+        expected: String,
+        /// The digest of the bytes, in hex.
+        actual: String,
+    },
+}
+
+/// Why the store under the cache failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The operating system failed a read or a write.
+    #[error("input or output failed: {0}")]
+    Io(io::Error),
+    /// The store found its own files damaged.
+    #[error("the store's files are damaged: {detail}")]
+    Damaged {
+        /// The store's own words.
+        detail: String,
+    },
+    /// The store panicked.
+    #[error("the store panicked")]
+    Panicked,
+    /// The store did not open within the configured time.
+    #[error("the store did not open in time")]
+    TimedOut,
+}
+
+impl CacheError {
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { action, path, source }
+    }
+}
+
+impl From<sled::Error> for StoreError {
+    fn from(error: sled::Error) -> Self {
+        match error {
+            sled::Error::Io(error) => Self::Io(error),
+            other => Self::Damaged { detail: other.to_string() },
+        }
+    }
+}

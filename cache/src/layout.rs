@@ -1,0 +1,270 @@
+//! The directory of a cache, and how a store in it is opened without trusting it.
+//!
+//! ```text
+//! LOCK             held by the process that uses the directory
+//! OPENING          there while a store is being opened: name of the store and number of the try
+//! store-000001/    a sled database; READY inside says that it is complete
+//! quarantine-T-N/  store N as it was at second T when it could not be used; the youngest is kept
+//! ```
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    thread,
+};
+
+use crate::{
+    config::CacheConfig,
+    error::{CacheError, StoreError},
+    sled_store::SledStore,
+    store::BlobStore,
+};
+
+const MARKER_FILE: &str = "OPENING";
+const READY_FILE: &str = "READY";
+const STORE_PREFIX: &str = "store-";
+const QUARANTINE_PREFIX: &str = "quarantine-";
+/// Opens of one store that may end with the death of the process before the store is set aside. One alone may be a
+/// kill at a bad moment; so many are the store's fault.
+const OPEN_TRIES_MAX: u32 = 3;
+
+/// An open store and where it is.
+pub(crate) struct Opened {
+    pub(crate) store: Arc<dyn BlobStore>,
+    pub(crate) number: u64,
+    pub(crate) how: How,
+}
+
+/// How an open store came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// There was none.
+    Made,
+    /// It was there.
+    Found,
+    /// It was there, could not be used, and an empty one took its place.
+    Replaced,
+}
+
+/// The directory of one cache.
+pub(crate) struct Layout {
+    config: CacheConfig,
+    /// The highest number given to a store: none is given twice, so a number tells stores apart.
+    last_number: AtomicU64,
+}
+
+impl Layout {
+    pub(crate) fn new(config: &CacheConfig) -> Self {
+        Self { config: config.clone(), last_number: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn store_path(&self, number: u64) -> PathBuf {
+        self.config.dir.join(format!("{STORE_PREFIX}{number:06}"))
+    }
+
+    /// Opens the youngest complete store; sets it aside and makes an empty one when that fails for a reason that lies
+    /// in its files.
+    pub(crate) fn open(&self) -> Result<Opened, CacheError> {
+        let Some(number) = self.choose()? else {
+            return self.make(How::Made);
+        };
+        let tries = self.tries_before(number) + 1;
+        let failure = if tries > OPEN_TRIES_MAX {
+            StoreError::Damaged { detail: format!("{OPEN_TRIES_MAX} opens in a row did not come back") }
+        } else {
+            match self.open_store(number, tries)? {
+                Ok(store) => return Ok(Opened { store, number, how: How::Found }),
+                // A full disk or a missing permission is no fault of the files.
+                Err(StoreError::Io(source)) if !is_damage(&source) => {
+                    return Err(CacheError::Open {
+                        dir: self.config.dir.clone(),
+                        source: StoreError::Io(source),
+                    });
+                }
+                Err(failure) => failure,
+            }
+        };
+        tracing::error!(store = number, error = %failure, "the cache could not be opened and starts empty");
+        self.quarantine(number)?;
+        self.make(How::Replaced)
+    }
+
+    /// Makes and opens an empty store.
+    pub(crate) fn make(&self, how: How) -> Result<Opened, CacheError> {
+        let (store, number) = self.begin()?;
+        self.complete(number)?;
+        Ok(Opened { store, number, how })
+    }
+
+    /// Makes an empty store that does not count until [`Layout::complete`].
+    pub(crate) fn begin(&self) -> Result<(Arc<dyn BlobStore>, u64), CacheError> {
+        let number = self.last_number.fetch_add(1, Ordering::Relaxed) + 1;
+        remove_tree(&self.store_path(number))?;
+        let opened = self.open_store(number, 1)?;
+        let store = opened.map_err(|source| CacheError::Open { dir: self.config.dir.clone(), source })?;
+        Ok((store, number))
+    }
+
+    /// Marks a store as complete: from now on it is the one that [`Layout::open`] takes.
+    pub(crate) fn complete(&self, number: u64) -> Result<(), CacheError> {
+        let path = self.store_path(number);
+        write_synced(&path.join(READY_FILE), b"")?;
+        sync_dir(&path)?;
+        sync_dir(&self.config.dir)
+    }
+
+    /// Removes a store for good.
+    pub(crate) fn discard(&self, number: u64) -> Result<(), CacheError> {
+        let path = self.store_path(number);
+        // Not ready first: a store that is half removed must not be taken for a complete one.
+        remove_file(&path.join(READY_FILE))?;
+        remove_tree(&path)
+    }
+
+    /// Moves a store aside for people to look at, in the place of the one set aside before.
+    pub(crate) fn quarantine(&self, number: u64) -> Result<(), CacheError> {
+        self.drop_quarantine()?;
+        let to = self.config.dir.join(format!("{QUARANTINE_PREFIX}{}-{number}", self.config.unix_seconds()));
+        let from = self.store_path(number);
+        fs::rename(&from, &to).map_err(CacheError::io("move", from))?;
+        remove_file(&self.config.dir.join(MARKER_FILE))?;
+        sync_dir(&self.config.dir)
+    }
+
+    /// Removes what was set aside; true when there was something.
+    pub(crate) fn drop_quarantine(&self) -> Result<bool, CacheError> {
+        let mut any = false;
+        for name in self.names()? {
+            if name.starts_with(QUARANTINE_PREFIX) {
+                remove_tree(&self.config.dir.join(name))?;
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+
+    /// Bytes that the whole directory takes on disk.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        tree_bytes(&self.config.dir)
+    }
+
+    /// Bytes that one store takes on disk.
+    pub(crate) fn store_disk_bytes(&self, number: u64) -> u64 {
+        tree_bytes(&self.store_path(number))
+    }
+
+    /// Files in sled's `blobs` folder: space that is never given back. Must be zero.
+    pub(crate) fn blobs(&self, number: u64) -> u64 {
+        fs::read_dir(self.store_path(number).join("blobs")).map_or(0, |files| files.count() as u64)
+    }
+
+    /// The youngest complete store; all others are removed.
+    fn choose(&self) -> Result<Option<u64>, CacheError> {
+        let numbers: Vec<u64> =
+            self.names()?.iter().filter_map(|name| name.strip_prefix(STORE_PREFIX)?.parse().ok()).collect();
+        self.last_number.fetch_max(numbers.iter().copied().max().unwrap_or(0), Ordering::Relaxed);
+        let chosen = numbers.iter().copied().filter(|&n| self.store_path(n).join(READY_FILE).exists()).max();
+        for number in numbers.into_iter().filter(|&number| Some(number) != chosen) {
+            self.discard(number)?;
+        }
+        Ok(chosen)
+    }
+
+    fn names(&self) -> Result<Vec<String>, CacheError> {
+        let dir = &self.config.dir;
+        let entries = fs::read_dir(dir).map_err(CacheError::io("list", dir))?;
+        let names: io::Result<Vec<_>> =
+            entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect();
+        names.map_err(CacheError::io("list", dir))
+    }
+
+    /// Tries to open store `number` that did not come back.
+    fn tries_before(&self, number: u64) -> u32 {
+        let text = fs::read_to_string(self.config.dir.join(MARKER_FILE)).unwrap_or_default();
+        let mut words = text.split_whitespace().map(|word| word.parse::<u64>().ok());
+        match (words.next().flatten(), words.next().flatten()) {
+            (Some(marked), Some(tries)) if marked == number => u32::try_from(tries).unwrap_or(u32::MAX - 1),
+            _ => 0,
+        }
+    }
+
+    /// Opens a store on a thread of its own, so that neither its panic nor its hang is ours.
+    fn open_store(
+        &self,
+        number: u64,
+        tries: u32,
+    ) -> Result<Result<Arc<dyn BlobStore>, StoreError>, CacheError> {
+        let marker = self.config.dir.join(MARKER_FILE);
+        write_synced(&marker, format!("{number} {tries}\n").as_bytes())?;
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let (path, page_cache_bytes) = (self.store_path(number), self.config.page_cache_bytes);
+        thread::Builder::new()
+            .name("cache-open".to_owned())
+            .spawn(move || sender.send(SledStore::open(&path, page_cache_bytes)))
+            .map_err(CacheError::io("start a thread to open", self.store_path(number)))?;
+        let result = match receiver.recv_timeout(self.config.open_timeout) {
+            Ok(result) => result.map(|store| Arc::new(store) as Arc<dyn BlobStore>),
+            Err(mpsc::RecvTimeoutError::Timeout) => Err(StoreError::TimedOut),
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(StoreError::Panicked),
+        };
+        remove_file(&marker)?;
+        Ok(result)
+    }
+}
+
+/// Whether an error of the operating system tells of damaged files: sled passes short reads and odd contents as such.
+fn is_damage(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::InvalidData
+            | io::ErrorKind::InvalidInput
+            | io::ErrorKind::NotFound
+    )
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), CacheError> {
+    let write = || {
+        let mut file = File::create(path)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().map_err(CacheError::io("write", path))
+}
+
+fn sync_dir(path: &Path) -> Result<(), CacheError> {
+    File::open(path).and_then(|dir| dir.sync_all()).map_err(CacheError::io("sync", path))
+}
+
+fn remove_file(path: &Path) -> Result<(), CacheError> {
+    absent_is_fine(fs::remove_file(path)).map_err(CacheError::io("remove", path))
+}
+
+fn remove_tree(path: &Path) -> Result<(), CacheError> {
+    absent_is_fine(fs::remove_dir_all(path)).map_err(CacheError::io("remove", path))
+}
+
+fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Bytes allocated below `path`; what cannot be read counts as nothing.
+fn tree_bytes(path: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(entries) = fs::read_dir(path) else { return 0 };
+    let bytes_of = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => tree_bytes(&entry.path()),
+        Ok(metadata) => metadata.blocks() * 512,
+        Err(_) => 0,
+    };
+    entries.filter_map(Result::ok).map(bytes_of).sum()
+}

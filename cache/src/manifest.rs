@@ -1,0 +1,280 @@
+//! The on-disk forms: the manifest of an entry, the frame of a chunk, the record of a failure.
+//!
+//! All integers are little-endian. Every form ends or begins with a CRC-32, so that a damaged one is told from a good
+//! one before any of its numbers is used.
+
+use crate::entry::{ENTRY_ID_BYTES, EntryId};
+
+/// Bytes of a chunk value on disk. Sixteen of them fill a leaf of sled to about 70 KiB, well below the 128 KiB at which
+/// sled moves a page into a blob file that it never takes back.
+pub(crate) const CHUNK_VALUE_BYTES: usize = 4096 - 64;
+const CRC_BYTES: usize = 4;
+/// Payload bytes of a chunk.
+pub(crate) const CHUNK_BYTES: usize = CHUNK_VALUE_BYTES - CRC_BYTES;
+const CHUNK_KEY_BYTES: usize = ENTRY_ID_BYTES + 4;
+
+const MANIFEST_VERSION: u8 = 1;
+const MANIFEST_BYTES: usize = 1 + 8 + 4 + 4 + 32 + 8 + CRC_BYTES;
+
+/// Most bytes of the reason of a failure.
+pub(crate) const FAILURE_REASON_BYTES_MAX: usize = 64;
+/// Most bytes of the detail of a failure.
+pub(crate) const FAILURE_DETAIL_BYTES_MAX: usize = 1024;
+const FAILURE_VERSION: u8 = 1;
+const FAILURE_HEADER_BYTES: usize = 1 + 8 + 8 + 2 + 2;
+
+/// Our own bytes per chunk and per entry beside the payload: keys, frames, tree pages. Measured, rounded up.
+const CHUNK_OVERHEAD_BYTES: u64 = 64;
+const ENTRY_OVERHEAD_BYTES: u64 = 512;
+
+/// What is written last and read first: how long an entry is, in how many chunks, and its digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    /// Payload length in bytes.
+    pub(crate) total_bytes: u64,
+    /// Payload bytes per chunk; all but the last are full.
+    pub(crate) chunk_bytes: u32,
+    /// Number of chunks.
+    pub(crate) chunks: u32,
+    /// SHA-256 of the payload.
+    pub(crate) sha256: [u8; 32],
+    /// Seconds since 1970 at which it was stored; information only.
+    pub(crate) created_at: u64,
+}
+
+/// A compile failure that is remembered for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Short machine-readable reason.
+    pub reason: String,
+    /// Text for people.
+    pub detail: String,
+}
+
+/// A failure with its lifetime.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FailureRecord {
+    /// Seconds since 1970.
+    pub(crate) created_at: u64,
+    /// Seconds since 1970.
+    pub(crate) expires_at: u64,
+    pub(crate) failure: Failure,
+}
+
+impl Manifest {
+    /// The manifest of `bytes` with digest `sha256`; `None` when it takes more chunks than a u32 can count.
+    pub(crate) fn of(bytes: &[u8], sha256: [u8; 32], created_at: u64) -> Option<Self> {
+        let chunks = u32::try_from(bytes.len().div_ceil(CHUNK_BYTES)).ok()?;
+        let chunk_bytes = u32::try_from(CHUNK_BYTES).ok()?;
+        Some(Self { total_bytes: bytes.len() as u64, chunk_bytes, chunks, sha256, created_at })
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(MANIFEST_BYTES);
+        out.push(MANIFEST_VERSION);
+        out.extend_from_slice(&self.total_bytes.to_le_bytes());
+        out.extend_from_slice(&self.chunk_bytes.to_le_bytes());
+        out.extend_from_slice(&self.chunks.to_le_bytes());
+        out.extend_from_slice(&self.sha256);
+        out.extend_from_slice(&self.created_at.to_le_bytes());
+        seal(out)
+    }
+
+    /// Reads a manifest back; `None` for damage, a foreign version, and numbers that contradict each other.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(unseal(bytes)?);
+        if fields.take::<1>()? != [MANIFEST_VERSION] {
+            return None;
+        }
+        let manifest = Self {
+            total_bytes: u64::from_le_bytes(fields.take()?),
+            chunk_bytes: u32::from_le_bytes(fields.take()?),
+            chunks: u32::from_le_bytes(fields.take()?),
+            sha256: fields.take()?,
+            created_at: u64::from_le_bytes(fields.take()?),
+        };
+        let consistent = manifest.chunk_bytes != 0
+            && u64::from(manifest.chunks) == manifest.total_bytes.div_ceil(u64::from(manifest.chunk_bytes));
+        (fields.0.is_empty() && consistent).then_some(manifest)
+    }
+
+    /// What the entry counts against the budget, in bytes.
+    pub(crate) fn charged_bytes(&self) -> u64 {
+        charged_bytes(self.total_bytes, u64::from(self.chunks))
+    }
+}
+
+/// What a payload of `total_bytes` in `chunks` chunks counts against the budget.
+fn charged_bytes(total_bytes: u64, chunks: u64) -> u64 {
+    total_bytes
+        .saturating_add(chunks.saturating_mul(CHUNK_OVERHEAD_BYTES))
+        .saturating_add(ENTRY_OVERHEAD_BYTES)
+}
+
+/// Key of chunk `index` in the `chunk` tree. The prefix is the entry, not the content: two entries never share a
+/// chunk, so removing one needs no reference counts.
+pub(crate) fn chunk_key(id: EntryId, index: u32) -> [u8; CHUNK_KEY_BYTES] {
+    let mut key = [0; CHUNK_KEY_BYTES];
+    key[..ENTRY_ID_BYTES].copy_from_slice(&id.to_bytes());
+    key[ENTRY_ID_BYTES..].copy_from_slice(&index.to_be_bytes());
+    key
+}
+
+/// Entry and index of a chunk key; `None` when it is not one of ours.
+pub(crate) fn parse_chunk_key(key: &[u8]) -> Option<(EntryId, u32)> {
+    let (id, index) = key.split_at_checked(ENTRY_ID_BYTES)?;
+    Some((EntryId::from_bytes(id)?, u32::from_be_bytes(index.try_into().ok()?)))
+}
+
+/// Frames a chunk: CRC-32 of index and payload, then the payload.
+pub(crate) fn frame_chunk(index: u32, payload: &[u8]) -> Vec<u8> {
+    let mut value = Vec::with_capacity(CRC_BYTES + payload.len());
+    value.extend_from_slice(&chunk_crc(index, payload).to_le_bytes());
+    value.extend_from_slice(payload);
+    value
+}
+
+/// Payload of a framed chunk; `None` when the CRC does not fit.
+pub(crate) fn unframe_chunk(index: u32, value: &[u8]) -> Option<&[u8]> {
+    let (crc, payload) = value.split_first_chunk::<CRC_BYTES>()?;
+    (chunk_crc(index, payload).to_le_bytes() == *crc).then_some(payload)
+}
+
+fn chunk_crc(index: u32, payload: &[u8]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&index.to_le_bytes());
+    crc.update(payload);
+    crc.finalize()
+}
+
+impl FailureRecord {
+    /// A record with reason and detail cut to their limits.
+    pub(crate) fn new(created_at: u64, expires_at: u64, reason: &str, detail: &str) -> Self {
+        let failure = Failure {
+            reason: cut(reason, FAILURE_REASON_BYTES_MAX).to_owned(),
+            detail: cut(detail, FAILURE_DETAIL_BYTES_MAX).to_owned(),
+        };
+        Self { created_at, expires_at, failure }
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let (reason, detail) = (self.failure.reason.as_bytes(), self.failure.detail.as_bytes());
+        let mut out = Vec::with_capacity(FAILURE_HEADER_BYTES + reason.len() + detail.len() + CRC_BYTES);
+        out.push(FAILURE_VERSION);
+        out.extend_from_slice(&self.created_at.to_le_bytes());
+        out.extend_from_slice(&self.expires_at.to_le_bytes());
+        for text in [reason, detail] {
+            let length = u16::try_from(text.len()).unwrap_or(0);
+            out.extend_from_slice(&length.to_le_bytes());
+            out.extend_from_slice(&text[..usize::from(length)]);
+        }
+        seal(out)
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(unseal(bytes)?);
+        if fields.take::<1>()? != [FAILURE_VERSION] {
+            return None;
+        }
+        let created_at = u64::from_le_bytes(fields.take()?);
+        let expires_at = u64::from_le_bytes(fields.take()?);
+        let reason = fields.text()?;
+        let detail = fields.text()?;
+        fields.0.is_empty().then_some(Self { created_at, expires_at, failure: Failure { reason, detail } })
+    }
+}
+
+/// The longest prefix of `text` of at most `bytes_max` bytes that ends between characters.
+fn cut(text: &str, bytes_max: usize) -> &str {
+    let end = (0..=bytes_max.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
+    &text[..end.unwrap_or(0)]
+}
+
+/// Appends the CRC-32 of all before it.
+fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
+    let crc = crc32fast::hash(&bytes);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// Checks and takes off the CRC-32.
+fn unseal(bytes: &[u8]) -> Option<&[u8]> {
+    let (body, crc) = bytes.split_last_chunk::<CRC_BYTES>()?;
+    (crc32fast::hash(body).to_le_bytes() == *crc).then_some(body)
+}
+
+/// A cursor over checked bytes.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*head)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        let length = usize::from(u16::from_le_bytes(self.take()?));
+        let (head, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        String::from_utf8(head.to_vec()).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Space;
+
+    #[test]
+    fn manifest_round_trips_and_every_flipped_bit_is_noticed() {
+        let manifest = Manifest::of(&[1; 10_000], [9; 32], 1_700_000_000).expect("few chunks");
+        let bytes = manifest.encode();
+        assert_eq!(bytes.len(), MANIFEST_BYTES);
+        assert_eq!(Manifest::decode(&bytes), Some(manifest));
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Manifest::decode(&damaged), None, "bit {bit}");
+        }
+        assert_eq!(Manifest::decode(&bytes[..20]), None);
+    }
+
+    #[test]
+    fn manifest_with_a_valid_crc_but_contradicting_numbers_is_refused() {
+        let good = Manifest::of(&[1; 10_000], [9; 32], 0).expect("few chunks");
+        for bad in [
+            Manifest { total_bytes: u64::MAX, ..good },
+            Manifest { chunks: 1, ..good },
+            Manifest { chunk_bytes: 0, ..good },
+        ] {
+            assert_eq!(Manifest::decode(&bad.encode()), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn chunks_carry_their_index() {
+        let framed = frame_chunk(3, b"payload");
+        assert_eq!(unframe_chunk(3, &framed), Some(&b"payload"[..]));
+        assert_eq!(unframe_chunk(4, &framed), None);
+        assert_eq!(unframe_chunk(3, &framed[..3]), None);
+        assert!(frame_chunk(0, &[0; CHUNK_BYTES]).len() <= CHUNK_VALUE_BYTES);
+    }
+
+    #[test]
+    fn chunk_keys_sort_by_entry_then_index() {
+        let id = EntryId::new(Space::Artifact, [5; 32]);
+        assert!(chunk_key(id, 255) < chunk_key(id, 256));
+        assert_eq!(parse_chunk_key(&chunk_key(id, 7)), Some((id, 7)));
+        assert_eq!(parse_chunk_key(b"short"), None);
+    }
+
+    #[test]
+    fn failures_round_trip_and_are_cut_between_characters() {
+        let record = FailureRecord::new(5, 10, "invalid", &"é".repeat(FAILURE_DETAIL_BYTES_MAX));
+        assert!(record.failure.detail.len() <= FAILURE_DETAIL_BYTES_MAX);
+        let bytes = record.encode();
+        assert_eq!(FailureRecord::decode(&bytes), Some(record));
+        assert_eq!(FailureRecord::decode(&bytes[1..]), None);
+    }
+}

@@ -1,0 +1,97 @@
+//! What happens when the store under a running cache fails: close it, and open it again or an empty one in its place.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    cache::{Inner, Live, Writer, load, locked},
+    error::{CacheError, StoreError},
+    layout::How,
+    stats::{CacheState, count},
+    store::BlobStore,
+};
+
+/// Pause between two tries to open a store, while there is none.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// How long the closing of a store waits for reads on it to end.
+const CLOSE_WAIT: Duration = Duration::from_secs(5);
+const CLOSE_POLL: Duration = Duration::from_millis(1);
+
+impl Inner {
+    /// Sees to store `number`, whose call ended in `failure`. A store that has been replaced meanwhile is let be.
+    pub(crate) fn recover(&self, writer: &mut Writer, number: u64, failure: &StoreError) {
+        count(&self.counters.store_errors);
+        let store = {
+            let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
+            if live.number != number || live.store.is_none() {
+                return;
+            }
+            live.state = CacheState::Unavailable;
+            live.store.take()
+        };
+        tracing::error!(store = number, error = %failure, "the store of the cache failed and is closed");
+        if let Some(store) = store {
+            close(store);
+        }
+        if !matches!(failure, StoreError::Io(_)) {
+            self.set_aside(number);
+        }
+        writer.retry_at = None;
+        self.revive(writer);
+    }
+
+    /// Opens a store when there is none and the time has come to try.
+    pub(crate) fn revive(&self, writer: &mut Writer) {
+        if self.store().is_some() || writer.retry_at.is_some_and(|at| Instant::now() < at) {
+            return;
+        }
+        if let Err(error) = self.reopen(writer) {
+            tracing::error!(%error, "the cache has no store and goes on without one");
+            writer.retry_at = Some(Instant::now() + RETRY_PAUSE);
+        }
+    }
+
+    fn reopen(&self, writer: &mut Writer) -> Result<(), CacheError> {
+        let opened = self.layout.open()?;
+        let loaded = load(&*opened.store, &mut locked(&self.account), &mut writer.failures);
+        if let Err(source) = loaded {
+            close(opened.store);
+            self.set_aside(opened.number);
+            return Err(CacheError::Open { dir: self.config.dir.clone(), source });
+        }
+        if opened.how == How::Replaced {
+            count(&self.counters.quarantines);
+        }
+        let rebuilt = opened.how != How::Found;
+        let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
+        let state = if rebuilt { CacheState::Rebuilt } else { CacheState::Ready };
+        *live = Live { store: Some(opened.store), number: opened.number, state };
+        Ok(())
+    }
+
+    /// Puts the files of a store into quarantine and empties the account.
+    fn set_aside(&self, number: u64) {
+        count(&self.counters.quarantines);
+        locked(&self.account).reload(&[]);
+        if let Err(error) = self.layout.quarantine(number) {
+            tracing::error!(%error, store = number, "the store could not be set aside and is removed");
+            drop(self.layout.discard(number));
+        }
+    }
+}
+
+/// Closes a store once the reads on it have ended. One that is still read after a while closes with its last reader.
+pub(crate) fn close(store: Arc<dyn BlobStore>) {
+    let deadline = Instant::now() + CLOSE_WAIT;
+    while Arc::strong_count(&store) > 1 && Instant::now() < deadline {
+        thread::sleep(CLOSE_POLL);
+    }
+    // sled flushes as it closes, and may panic as it does so.
+    if catch_unwind(AssertUnwindSafe(|| drop(store))).is_err() {
+        tracing::error!("the store of the cache panicked as it closed");
+    }
+}

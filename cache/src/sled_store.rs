@@ -1,0 +1,400 @@
+//! The store on sled 0.34.7, with what keeps it safe: small values, one order of writes, no trust in what it reads.
+//!
+//! Trees: `chunk` (entry id and index -> framed payload), `manifest` (entry id -> manifest), `lru` (tick and entry id ->
+//! nothing), `meta` (format version, total), `neg` (key -> failure). No sled type leaves this file.
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use sha2::{Digest, Sha256};
+use sled::{
+    Batch, Db, IVec, Mode, Transactional, Tree,
+    transaction::{ConflictableTransactionError, TransactionError},
+};
+
+use crate::{
+    entry::EntryId,
+    error::StoreError,
+    manifest::{
+        CHUNK_BYTES, FailureRecord, Manifest, chunk_key, frame_chunk, parse_chunk_key, unframe_chunk,
+    },
+    store::{BlobStore, Damage, Orphan, Removal, Stored, Touch},
+};
+
+/// Version of the trees and of the forms in them; a store of another version is set aside.
+const FORMAT_VERSION: u64 = 1;
+/// Chunks written in one batch: about 1 MiB.
+const BATCH_CHUNKS: usize = 256;
+/// Entries removed in one transaction.
+const TRANSACTION_ENTRIES: usize = 64;
+/// How long to wait for threads of sled to let go of the files of a closed store.
+const FILE_LOCK_WAIT: Duration = Duration::from_secs(5);
+const FILE_LOCK_POLL: Duration = Duration::from_millis(5);
+/// Entries that one scan for orphans looks at.
+const SCAN_ENTRIES: usize = 1024;
+const KEY_FORMAT: &[u8] = b"format_version";
+const KEY_TOTAL: &[u8] = b"total_bytes";
+
+/// The trees of one open sled database.
+pub(crate) struct SledStore {
+    // Dropped last: closing it flushes.
+    db: Db,
+    chunk: Tree,
+    manifest: Tree,
+    lru: Tree,
+    meta: Tree,
+    neg: Tree,
+}
+
+impl SledStore {
+    /// Opens or makes the database in `path`.
+    pub(crate) fn open(path: &Path, page_cache_bytes: u64) -> Result<Self, StoreError> {
+        guarded(|| {
+            let db = open_database(path, page_cache_bytes)?;
+            let tree = |name: &str| db.open_tree(name);
+            let store = Self {
+                chunk: tree("chunk")?,
+                manifest: tree("manifest")?,
+                lru: tree("lru")?,
+                meta: tree("meta")?,
+                neg: tree("neg")?,
+                db,
+            };
+            match store.number(KEY_FORMAT)? {
+                Some(FORMAT_VERSION) => {}
+                Some(other) => {
+                    return Err(StoreError::Damaged {
+                        detail: format!("format version {other}, not {FORMAT_VERSION}"),
+                    });
+                }
+                None => {
+                    store.meta.insert(KEY_FORMAT, &FORMAT_VERSION.to_le_bytes())?;
+                    store.db.flush()?;
+                }
+            }
+            Ok(store)
+        })
+    }
+
+    fn number(&self, key: &[u8]) -> Result<Option<u64>, StoreError> {
+        let value = self.meta.get(key)?;
+        Ok(value.and_then(|value| Some(u64::from_le_bytes(value.as_ref().try_into().ok()?))))
+    }
+
+    fn write_chunks(&self, id: EntryId, bytes: &[u8]) -> Result<(), StoreError> {
+        let mut index = 0;
+        for group in bytes.chunks(CHUNK_BYTES * BATCH_CHUNKS) {
+            let mut batch = Batch::default();
+            for payload in group.chunks(CHUNK_BYTES) {
+                batch.insert(&chunk_key(id, index)[..], frame_chunk(index, payload));
+                index += 1;
+            }
+            self.chunk.apply_batch(batch)?;
+        }
+        Ok(())
+    }
+
+    /// Manifest, order of use and total in one transaction.
+    fn commit(&self, stored: &Stored, total_bytes: u64) -> Result<(), StoreError> {
+        let encoded = stored.manifest.encode();
+        let trees = (&self.manifest, &self.lru, &self.meta);
+        transacted(trees.transaction(|(manifest, lru, meta)| {
+            manifest.insert(&stored.id.to_bytes()[..], encoded.as_slice())?;
+            lru.insert(lru_key(stored.tick, stored.id), &[])?;
+            meta.insert(KEY_TOTAL, &total_bytes.to_le_bytes())?;
+            Ok::<(), ConflictableTransactionError<Infallible>>(())
+        }))
+    }
+
+    fn read_verified(
+        &self,
+        id: EntryId,
+        manifest: &Manifest,
+        bytes_max: u64,
+    ) -> Result<Result<Vec<u8>, Damage>, StoreError> {
+        let Some(length) =
+            usize::try_from(manifest.total_bytes).ok().filter(|_| manifest.total_bytes <= bytes_max)
+        else {
+            return Ok(Err(Damage::Length));
+        };
+        let mut bytes = Vec::with_capacity(length);
+        let mut expected = 0;
+        for item in self.chunk.range(chunk_key(id, 0)..chunk_key(id, manifest.chunks)) {
+            let (key, value) = item?;
+            if parse_chunk_key(&key) != Some((id, expected)) {
+                return Ok(Err(Damage::ChunkLost));
+            }
+            let Some(payload) =
+                unframe_chunk(expected, &value).filter(|part| bytes.len() + part.len() <= length)
+            else {
+                return Ok(Err(Damage::Chunk));
+            };
+            bytes.extend_from_slice(payload);
+            expected += 1;
+        }
+        if expected != manifest.chunks || bytes.len() != length {
+            return Ok(Err(Damage::ChunkLost));
+        }
+        let digest: [u8; 32] = Sha256::digest(&bytes).into();
+        Ok(if digest == manifest.sha256 { Ok(bytes) } else { Err(Damage::Digest) })
+    }
+
+    fn all_chunks_removed(&self, id: EntryId) -> Result<(), StoreError> {
+        while self.remove_chunk_batch(id, 0, BATCH_CHUNKS)? == BATCH_CHUNKS {}
+        Ok(())
+    }
+
+    fn remove_chunk_batch(&self, id: EntryId, first_index: u32, limit: usize) -> Result<usize, StoreError> {
+        let mut batch = Batch::default();
+        let mut removed = 0;
+        for key in self.chunk.range(chunk_key(id, first_index)..=chunk_key(id, u32::MAX)).keys().take(limit) {
+            batch.remove(key?);
+            removed += 1;
+        }
+        if removed > 0 {
+            self.chunk.apply_batch(batch)?;
+        }
+        Ok(removed)
+    }
+
+    fn remove_group(&self, group: &[Removal], total_bytes: u64) -> Result<(), StoreError> {
+        let trees = (&self.manifest, &self.lru, &self.meta);
+        transacted(trees.transaction(|(manifest, lru, meta)| {
+            for removal in group {
+                manifest.remove(&removal.id.to_bytes()[..])?;
+                lru.remove(lru_key(removal.tick, removal.id))?;
+            }
+            meta.insert(KEY_TOTAL, &total_bytes.to_le_bytes())?;
+            Ok::<(), ConflictableTransactionError<Infallible>>(())
+        }))?;
+        self.db.flush()?;
+        group.iter().try_for_each(|removal| self.all_chunks_removed(removal.id))
+    }
+
+    /// Ticks by entry. Strangers and second ticks of an entry are dropped from the tree.
+    fn ticks(&self) -> Result<HashMap<EntryId, u64>, StoreError> {
+        let mut ticks = HashMap::new();
+        let mut stale = Vec::new();
+        for key in self.lru.iter().keys() {
+            let key = key?;
+            match parse_lru_key(&key) {
+                Some((tick, id)) => {
+                    if let Some(earlier) = ticks.insert(id, tick) {
+                        stale.push(IVec::from(lru_key(earlier, id)));
+                    }
+                }
+                None => stale.push(key),
+            }
+        }
+        for key in stale {
+            self.lru.remove(key)?;
+        }
+        Ok(ticks)
+    }
+}
+
+impl BlobStore for SledStore {
+    fn entries(&self) -> Result<Vec<Stored>, StoreError> {
+        guarded(|| {
+            let mut ticks = self.ticks()?;
+            let mut found = Vec::new();
+            for item in self.manifest.iter() {
+                let (key, value) = item?;
+                match (EntryId::from_bytes(&key), Manifest::decode(&value)) {
+                    (Some(id), Some(manifest)) => {
+                        found.push(Stored { id, manifest, tick: ticks.remove(&id).unwrap_or(0) });
+                    }
+                    _ => drop(self.manifest.remove(key)?),
+                }
+            }
+            for (id, tick) in ticks {
+                self.lru.remove(lru_key(tick, id))?;
+            }
+            Ok(found)
+        })
+    }
+
+    fn insert(&self, stored: &Stored, bytes: &[u8], total_bytes: u64) -> Result<(), StoreError> {
+        guarded(|| {
+            self.write_chunks(stored.id, bytes)?;
+            self.db.flush()?;
+            self.commit(stored, total_bytes)?;
+            self.db.flush()?;
+            Ok(())
+        })
+    }
+
+    fn import(&self, stored: &Stored, bytes: &[u8], total_bytes: u64) -> Result<(), StoreError> {
+        guarded(|| {
+            self.write_chunks(stored.id, bytes)?;
+            self.commit(stored, total_bytes)
+        })
+    }
+
+    fn read(&self, id: EntryId, bytes_max: u64) -> Result<Result<Vec<u8>, Damage>, StoreError> {
+        guarded(|| {
+            let Some(value) = self.manifest.get(id.to_bytes())? else {
+                return Ok(Err(Damage::ManifestLost));
+            };
+            match Manifest::decode(&value) {
+                Some(manifest) => self.read_verified(id, &manifest, bytes_max),
+                None => Ok(Err(Damage::Manifest)),
+            }
+        })
+    }
+
+    fn remove(&self, removals: &[Removal], total_bytes: u64) -> Result<(), StoreError> {
+        guarded(|| {
+            removals.chunks(TRANSACTION_ENTRIES).try_for_each(|group| self.remove_group(group, total_bytes))
+        })
+    }
+
+    fn touch(&self, touches: &[Touch]) -> Result<(), StoreError> {
+        guarded(|| {
+            let mut batch = Batch::default();
+            for touch in touches {
+                batch.remove(lru_key(touch.from, touch.id));
+                batch.insert(lru_key(touch.to, touch.id), &[]);
+            }
+            Ok(self.lru.apply_batch(batch)?)
+        })
+    }
+
+    fn total_bytes(&self) -> Result<u64, StoreError> {
+        guarded(|| Ok(self.number(KEY_TOTAL)?.unwrap_or(0)))
+    }
+
+    fn next_orphan(
+        &self,
+        after: Option<EntryId>,
+        rightful_chunks: &dyn Fn(EntryId) -> u32,
+    ) -> Result<Orphan, StoreError> {
+        guarded(|| {
+            // One seek per entry and one past its last chunk, however many chunks it has.
+            let mut from = after.map_or_else(Vec::new, past);
+            let mut last = after;
+            for _ in 0..SCAN_ENTRIES {
+                let Some(key) = self.chunk.range(from..).keys().next().transpose()? else {
+                    return Ok(Orphan::NoMore);
+                };
+                let Some((id, _)) = parse_chunk_key(&key) else {
+                    self.chunk.remove(&key)?;
+                    from = key.to_vec();
+                    continue;
+                };
+                let first_index = rightful_chunks(id);
+                let mut rest = self.chunk.range(chunk_key(id, first_index)..=chunk_key(id, u32::MAX)).keys();
+                if rest.next().transpose()?.is_some() {
+                    return Ok(Orphan::Found { id, first_index });
+                }
+                from = past(id);
+                last = Some(id);
+            }
+            Ok(Orphan::Paused { last })
+        })
+    }
+
+    fn remove_chunks(&self, id: EntryId, first_index: u32, limit: usize) -> Result<usize, StoreError> {
+        guarded(|| self.remove_chunk_batch(id, first_index, limit))
+    }
+
+    fn put_failure(&self, key: [u8; 32], record: &FailureRecord) -> Result<(), StoreError> {
+        guarded(|| {
+            self.neg.insert(key, record.encode())?;
+            Ok(())
+        })
+    }
+
+    fn failure(&self, key: [u8; 32]) -> Result<Option<FailureRecord>, StoreError> {
+        guarded(|| Ok(self.neg.get(key)?.and_then(|value| FailureRecord::decode(&value))))
+    }
+
+    fn remove_failure(&self, key: [u8; 32]) -> Result<(), StoreError> {
+        guarded(|| {
+            self.neg.remove(key)?;
+            Ok(())
+        })
+    }
+
+    fn failures(&self) -> Result<Vec<([u8; 32], u64)>, StoreError> {
+        guarded(|| {
+            let mut found = Vec::new();
+            for item in self.neg.iter() {
+                let (key, value) = item?;
+                match (key.as_ref().try_into(), FailureRecord::decode(&value)) {
+                    (Ok(key), Some(record)) => found.push((key, record.expires_at)),
+                    _ => drop(self.neg.remove(key)?),
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        guarded(|| {
+            self.db.flush()?;
+            Ok(())
+        })
+    }
+}
+
+/// Opens sled's files. Threads of sled may hold the lock on them for a moment after a store is closed; no other process
+/// can, because the directory is ours.
+fn open_database(path: &Path, page_cache_bytes: u64) -> Result<Db, StoreError> {
+    let deadline = Instant::now() + FILE_LOCK_WAIT;
+    loop {
+        let config = sled::Config::new()
+            .path(path)
+            .cache_capacity(page_cache_bytes)
+            .flush_every_ms(None)
+            .mode(Mode::LowSpace);
+        match config.open() {
+            Err(sled::Error::Io(error)) if is_locked(&error) && Instant::now() < deadline => {
+                thread::sleep(FILE_LOCK_POLL);
+            }
+            other => return Ok(other?),
+        }
+    }
+}
+
+/// sled tells of a taken lock by text alone.
+fn is_locked(error: &io::Error) -> bool {
+    error.to_string().starts_with("could not acquire lock")
+}
+
+/// Runs a call into sled and turns its panics into facts: sled asserts where it should answer.
+fn guarded<T>(call: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or(Err(StoreError::Panicked))
+}
+
+fn transacted(result: Result<(), TransactionError<Infallible>>) -> Result<(), StoreError> {
+    match result {
+        Ok(()) => Ok(()),
+        Err(TransactionError::Storage(error)) => Err(error.into()),
+        Err(TransactionError::Abort(never)) => match never {},
+    }
+}
+
+/// Big-endian tick, then the entry: iteration is the order of use.
+fn lru_key(tick: u64, id: EntryId) -> Vec<u8> {
+    [&tick.to_be_bytes()[..], &id.to_bytes()[..]].concat()
+}
+
+fn parse_lru_key(key: &[u8]) -> Option<(u64, EntryId)> {
+    let (tick, id) = key.split_first_chunk::<8>()?;
+    Some((u64::from_be_bytes(*tick), EntryId::from_bytes(id)?))
+}
+
+/// The first possible key behind all chunks of `id`.
+fn past(id: EntryId) -> Vec<u8> {
+    let mut key = chunk_key(id, u32::MAX).to_vec();
+    key.push(0);
+    key
+}

@@ -1,0 +1,124 @@
+//! What a cache tells about itself.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use crate::entry::Space;
+
+/// One number per space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PerSpace<T = u64> {
+    /// Of [`Space::Script`].
+    pub script: T,
+    /// Of [`Space::Artifact`].
+    pub artifact: T,
+}
+
+/// Whether the cache has a store, and what happened to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CacheState {
+    /// A store is open as it was found or made.
+    #[default]
+    Ready,
+    /// A store is open; it took the place of one that could not be used, since this process started.
+    Rebuilt,
+    /// No store is open: reads miss, writes are rejected, opening is tried again.
+    Unavailable,
+}
+
+/// A snapshot of the numbers of a cache. Counters count since this process opened it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CacheStats {
+    /// Whether there is a store.
+    pub state: CacheState,
+    /// Entries stored.
+    pub entries: PerSpace,
+    /// Payload bytes stored.
+    pub logical_bytes: u64,
+    /// Bytes that count against the budget: payload and overhead.
+    pub charged_bytes: u64,
+    /// The budget, in bytes.
+    pub budget_bytes: u64,
+    /// Bytes that the directory takes on disk, what is set aside included.
+    pub disk_bytes: u64,
+    /// Files in sled's `blobs` folder; anything but zero is a bug.
+    pub blobs: u64,
+    /// Reads answered with verified bytes.
+    pub hits: PerSpace,
+    /// Reads answered with nothing.
+    pub misses: PerSpace,
+    /// Entries dropped because their bytes did not verify.
+    pub corrupt: u64,
+    /// Entries evicted to keep the budget.
+    pub evictions: u64,
+    /// Writes rejected.
+    pub rejected: u64,
+    /// Remembered failures.
+    pub failures: u64,
+    /// Errors of the store.
+    pub store_errors: u64,
+    /// Stores set aside because they could not be used.
+    pub quarantines: u64,
+    /// Rebuilds into a new directory.
+    pub rebuilds: u64,
+    /// Chunks without a manifest that the sweeper removed.
+    pub swept_chunks: u64,
+    /// How long opening took.
+    pub open_time: Duration,
+}
+
+/// The counters behind [`CacheStats`].
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) hits: PerSpace<AtomicU64>,
+    pub(crate) misses: PerSpace<AtomicU64>,
+    pub(crate) corrupt: AtomicU64,
+    pub(crate) evictions: AtomicU64,
+    pub(crate) rejected: AtomicU64,
+    pub(crate) store_errors: AtomicU64,
+    pub(crate) quarantines: AtomicU64,
+    pub(crate) rebuilds: AtomicU64,
+    pub(crate) swept_chunks: AtomicU64,
+}
+
+impl<T> PerSpace<T> {
+    /// The number of one space.
+    pub fn of(&self, space: Space) -> &T {
+        match space {
+            Space::Script => &self.script,
+            Space::Artifact => &self.artifact,
+        }
+    }
+}
+
+impl PerSpace<AtomicU64> {
+    pub(crate) fn read(&self) -> PerSpace {
+        PerSpace { script: read(&self.script), artifact: read(&self.artifact) }
+    }
+}
+
+impl CacheState {
+    /// The name used in metrics and logs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Rebuilt => "rebuilt",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
+pub(crate) fn count(counter: &AtomicU64) {
+    add(counter, 1);
+}
+
+pub(crate) fn add(counter: &AtomicU64, number: u64) {
+    counter.fetch_add(number, Ordering::Relaxed);
+}
+
+pub(crate) fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}

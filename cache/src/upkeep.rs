@@ -1,0 +1,237 @@
+//! The chores of a cache, on a thread of their own: sweep orphaned chunks, rebuild into a new directory.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, MutexGuard, PoisonError, Weak,
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    thread,
+};
+
+use sha2::{Digest, Sha256};
+
+use crate::{
+    cache::{Inner, Live, Writer, locked},
+    entry::EntryId,
+    error::{CacheError, StoreError},
+    manifest::Manifest,
+    recover::close,
+    stats::{add, count},
+    store::{BlobStore, Orphan, Removal, Stored},
+};
+
+/// The files may take this many times the live bytes before they are rebuilt.
+const DISK_TO_LIVE_MAX: u64 = 3;
+/// Chunks removed while writers wait.
+const SWEEP_GROUP: usize = 256;
+/// Entries copied while writers wait, at the end of a rebuild.
+const FINAL_COPIES_MAX: usize = 16;
+
+/// Something to be done beside the calls of callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chore {
+    /// Remove chunks without a manifest.
+    Sweep,
+    /// Copy the live entries into a new directory.
+    Rebuild,
+}
+
+/// The queue of chores. It is short: a chore that finds no place is asked for again by the next write.
+pub(crate) fn channel() -> (SyncSender<Chore>, Receiver<Chore>) {
+    sync_channel(2)
+}
+
+/// Starts the thread that does the chores; it ends when the cache is dropped.
+pub(crate) fn start(inner: &Arc<Inner>, pending: Receiver<Chore>) -> Result<(), CacheError> {
+    let weak = Arc::downgrade(inner);
+    let run = move || {
+        while let Ok(chore) = pending.recv() {
+            let Some(inner) = Weak::upgrade(&weak) else { return };
+            match chore {
+                Chore::Sweep => drop(sweep(&inner)),
+                Chore::Rebuild if still_wanted(&inner) => drop(rebuild(&inner)),
+                Chore::Rebuild => {}
+            }
+        }
+    };
+    thread::Builder::new()
+        .name("cache-upkeep".to_owned())
+        .spawn(run)
+        .map(drop)
+        .map_err(CacheError::io("start the upkeep thread of", &inner.config.dir))
+}
+
+/// Whether the files of store `number` have grown out of proportion.
+pub(crate) fn wants_rebuild(inner: &Inner, number: u64) -> bool {
+    let disk_bytes = inner.layout.store_disk_bytes(number);
+    let live_bytes = locked(&inner.account).charged_bytes();
+    disk_bytes > inner.config.rebuild_bytes_min && disk_bytes > live_bytes.saturating_mul(DISK_TO_LIVE_MAX)
+}
+
+fn still_wanted(inner: &Inner) -> bool {
+    inner.store().is_some_and(|(_, number)| wants_rebuild(inner, number))
+}
+
+/// Removes chunks that no manifest claims, a group at a time, so that writers get their turn. Returns how many.
+pub(crate) fn sweep(inner: &Inner) -> u64 {
+    let mut swept = 0;
+    let mut after: Option<EntryId> = None;
+    loop {
+        let mut writer = locked(&inner.writer);
+        let Some((store, number)) = inner.store() else { return swept };
+        match sweep_group(inner, &*store, after) {
+            Ok(Swept { removed, resume: Some(id) }) => {
+                swept += removed;
+                after = id;
+            }
+            Ok(Swept { removed, resume: None }) => return swept + removed,
+            Err(failure) => {
+                drop(store);
+                inner.recover(&mut writer, number, &failure);
+                return swept;
+            }
+        }
+    }
+}
+
+/// What one group of the sweep did.
+struct Swept {
+    removed: u64,
+    /// Where to go on: behind this entry, or from the start; `None` at the end.
+    resume: Option<Option<EntryId>>,
+}
+
+fn sweep_group(inner: &Inner, store: &dyn BlobStore, after: Option<EntryId>) -> Result<Swept, StoreError> {
+    let rightful_chunks = |id| locked(&inner.account).chunks(id);
+    match store.next_orphan(after, &rightful_chunks)? {
+        Orphan::NoMore => Ok(Swept { removed: 0, resume: None }),
+        Orphan::Paused { last } => Ok(Swept { removed: 0, resume: Some(last) }),
+        Orphan::Found { id, first_index } => {
+            let removed = store.remove_chunks(id, first_index, SWEEP_GROUP)? as u64;
+            add(&inner.counters.swept_chunks, removed);
+            // What this entry has left is found again from the same place.
+            Ok(Swept { removed, resume: Some(after) })
+        }
+    }
+}
+
+/// Copies the live entries into a new directory, swaps, and removes the old one. Reads go on all the time, writes too
+/// but for the last few copies. True when the swap was made.
+pub(crate) fn rebuild(inner: &Inner) -> bool {
+    copy_and_swap(inner).unwrap_or_else(|error| {
+        tracing::error!(%error, "the cache could not be rebuilt and goes on with its large files");
+        false
+    })
+}
+
+fn copy_and_swap(inner: &Inner) -> Result<bool, CacheError> {
+    let Some((old, old_number)) = inner.store() else { return Ok(false) };
+    let (new, number) = inner.layout.begin()?;
+    let copied = copy_all(inner, &*old, &*new);
+    // Closing the old store waits until nobody has it.
+    drop(old);
+    let writer = match copied {
+        Ok(writer) if inner.store().is_some_and(|(_, current)| current == old_number) => writer,
+        other => {
+            // The old store failed meanwhile and was replaced, or the copy failed: the copy is worth nothing.
+            close(new);
+            inner.layout.discard(number)?;
+            let dir = inner.config.dir.clone();
+            return other.map(|_| false).map_err(|source| CacheError::Open { dir, source });
+        }
+    };
+    swap(inner, new, number)?;
+    drop(writer);
+    Ok(true)
+}
+
+/// Copies everything, the last few entries with the writers kept out; they are kept out still when this returns.
+fn copy_all<'a>(
+    inner: &'a Inner,
+    old: &dyn BlobStore,
+    new: &dyn BlobStore,
+) -> Result<MutexGuard<'a, Writer>, StoreError> {
+    let mut copied = Copied::default();
+    loop {
+        let missing = copied.missing(inner);
+        if missing.len() <= FINAL_COPIES_MAX {
+            break;
+        }
+        missing.into_iter().try_for_each(|id| copied.copy(inner, old, new, id))?;
+    }
+    let writer = locked(&inner.writer);
+    copied.missing(inner).into_iter().try_for_each(|id| copied.copy(inner, old, new, id))?;
+    copied.drop_gone(inner, new)?;
+    for (key, _) in old.failures()? {
+        if let Some(record) = old.failure(key)? {
+            new.put_failure(key, &record)?;
+        }
+    }
+    new.flush()?;
+    Ok(writer)
+}
+
+/// What a rebuild has copied so far.
+#[derive(Default)]
+struct Copied {
+    ids: BTreeSet<EntryId>,
+    charged_bytes: u64,
+}
+
+impl Copied {
+    /// Entries not copied yet, most recently used first.
+    fn missing(&self, inner: &Inner) -> Vec<EntryId> {
+        locked(&inner.account).newest_first().into_iter().filter(|id| !self.ids.contains(id)).collect()
+    }
+
+    fn copy(
+        &mut self,
+        inner: &Inner,
+        old: &dyn BlobStore,
+        new: &dyn BlobStore,
+        id: EntryId,
+    ) -> Result<(), StoreError> {
+        self.ids.insert(id);
+        let Ok(bytes) = old.read(id, inner.config.entry_bytes_max)? else {
+            // Evicted meanwhile, or damaged: either way it stays behind.
+            if locked(&inner.account).contains(id) {
+                count(&inner.counters.corrupt);
+            }
+            return Ok(());
+        };
+        let sha256 = Sha256::digest(&bytes).into();
+        let Some(manifest) = Manifest::of(&bytes, sha256, inner.config.unix_seconds()) else { return Ok(()) };
+        let Some(tick) = locked(&inner.account).tick(id) else { return Ok(()) };
+        self.charged_bytes += manifest.charged_bytes();
+        new.import(&Stored { id, manifest, tick }, &bytes, self.charged_bytes)
+    }
+
+    /// Removes from the copy what was evicted meanwhile.
+    fn drop_gone(&self, inner: &Inner, new: &dyn BlobStore) -> Result<(), StoreError> {
+        let gone: Vec<_> =
+            new.entries()?.into_iter().filter(|stored| !locked(&inner.account).contains(stored.id)).collect();
+        let removals: Vec<_> =
+            gone.iter().map(|stored| Removal { id: stored.id, tick: stored.tick }).collect();
+        new.remove(&removals, locked(&inner.account).charged_bytes())
+    }
+}
+
+/// Puts the new store into place and removes the old one. The caller holds the writer.
+fn swap(inner: &Inner, new: Arc<dyn BlobStore>, number: u64) -> Result<(), CacheError> {
+    let entries =
+        new.entries().map_err(|source| CacheError::Open { dir: inner.config.dir.clone(), source })?;
+    inner.layout.complete(number)?;
+    let old = {
+        let mut live = inner.live.write().unwrap_or_else(PoisonError::into_inner);
+        let state = live.state;
+        let old = std::mem::replace(&mut *live, Live { store: Some(new), number, state });
+        locked(&inner.account).reload(&entries);
+        old
+    };
+    count(&inner.counters.rebuilds);
+    if let Some(store) = old.store {
+        close(store);
+    }
+    inner.layout.discard(old.number)
+}

@@ -1,0 +1,261 @@
+//! What a cache promises while its disk behaves: put and get, budget, leases, failures, locks, clocks, many threads.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use antares_cache::{Cache, CacheConfig, CacheError, CacheState, Clock, Put, Rejection, Space};
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+use tempfile::TempDir;
+
+const MIB: u64 = 1 << 20;
+
+fn config(dir: &Path, budget_bytes: u64) -> CacheConfig {
+    CacheConfig { allow_any_filesystem: true, free_bytes_min: 0, ..CacheConfig::new(dir, budget_bytes) }
+}
+
+fn open(dir: &TempDir) -> Cache {
+    Cache::open(config(dir.path(), 64 * MIB)).expect("the cache opens")
+}
+
+fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    SmallRng::seed_from_u64(seed).fill(&mut bytes[..]);
+    bytes
+}
+
+fn key(number: u64) -> [u8; 32] {
+    let mut key = [0; 32];
+    key[..8].copy_from_slice(&number.to_le_bytes());
+    key
+}
+
+fn put(cache: &Cache, number: u64, bytes: &[u8]) -> Put {
+    cache.put(Space::Artifact, key(number), bytes).expect("an artifact may have any key")
+}
+
+fn get(cache: &Cache, number: u64) -> Option<Vec<u8>> {
+    cache.get(Space::Artifact, key(number)).expect("a get never fails")
+}
+
+#[test]
+fn what_is_put_is_got_also_after_a_restart() {
+    let dir = TempDir::new().expect("a directory");
+    let lengths = [0, 1, 4027, 4028, 4029, 100_000, 3 << 20];
+    let mut cache = open(&dir);
+    for (number, &length) in (0..).zip(&lengths) {
+        assert_eq!(put(&cache, number, &noise(number, length)), Put::Stored);
+        assert_eq!(put(&cache, number, b"other bytes, same key"), Put::AlreadyThere);
+    }
+    for restarted in [false, true] {
+        if restarted {
+            drop(cache);
+            cache = open(&dir);
+        }
+        for (number, &length) in (0..).zip(&lengths) {
+            assert_eq!(get(&cache, number).as_deref(), Some(&noise(number, length)[..]), "{length} bytes");
+        }
+        let stats = cache.stats();
+        assert_eq!(stats.entries.artifact, lengths.len() as u64);
+        assert_eq!(stats.logical_bytes, lengths.iter().sum::<usize>() as u64);
+        assert_eq!((stats.blobs, stats.corrupt, stats.hits.artifact), (0, 0, lengths.len() as u64));
+        assert_eq!(stats.state, CacheState::Ready);
+    }
+}
+
+#[test]
+fn spaces_do_not_mix_and_scripts_must_fit_their_key() {
+    let dir = TempDir::new().expect("a directory");
+    let cache = open(&dir);
+    put(&cache, 1, b"artifact");
+    assert_eq!(cache.get(Space::Script, key(1)).expect("a miss"), None);
+    assert!(!cache.contains(Space::Script, key(1)));
+    assert!(cache.contains(Space::Artifact, key(1)));
+    let refused = cache.put(Space::Script, key(1), b"script");
+    assert!(matches!(refused, Err(CacheError::WrongDigest { .. })), "{refused:?}");
+    assert_eq!(cache.stats().misses.script, 1);
+}
+
+#[test]
+fn the_budget_holds_and_the_recently_used_stay() {
+    let dir = TempDir::new().expect("a directory");
+    let cache = Cache::open(config(dir.path(), 2 * MIB)).expect("the cache opens");
+    let favourite = noise(0, 50_000);
+    put(&cache, 0, &favourite);
+    for number in 1..100 {
+        assert_eq!(put(&cache, number, &noise(number, 50_000)), Put::Stored);
+        assert_eq!(get(&cache, 0).as_deref(), Some(&favourite[..]), "used all the time, evicted never");
+        assert!(cache.stats().charged_bytes <= 2 * MIB);
+    }
+    assert!(cache.stats().evictions > 50);
+    assert_eq!(get(&cache, 1), None);
+    drop(cache);
+    // The order of use survives a restart.
+    let cache = Cache::open(config(dir.path(), 2 * MIB)).expect("the cache opens");
+    for number in 100..120 {
+        put(&cache, number, &noise(number, 50_000));
+    }
+    assert!(cache.contains(Space::Artifact, key(0)));
+}
+
+#[test]
+fn leased_entries_are_never_evicted() {
+    let dir = TempDir::new().expect("a directory");
+    let cache = Cache::open(config(dir.path(), MIB)).expect("the cache opens");
+    let leases: Vec<_> = (0..4)
+        .map(|number| {
+            assert_eq!(put(&cache, number, &noise(number, 200_000)), Put::Stored);
+            cache.lease(Space::Artifact, key(number))
+        })
+        .collect();
+    assert_eq!(put(&cache, 9, &noise(9, 400_000)), Put::Rejected(Rejection::BudgetInUse));
+    assert!((0..4).all(|number| get(&cache, number).is_some()));
+    drop(leases);
+    assert_eq!(put(&cache, 9, &noise(9, 400_000)), Put::Stored);
+    assert_eq!(cache.stats().rejected, 1);
+}
+
+#[test]
+fn what_can_never_fit_is_rejected() {
+    let dir = TempDir::new().expect("a directory");
+    let mut config = CacheConfig { entry_bytes_max: 1000, ..config(dir.path(), MIB) };
+    let cache = Cache::open(config.clone()).expect("the cache opens");
+    assert_eq!(put(&cache, 1, &[0; 1001]), Put::Rejected(Rejection::TooLarge));
+    assert_eq!(put(&cache, 2, &[0; 1000]), Put::Stored);
+    drop(cache);
+    config.entry_bytes_max = 64 * MIB;
+    let cache = Cache::open(config.clone()).expect("the cache opens");
+    assert_eq!(put(&cache, 3, &noise(3, 1 << 20)), Put::Rejected(Rejection::TooLarge));
+    drop(cache);
+    config.free_bytes_min = u64::MAX / 2;
+    let cache = Cache::open(config).expect("the cache opens");
+    assert_eq!(put(&cache, 4, b"small"), Put::Rejected(Rejection::DiskFull));
+    assert_eq!(get(&cache, 2).as_deref(), Some(&[0; 1000][..]), "reads go on with a full disk");
+}
+
+#[test]
+fn a_second_process_is_told_who_holds_the_directory() {
+    let dir = TempDir::new().expect("a directory");
+    let _cache = open(&dir);
+    let second = CacheConfig { lock_wait: Duration::from_millis(50), ..config(dir.path(), MIB) };
+    match Cache::open(second) {
+        Err(error @ CacheError::Locked { .. }) => {
+            let expected = format!("process {}", std::process::id());
+            assert!(error.to_string().contains(&expected), "{error}");
+        }
+        other => panic!("expected Locked, got {:?}", other.map(|_| "a cache")),
+    }
+}
+
+/// A clock that a test sets.
+#[derive(Debug)]
+struct SetClock(Mutex<SystemTime>);
+
+impl Clock for SetClock {
+    fn now(&self) -> SystemTime {
+        *self.0.lock().expect("nobody panics")
+    }
+}
+
+impl SetClock {
+    fn set(&self, unix_seconds: u64) {
+        *self.0.lock().expect("nobody panics") = SystemTime::UNIX_EPOCH + Duration::from_secs(unix_seconds);
+    }
+}
+
+#[test]
+fn failures_are_remembered_for_their_time_whatever_the_clock_does() {
+    const NOW: u64 = 1_800_000_000;
+    const TWO_YEARS: u64 = 2 * 365 * 24 * 3600;
+    let dir = TempDir::new().expect("a directory");
+    let clock = Arc::new(SetClock(Mutex::new(SystemTime::UNIX_EPOCH)));
+    clock.set(NOW);
+    let config =
+        CacheConfig { clock: Arc::<SetClock>::clone(&clock), failures_max: 3, ..config(dir.path(), MIB) };
+    let mut cache = Cache::open(config.clone()).expect("the cache opens");
+    let remembered =
+        |cache: &Cache| cache.get_failure(key(1)).expect("never fails").map(|failure| failure.reason);
+    cache.put_failure(key(1), "invalid", "no entry point", Duration::from_secs(600)).expect("never fails");
+    put(&cache, 1, b"entries do not care about clocks");
+    for (now, expected) in [
+        (NOW, true),
+        (NOW + 599, true),
+        (NOW + 600, false),
+        (NOW - TWO_YEARS, false),
+        (NOW + TWO_YEARS, false),
+        (0, false),
+        (NOW - 30, true),
+    ] {
+        clock.set(now);
+        assert_eq!(remembered(&cache).is_some(), expected, "at {now}");
+        put(&cache, now, b"another");
+        assert_eq!(get(&cache, 1).as_deref(), Some(&b"entries do not care about clocks"[..]));
+    }
+    clock.set(NOW);
+    drop(cache);
+    cache = Cache::open(config).expect("the cache opens");
+    assert_eq!(remembered(&cache).as_deref(), Some("invalid"), "a restart forgets nothing");
+    for number in 2..20 {
+        cache.put_failure(key(number), "timeout", "", Duration::from_secs(700)).expect("never fails");
+    }
+    assert_eq!(cache.stats().failures, 3, "their number is bounded");
+    assert_eq!(remembered(&cache), None, "the one that expires first made place");
+}
+
+#[test]
+fn many_threads_read_and_write_while_the_budget_evicts_and_a_rebuild_runs() {
+    let dir = TempDir::new().expect("a directory");
+    let cache = Cache::open(config(dir.path(), 4 * MIB)).expect("the cache opens");
+    let work = |thread: u64| {
+        let mut random = SmallRng::seed_from_u64(thread);
+        for round in 0..60 {
+            let number = random.random_range(0..60);
+            let expected = noise(number, 1000 + 2000 * usize::try_from(number).expect("small"));
+            match get(&cache, number) {
+                Some(bytes) => assert!(bytes == expected, "entry {number} has other bytes"),
+                None => assert!(!matches!(put(&cache, number, &expected), Put::Rejected(_))),
+            }
+            if thread == 0 && round % 20 == 10 {
+                assert!(cache.rebuild());
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || work(thread));
+        }
+    });
+    let stats = cache.stats();
+    assert_eq!((stats.corrupt, stats.store_errors, stats.rejected, stats.blobs), (0, 0, 0, 0));
+    assert!(stats.rebuilds >= 3);
+    assert_eq!(cache.sweep(), 0, "no chunk is left behind");
+}
+
+#[test]
+fn twenty_times_the_budget_leaves_a_bounded_disk() {
+    const BUDGET: u64 = 4 * MIB;
+    let dir = TempDir::new().expect("a directory");
+    let config = CacheConfig { rebuild_bytes_min: 6 * MIB, ..config(dir.path(), BUDGET) };
+    let cache = Cache::open(config).expect("the cache opens");
+    let mut random = SmallRng::seed_from_u64(8);
+    let (mut written, mut disk_most, mut number) = (0, 0, 0);
+    while written < 20 * BUDGET {
+        number += 1;
+        let length = random.random_range(1..400_000);
+        assert_eq!(put(&cache, number, &noise(number, length)), Put::Stored);
+        written += length as u64;
+        let stats = cache.stats();
+        assert_eq!(stats.blobs, 0);
+        disk_most = disk_most.max(stats.disk_bytes);
+    }
+    let stats = cache.stats();
+    println!(
+        "most on disk {disk_most}, now {}, rebuilds {}, live {}",
+        stats.disk_bytes, stats.rebuilds, stats.charged_bytes
+    );
+    assert!(stats.logical_bytes > BUDGET / 2, "the budget is used: {stats:?}");
+    assert_eq!((stats.corrupt, stats.store_errors), (0, 0));
+}
