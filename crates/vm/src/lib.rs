@@ -1,1 +1,35 @@
 //! The machine: guest memory, native tier, fallback tier (ckb-vm AsmMachine) on one shared state.
+//!
+//! ```text
+//! Machine::new     maps guest memory and the native stack, prepares the calling thread's signals
+//! Library::load    opens a compiled script and checks its header
+//! Machine::run     loads the ELF, runs native code where there is some, answers with a Report
+//! ```
+//! Native code either reaches its exit with exact cycles, or it is left for good (a [`LeaveReason`]) and the script
+//! runs again from scratch in ckb-vm's `AsmMachine`, which then defines outcome, cycles, registers and memory.
+//! Scripts have no effect beside their debug output, which is discarded and made anew, so nobody can tell.
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+compile_error!("generated code is x86-64 System V code, and its faults are caught by Linux signals");
+
+mod debug;
+mod enter;
+mod error;
+mod heap;
+mod host;
+pub mod limits;
+mod machine;
+mod mapping;
+mod memory;
+mod native;
+mod outcome;
+mod signals;
+mod stack;
+
+pub use antares_abi::LeaveReason;
+pub use error::{LibraryError, VmError};
+pub use heap::reserve_heap;
+pub use machine::{Limits, Machine, Script, Tier};
+pub use native::Library;
+pub use outcome::{Outcome, Report};
+pub use signals::prepare_thread;

@@ -1,0 +1,133 @@
+//! Debug output: syscall 2177 as ckb-script has it (its `syscalls/debugger.rs`), into a log with a limit.
+
+use std::{
+    ffi::CStr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use ckb_vm::{
+    CoreMachine, Error, SupportMachine, Syscalls,
+    registers::{A0, A7},
+};
+
+use crate::{
+    limits::{DEBUG_LINES_MAX, DETAIL_BYTES_MAX},
+    memory::Core,
+};
+
+/// Number of the syscall: a0 is the address of a NUL-terminated UTF-8 string.
+const DEBUG_PRINT: u64 = 2177;
+
+/// The debug output of one run.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    /// The lines, in order.
+    pub(crate) lines: Vec<String>,
+    /// Bytes of the lines, with one more for the end of each.
+    bytes: u64,
+    bytes_max: u64,
+    /// Whether a line did not fit, which ends the run.
+    pub(crate) overflowed: bool,
+}
+
+impl Log {
+    /// An empty log.
+    pub(crate) fn new(bytes_max: u64) -> Self {
+        Self { bytes_max, ..Self::default() }
+    }
+
+    /// Whether a line of `bytes` still fits.
+    fn has_room(&self, bytes: usize) -> bool {
+        self.lines.len() < DEBUG_LINES_MAX && self.bytes + (bytes as u64) < self.bytes_max
+    }
+
+    fn push(&mut self, line: &str) {
+        self.bytes += line.len() as u64 + 1;
+        self.lines.push(line.to_owned());
+    }
+}
+
+/// The log of the run that is under way, shared by the machine and its syscall.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SharedLog(Arc<Mutex<Log>>);
+
+impl SharedLog {
+    /// The log; a panic elsewhere leaves it whole.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Log> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The syscall.
+pub(crate) struct DebugPrint(pub(crate) SharedLog);
+
+impl Syscalls<Core> for DebugPrint {
+    fn initialize(&mut self, _machine: &mut Core) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn ecall(&mut self, machine: &mut Core) -> Result<bool, Error> {
+        if machine.registers()[A7] != DEBUG_PRINT {
+            return Ok(false);
+        }
+        let length = string_length(machine.bytes(), machine.registers()[A0])?;
+        machine.add_cycles_no_checking(length.div_ceil(4) as u64)?;
+        let address = usize::try_from(machine.registers()[A0]).map_err(|_| Error::MemOutOfBound)?;
+        let string = &machine.bytes()[address..address + length];
+        let line = str::from_utf8(string).map_err(|error| not_utf8(string, error))?;
+        let mut log = self.0.lock();
+        if log.has_room(line.len()) {
+            log.push(line);
+        } else if machine.cycles() <= machine.max_cycles() {
+            log.overflowed = true;
+            return Err(Error::External("debug output limit".to_owned()));
+        }
+        // Passing the cycle limit here is found by the caller, and is the script's own end.
+        Ok(true)
+    }
+}
+
+/// Bytes of the string at `address`, without its NUL. A string that runs past the end of memory is out of bound, as
+/// when it is read byte by byte.
+fn string_length(memory: &[u8], address: u64) -> Result<usize, Error> {
+    let rest = usize::try_from(address).ok().and_then(|address| memory.get(address..));
+    let string = rest.and_then(|rest| CStr::from_bytes_until_nul(rest).ok()).ok_or(Error::MemOutOfBound)?;
+    Ok(string.count_bytes())
+}
+
+/// ckb-script's error: it shows a `FromUtf8Error`, which begins with all bytes. The detail of an error is cut, so
+/// only that many bytes are shown here.
+fn not_utf8(string: &[u8], error: std::str::Utf8Error) -> Error {
+    let shown = &string[..string.len().min(DETAIL_BYTES_MAX)];
+    Error::External(format!("String from buffer FromUtf8Error {{ bytes: {shown:?}, error: {error:?} }}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_text_is_ckb_script_s() {
+        let bytes = vec![b'a', 0xff, b'b'];
+        let theirs = String::from_utf8(bytes.clone()).unwrap_err();
+        let ours = not_utf8(&bytes, str::from_utf8(&bytes).unwrap_err());
+        assert_eq!(ours, Error::External(format!("String from buffer {theirs:?}")));
+    }
+
+    #[test]
+    fn a_string_ends_inside_memory() {
+        assert_eq!(string_length(b"ab\0", 0), Ok(2));
+        assert_eq!(string_length(b"ab\0", 2), Ok(0));
+        assert_eq!(string_length(b"ab\0", 3), Err(Error::MemOutOfBound));
+        assert_eq!(string_length(b"ab", 1), Err(Error::MemOutOfBound));
+        assert_eq!(string_length(b"ab", u64::MAX), Err(Error::MemOutOfBound));
+    }
+
+    #[test]
+    fn room_counts_line_ends() {
+        let mut log = Log::new(4);
+        assert!(log.has_room(3) && !log.has_room(4));
+        log.push("ab");
+        assert!(log.has_room(0) && !log.has_room(1));
+    }
+}

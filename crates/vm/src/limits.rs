@@ -1,0 +1,26 @@
+//! Every size and limit of the machine: name, unit, default.
+
+/// Bytes of native stack (address space; memory is taken as it is touched).
+pub const NATIVE_STACK_BYTES: usize = 64 << 20;
+
+/// Bytes of inaccessible address space below the native stack. Larger than any frame that generated code may have.
+pub const NATIVE_STACK_GUARD_BYTES: usize = 1 << 20;
+
+/// Bytes of the alternate stack for signals. A frame with AVX-512 and AMX state takes about 11 KiB.
+pub const SIGNAL_STACK_BYTES: usize = 64 << 10;
+
+/// Bytes of a host page.
+pub const PAGE_BYTES: usize = 4096;
+
+/// Entries of a library's entry table: one for each even address of guest memory.
+pub const TABLE_ENTRIES_MAX: u32 = 2 << 20;
+
+/// Lines of debug output, whatever their length; the limit in bytes is a matter of each run.
+pub const DEBUG_LINES_MAX: usize = 65_536;
+
+/// Bytes of the text that details an error. A script decides part of that text.
+pub const DETAIL_BYTES_MAX: usize = 4096;
+
+/// Bytes of heap that a run needs at most beside its debug output: the program headers of a hostile ELF (65,535 of
+/// them, in three forms), the interpreter's decoder, texts. For [`crate::reserve_heap`].
+pub const RUN_HEAP_BYTES: usize = 48 << 20;

@@ -1,0 +1,244 @@
+//! The machine: loads a script, picks the tier, runs it, restarts it in the interpreter when native code gives up.
+
+use std::time::Instant;
+
+use antares_abi::LeaveReason;
+use bytes::Bytes;
+use ckb_vm::{
+    CoreMachine, DefaultMachineBuilder, DefaultMachineRunner, Error, ISA_A, ISA_B, ISA_MOP, SupportMachine,
+    cost_model::estimate_cycles,
+    machine::{VERSION0, VERSION2, asm::AsmMachine},
+};
+
+use crate::{
+    Library, Outcome, Report, VmError,
+    debug::{DebugPrint, Log, SharedLog},
+    host::{self, Attempted},
+    limits::NATIVE_STACK_BYTES,
+    memory::Core,
+    native::Thunk,
+    prepare_thread,
+    stack::NativeStack,
+};
+
+/// Which tiers may run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tier {
+    /// Native code where there is some, ckb-vm's interpreter for the rest.
+    #[default]
+    Auto,
+    /// As [`Tier::Auto`], but a missing or unsuitable library is an error.
+    Native,
+    /// ckb-vm's interpreter alone.
+    Interpreter,
+}
+
+/// What to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Script<'a> {
+    /// The ELF file.
+    pub elf: &'a Bytes,
+    /// Arguments as the guest sees them (argv, without a program name).
+    pub args: &'a [Bytes],
+    /// VM version: 0, 1 or 2.
+    pub vm_version: u32,
+    /// ISA flags as in ckb-vm: a sum of 1 (B), 2 (MOP) and 4 (A).
+    pub isa: u8,
+}
+
+/// How far a run may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Cycles, without those for loading.
+    pub cycles_max: u64,
+    /// Bytes of debug output; each line counts one more than its bytes.
+    pub debug_bytes_max: u64,
+}
+
+/// Guest memory, native stack and interpreter, mapped once and cleared before each run.
+pub struct Machine {
+    vm: AsmMachine<Core>,
+    stack: NativeStack,
+    log: SharedLog,
+}
+
+/// How one of the tiers ended a run.
+struct Ended {
+    outcome: Outcome,
+    restarted: Option<LeaveReason>,
+    native: bool,
+}
+
+impl Machine {
+    /// Maps a machine with the default native stack ([`NATIVE_STACK_BYTES`]) and prepares the calling thread.
+    ///
+    /// # Errors
+    /// When the kernel refuses address space or signal handling.
+    pub fn new() -> Result<Self, VmError> {
+        Self::with_native_stack(NATIVE_STACK_BYTES)
+    }
+
+    /// As [`Machine::new`], with a native stack of `bytes`. It decides only when deep recursion goes to the
+    /// interpreter.
+    ///
+    /// # Errors
+    /// As [`Machine::new`].
+    pub fn with_native_stack(bytes: usize) -> Result<Self, VmError> {
+        prepare_thread()?;
+        let log = SharedLog::default();
+        let machine = DefaultMachineBuilder::new(Core::map()?)
+            .instruction_cycle_func(Box::new(estimate_cycles))
+            .syscall(Box::new(DebugPrint(log.clone())))
+            .build();
+        Ok(Self { vm: AsmMachine::new(machine), stack: NativeStack::map(bytes)?, log })
+    }
+
+    /// Runs `script` once, from cleared memory. Native code is used if `tier` allows it and `library` was compiled
+    /// for the script's VM version and ISA; that it was compiled from the script's ELF is the caller's promise.
+    ///
+    /// After [`Machine::new`] on this thread it makes no system call except `madvise(MADV_DONTNEED)`, the return
+    /// from signals, and what the heap needs (see [`reserve_heap`](crate::reserve_heap)).
+    ///
+    /// # Errors
+    /// When the request makes no sense ([`VmError::VmVersion`], [`VmError::Isa`], [`VmError::NoLibrary`],
+    /// [`VmError::LibraryMismatch`]). Whatever the script does is a [`Report`].
+    pub fn run(
+        &mut self,
+        script: &Script<'_>,
+        limits: &Limits,
+        tier: Tier,
+        library: Option<&Library>,
+    ) -> Result<Report, VmError> {
+        check(script)?;
+        let library = choose(script, tier, library)?;
+        prepare_thread()?;
+        let started = Instant::now();
+        let loaded = self.load(script, limits);
+        let load = started.elapsed();
+        let started = Instant::now();
+        let (load_cycles, ended) = match loaded {
+            Ok(bytes) => (bytes.div_ceil(4), self.execute(script, limits, library)),
+            Err(error) => (0, Ended { outcome: error.into(), restarted: None, native: false }),
+        };
+        let cycles = self.vm.machine.cycles();
+        Ok(Report {
+            outcome: ended.outcome,
+            cycles,
+            load_cycles,
+            native_cycles: if ended.native { cycles } else { 0 },
+            interpreted_cycles: if ended.native { 0 } else { cycles },
+            restarted: ended.restarted,
+            debug: std::mem::take(&mut self.log.lock().lines),
+            load,
+            run: started.elapsed(),
+        })
+    }
+
+    /// Guest memory as the last run left it.
+    #[must_use]
+    pub fn memory(&self) -> &[u8] {
+        self.vm.machine.memory().bytes()
+    }
+
+    /// Guest registers as the last run left them. After an exit in native code only `a0..a7` are current.
+    #[must_use]
+    pub fn registers(&self) -> &[u64; 32] {
+        self.vm.machine.memory().guest_registers()
+    }
+
+    /// Guest pc as the last run left it.
+    #[must_use]
+    pub fn pc(&self) -> u64 {
+        *self.vm.machine.pc()
+    }
+
+    /// Clears the machine and loads the program. Gives the bytes loaded.
+    fn load(&mut self, script: &Script<'_>, limits: &Limits) -> Result<u64, Error> {
+        *self.log.lock() = Log::new(limits.debug_bytes_max);
+        self.vm.machine.inner_mut().reset(script.isa, script.vm_version, limits.cycles_max);
+        self.vm.load_program(script.elf, script.args.iter().cloned().map(Ok))
+    }
+
+    /// Runs the loaded program in the tiers that there are.
+    fn execute(&mut self, script: &Script<'_>, limits: &Limits, library: Option<&Library>) -> Ended {
+        let Some(library) = library else { return self.interpret(None) };
+        let Some(thunk) = library.entry(self.pc()) else {
+            return self.interpret(Some(LeaveReason::UnknownTarget));
+        };
+        let reason = match self.run_native(&thunk) {
+            Ok(outcome) => return Ended { outcome, restarted: None, native: true },
+            Err(reason) => reason,
+        };
+        if reason == LeaveReason::StackOverflow {
+            self.stack.clear();
+        }
+        match self.load(script, limits) {
+            Ok(_) => self.interpret(Some(reason)),
+            Err(error) => Ended { outcome: error.into(), restarted: Some(reason), native: false },
+        }
+    }
+
+    /// Runs the loaded program in native code. An error says why the interpreter has to start over: it alone defines
+    /// how a script that does not exit leaves cycles, registers and memory.
+    fn run_native(&mut self, thunk: &Thunk<'_>) -> Result<Outcome, LeaveReason> {
+        match host::attempt(&mut self.vm.machine, &self.stack, thunk) {
+            Attempted::Exited => Ok(Outcome::Exit(self.vm.machine.exit_code())),
+            // Our own limit, at a place where the cycles are exact: nothing to find out.
+            Attempted::Failed(_) if self.log.lock().overflowed => Ok(Outcome::OutputLimit),
+            Attempted::Failed(Error::CyclesExceeded) => Err(LeaveReason::OutOfCycles),
+            Attempted::Failed(_) => Err(LeaveReason::Ecall),
+            Attempted::Left(reason) => Err(reason),
+        }
+    }
+
+    /// Runs the loaded program in ckb-vm's interpreter.
+    fn interpret(&mut self, restarted: Option<LeaveReason>) -> Ended {
+        let outcome = match self.vm.run() {
+            Ok(code) => Outcome::Exit(code),
+            Err(_) if self.log.lock().overflowed => Outcome::OutputLimit,
+            Err(error) => error.into(),
+        };
+        Ended { outcome, restarted, native: false }
+    }
+}
+
+impl std::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Machine").field("pc", &self.pc()).field("stack", &self.stack).finish_non_exhaustive()
+    }
+}
+
+/// Whether the script's numbers mean something.
+fn check(script: &Script<'_>) -> Result<(), VmError> {
+    if script.vm_version > VERSION2 {
+        return Err(VmError::VmVersion(script.vm_version));
+    }
+    if script.isa & !(ISA_A | ISA_B | ISA_MOP) != 0 {
+        return Err(VmError::Isa(script.isa));
+    }
+    Ok(())
+}
+
+/// The library to start with, if native code is to run.
+fn choose<'a>(
+    script: &Script<'_>,
+    tier: Tier,
+    library: Option<&'a Library>,
+) -> Result<Option<&'a Library>, VmError> {
+    // ckb-vm refuses this pair when it starts to run, whatever the code.
+    let refused = script.vm_version == VERSION0 && script.isa & ISA_MOP != 0;
+    let fits = |library: &Library| {
+        (library.vm_version(), library.isa()) == (script.vm_version, u32::from(script.isa))
+    };
+    match (tier, library) {
+        (Tier::Native, None) => Err(VmError::NoLibrary),
+        (Tier::Native, Some(library)) if !fits(library) => Err(VmError::LibraryMismatch {
+            library_version: library.vm_version(),
+            library_isa: library.isa(),
+            vm_version: script.vm_version,
+            isa: script.isa,
+        }),
+        (Tier::Native | Tier::Auto, Some(library)) if fits(library) && !refused => Ok(Some(library)),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,98 @@
+//! One anonymous mapping: address space that starts inaccessible, is opened in parts, and is unmapped on drop.
+
+use std::{io, ops::Range, ptr::NonNull};
+
+/// Address space of our own.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a mapping is plain address space that nothing ties to the thread that made it; `Mapping` hands out raw
+// pointers only, and whoever dereferences them answers for exclusive access.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    /// Reserves `bytes` (a multiple of the page size) that nobody may access yet.
+    pub(crate) fn reserve(bytes: usize) -> io::Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: without MAP_FIXED a new mapping replaces nothing; the address is left to the kernel.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Self { start, bytes })
+    }
+
+    /// Makes `part` (byte offsets, page aligned) readable and writable. It reads as zeros.
+    pub(crate) fn open(&mut self, part: Range<usize>) -> io::Result<()> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: `pointer` checks that `part` lies inside this mapping, which is ours alone.
+        match unsafe { libc::mprotect(self.pointer(&part).cast(), part.len(), access) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Makes `part` (opened before; byte offsets, page aligned) read as zeros again.
+    pub(crate) fn clear(&mut self, part: Range<usize>) {
+        let start = self.pointer(&part);
+        // SAFETY: `pointer` checked that `part` is inside this private anonymous mapping: giving its pages back
+        // makes them read as zeros.
+        if unsafe { libc::madvise(start.cast(), part.len(), libc::MADV_DONTNEED) } != 0 {
+            // Locked pages cannot be given back.
+            // SAFETY: as above, and the caller opened `part` for writing.
+            unsafe { start.write_bytes(0, part.len()) };
+        }
+    }
+
+    /// Address of the byte at `offset`.
+    pub(crate) fn at(&self, offset: usize) -> *mut u8 {
+        self.pointer(&(offset..offset))
+    }
+
+    /// Address of the start of `part`.
+    fn pointer(&self, part: &Range<usize>) -> *mut u8 {
+        assert!(
+            part.start <= part.end && part.end <= self.bytes,
+            "{part:?} is outside of {} bytes",
+            self.bytes
+        );
+        // SAFETY: the assertion keeps the offset inside the mapping.
+        unsafe { self.start.as_ptr().add(part.start) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: `reserve` mapped exactly these bytes, and the owner of a mapping keeps no pointers beyond it.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cleared_bytes_read_as_zeros() {
+        let mut mapping = Mapping::reserve(0x3000).unwrap();
+        mapping.open(0x1000..0x2000).unwrap();
+        let byte = mapping.at(0x1fff);
+        // SAFETY: the byte is in the part that was opened.
+        unsafe {
+            assert_eq!(byte.read(), 0);
+            byte.write(7);
+            mapping.clear(0x1000..0x2000);
+            assert_eq!(byte.read(), 0);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "outside")]
+    fn no_pointer_beyond_the_end() {
+        Mapping::reserve(0x1000).unwrap().at(0x1001);
+    }
+}

@@ -1,0 +1,175 @@
+//! Guest memory, ckb-vm's machine and the [`State`] of generated code, in one mapping.
+//!
+//! ```text
+//! | guard | head: the fields of AsmCoreMachine | guest memory, 4 MiB | guard | State | guard |
+//!                                              ^ base                        ^ base + STATE_OFFSET
+//! ```
+//! `AsmCoreMachine` ends with its guest memory; it is placed so that this field is page aligned. Its interpreter and
+//! native code thus work on the same bytes, and nothing is copied between the tiers but registers.
+
+use std::{
+    fmt, io,
+    mem::{ManuallyDrop, offset_of},
+};
+
+use antares_abi::{GUARD_BYTES, GUEST_MEMORY_BYTES, STATE_OFFSET, State};
+use ckb_vm::{
+    MEMORY_FRAMESIZE, RISCV_MAX_MEMORY, RISCV_PAGESIZE,
+    machine::asm::{AsmCoreMachine, AsmCoreMachineRevealer},
+};
+
+use crate::{VmError, limits::PAGE_BYTES, mapping::Mapping};
+
+/// Bytes of `AsmCoreMachine` before its guest memory.
+const HEAD_BYTES: usize = offset_of!(AsmCoreMachine, memory);
+/// Pages that hold the head, in bytes.
+const HEAD_PAGE_BYTES: usize = HEAD_BYTES.next_multiple_of(PAGE_BYTES);
+/// Offset of guest address 0 in the mapping.
+const BASE: usize = GUARD_BYTES + HEAD_PAGE_BYTES;
+/// Offset of the end of guest memory in the mapping.
+const MEMORY_END: usize = BASE + RISCV_MAX_MEMORY;
+/// Offset of the state in the mapping.
+const STATE: usize = BASE + STATE_OFFSET;
+/// Offset of the end of the state's page in the mapping.
+const STATE_END: usize = STATE + PAGE_BYTES;
+/// Bytes of the whole mapping.
+const TOTAL: usize = STATE_END + GUARD_BYTES;
+
+const _: () = assert!(RISCV_MAX_MEMORY as u64 == GUEST_MEMORY_BYTES);
+const _: () = assert!(size_of::<AsmCoreMachine>() == HEAD_BYTES + RISCV_MAX_MEMORY);
+const _: () = assert!(HEAD_BYTES.is_multiple_of(align_of::<AsmCoreMachine>()));
+const _: () = assert!(BASE.is_multiple_of(PAGE_BYTES) && STATE.is_multiple_of(PAGE_BYTES));
+const _: () = assert!(size_of::<State>() <= PAGE_BYTES);
+
+/// ckb-vm's machine on memory of ours, shared with native code.
+pub(crate) struct Core {
+    /// Points into `mapping`; never dropped as a box.
+    machine: ManuallyDrop<Box<AsmCoreMachine>>,
+    mapping: Mapping,
+}
+
+impl Core {
+    /// Maps a machine. [`Core::reset`] makes it ready for a program.
+    pub(crate) fn map() -> Result<Self, VmError> {
+        let failed = |source: io::Error| VmError::Map { what: "guest memory", bytes: TOTAL, source };
+        let mut mapping = Mapping::reserve(TOTAL).map_err(failed)?;
+        mapping.open(GUARD_BYTES..MEMORY_END).map_err(failed)?;
+        mapping.open(STATE..STATE_END).map_err(failed)?;
+        let machine = mapping.at(BASE - HEAD_BYTES).cast::<AsmCoreMachine>();
+        // SAFETY: the bytes from `machine` on, `size_of::<AsmCoreMachine>()` of them, were just opened; `BASE` is
+        // page aligned and HEAD_BYTES a multiple of the alignment; all fields are integers, for which zeros are
+        // valid. The box is never dropped (`ManuallyDrop`, and nobody takes it out), so the global allocator never
+        // sees it; `mapping` lives as long as it does.
+        let machine = unsafe { ManuallyDrop::new(Box::from_raw(machine)) };
+        Ok(Self { machine, mapping })
+    }
+
+    /// Zeroes guest memory, page flags, traces (they cache decoded instructions of the last program), registers and
+    /// cycles, and sets what the next run shall be.
+    pub(crate) fn reset(&mut self, isa: u8, vm_version: u32, cycles_max: u64) {
+        self.mapping.clear(GUARD_BYTES..MEMORY_END);
+        self.mapping.clear(STATE..STATE_END);
+        let machine = &mut self.machine;
+        machine.isa = isa;
+        machine.version = vm_version;
+        machine.max_cycles = cycles_max;
+        machine.load_reservation_address = u64::MAX;
+        machine.memory_size = GUEST_MEMORY_BYTES;
+        machine.frames_size = (RISCV_MAX_MEMORY / MEMORY_FRAMESIZE) as u64;
+        machine.flags_size = (RISCV_MAX_MEMORY / RISCV_PAGESIZE) as u64;
+        machine.last_read_frame = u64::MAX;
+        machine.last_write_page = u64::MAX;
+        // A frame that is not marked would be zeroed at its first use; ours are zeros already, and native code
+        // does not look.
+        machine.frames.fill(1);
+    }
+
+    /// Host address of guest address 0.
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.mapping.at(BASE)
+    }
+
+    /// Guest memory.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.machine.memory
+    }
+
+    /// Guest registers `x0..x31`.
+    pub(crate) fn guest_registers(&self) -> &[u64; 32] {
+        &self.machine.registers
+    }
+
+    /// Takes over all guest registers.
+    pub(crate) fn set_guest_registers(&mut self, registers: &[u64; 32]) {
+        self.machine.registers = *registers;
+        self.machine.registers[0] = 0;
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").field("mapping", &self.mapping).finish_non_exhaustive()
+    }
+}
+
+/// The state that belongs to `base`.
+pub(crate) fn state_of(base: *mut u8) -> *mut State {
+    base.wrapping_add(STATE_OFFSET).cast()
+}
+
+impl AsRef<Box<AsmCoreMachine>> for Core {
+    fn as_ref(&self) -> &Box<AsmCoreMachine> {
+        &self.machine
+    }
+}
+
+impl AsMut<Box<AsmCoreMachine>> for Core {
+    fn as_mut(&mut self) -> &mut Box<AsmCoreMachine> {
+        &mut self.machine
+    }
+}
+
+impl AsmCoreMachineRevealer for Core {
+    /// # Panics
+    /// When the kernel refuses memory, or `memory_size` is not ckb-vm's 4 MiB: ckb-vm's trait has no way to answer.
+    fn new(isa: u8, version: u32, max_cycles: u64, memory_size: usize) -> Self {
+        assert_eq!(memory_size, RISCV_MAX_MEMORY, "generated code knows one size of guest memory");
+        let mut core = match Self::map() {
+            Ok(core) => core,
+            Err(error) => panic!("{error}: {:?}", std::error::Error::source(&error)),
+        };
+        core.reset(isa, version, max_cycles);
+        core
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+
+    use ckb_vm::{CoreMachine, Memory, SupportMachine, memory::FLAG_EXECUTABLE};
+
+    use super::*;
+
+    #[test]
+    fn base_is_page_aligned_and_the_machine_s_memory() {
+        let core = <Core as AsmCoreMachineRevealer>::new(0, 2, 1, RISCV_MAX_MEMORY);
+        assert_eq!(core.base() as usize % PAGE_BYTES, 0);
+        assert!(ptr::eq(core.base(), core.bytes().as_ptr()));
+    }
+
+    #[test]
+    fn reset_leaves_nothing_of_the_last_program() {
+        let mut core = <Core as AsmCoreMachineRevealer>::new(3, 1, 77, RISCV_MAX_MEMORY);
+        core.store_bytes(0, &[1; RISCV_MAX_MEMORY]).unwrap();
+        core.set_flag(5, FLAG_EXECUTABLE).unwrap();
+        core.set_register(10, 9);
+        core.set_cycles(8);
+        core.as_mut().traces[3].address = 0x1000;
+        core.reset(0, 2, 11);
+        assert!(core.bytes().iter().all(|byte| *byte == 0));
+        assert_eq!((core.fetch_flag(5), core.cycles(), core.max_cycles()), (Ok(0), 0, 11));
+        assert_eq!((core.guest_registers(), core.as_ref().traces[3].address), (&[0; 32], 0));
+        assert_eq!((core.isa(), core.version()), (0, 2));
+    }
+}

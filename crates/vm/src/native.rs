@@ -1,0 +1,239 @@
+//! A compiled script in this process: the shared object, its header and its entry table.
+
+use std::{
+    ffi::{c_int, c_void},
+    fs::File,
+    marker::PhantomData,
+    ops::Range,
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use antares_abi::{ABI_VERSION, LIBRARY_MAGIC, LIBRARY_SYMBOL, LibraryHeader};
+use libloading::os::unix as dl;
+
+use crate::{LibraryError, limits::TABLE_ENTRIES_MAX};
+
+/// A loaded library. It stays loaded as long as this value lives.
+#[derive(Debug)]
+pub struct Library {
+    /// Held so that everything below stays mapped.
+    _object: dl::Library,
+    header: LibraryHeader,
+    table: *const i32,
+    text: Range<usize>,
+}
+
+// SAFETY: `table` points to read-only data of the object that the value keeps loaded; nothing in it is tied to a thread.
+unsafe impl Send for Library {}
+// SAFETY: as for Send; all methods only read.
+unsafe impl Sync for Library {}
+
+/// Native code to start with, from the table of a [`Library`] that stays loaded for `'a`.
+#[derive(Debug)]
+pub(crate) struct Thunk<'a> {
+    address: *const u8,
+    text: Range<usize>,
+    library: PhantomData<&'a Library>,
+}
+
+/// One loadable segment of an object in memory.
+#[derive(Debug)]
+struct Segment {
+    addresses: Range<usize>,
+    flags: u32,
+}
+
+impl Library {
+    /// Loads the shared object in `file` (a sealed memfd, say). The descriptor may be closed afterwards.
+    ///
+    /// # Errors
+    /// [`LibraryError`] when the object is not a library of this ABI version. What it contains beyond the header is
+    /// trusted: verify the bytes before.
+    pub fn load(file: BorrowedFd<'_>) -> Result<Self, LibraryError> {
+        let flags = dl::RTLD_NOW | dl::RTLD_LOCAL;
+        // SAFETY: the caller verified the bytes: the object has no constructors, destructors or dependencies, so
+        // that loading and unloading runs no code of it.
+        let object = unsafe { dl::Library::open(Some(alias(file)), flags) }.map_err(LibraryError::Load)?;
+        // SAFETY: the symbol is only used as an address here.
+        let symbol = unsafe { object.get::<*const LibraryHeader>(LIBRARY_SYMBOL) };
+        let address = symbol.map_err(LibraryError::NoHeader)?.as_raw_ptr().cast::<u8>().cast_const();
+        let segments = segments_around(address as usize);
+        let header = read_header(address, &segments)?;
+        let table = find_table(address, &header, &segments)?;
+        let text = only_text(&segments)?;
+        Ok(Self { _object: object, header, table, text })
+    }
+
+    /// Loads the shared object at `path`, as [`Library::load`] does.
+    ///
+    /// # Errors
+    /// As [`Library::load`], and [`LibraryError::File`] when the file cannot be opened.
+    pub fn load_path(path: &Path) -> Result<Self, LibraryError> {
+        let file = File::open(path).map_err(LibraryError::File)?;
+        Self::load(file.as_fd())
+    }
+
+    /// VM version that it was compiled for.
+    #[must_use]
+    pub fn vm_version(&self) -> u32 {
+        self.header.vm_version
+    }
+
+    /// ISA flags that it was compiled for.
+    #[must_use]
+    pub fn isa(&self) -> u32 {
+        self.header.isa
+    }
+
+    /// The thunk that starts at guest address `pc`, if there is one.
+    pub(crate) fn entry(&self, pc: u64) -> Option<Thunk<'_>> {
+        let offset = pc.checked_sub(self.header.table_base)?;
+        let index = offset / 2;
+        if !offset.is_multiple_of(2) || index >= u64::from(self.header.table_length) {
+            return None;
+        }
+        // SAFETY: `find_table` checked that the whole table is readable data of the object, and aligned; `index` is
+        // below its length.
+        let distance = unsafe { self.table.add(usize::try_from(index).ok()?).read() };
+        let address = self.table.cast::<u8>().wrapping_offset(isize::try_from(distance).ok()?);
+        let present = distance != 0 && self.text.contains(&(address as usize));
+        present.then(|| Thunk { address, text: self.text.clone(), library: PhantomData })
+    }
+}
+
+impl Thunk<'_> {
+    /// Where it starts.
+    pub(crate) fn address(&self) -> *const u8 {
+        self.address
+    }
+
+    /// Host addresses of all native code that can run from it.
+    pub(crate) fn text(&self) -> Range<usize> {
+        self.text.clone()
+    }
+}
+
+/// A path to the file that no other load in this process used. The dynamic linker takes a path that it has loaded
+/// for the same object, and descriptor numbers come back: so a serial number is spelled in `/` and `/.`.
+fn alias(file: BorrowedFd<'_>) -> String {
+    static SERIAL: AtomicU64 = AtomicU64::new(1);
+    let mut path = "/proc/self/fd".to_owned();
+    let mut serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    while serial != 0 {
+        path.push_str(if serial.is_multiple_of(2) { "/" } else { "/." });
+        serial >>= 1;
+    }
+    format!("{path}/{}", file.as_raw_fd())
+}
+
+/// The loadable segments of the object that contains `address`; empty if none does.
+fn segments_around(address: usize) -> Vec<Segment> {
+    let mut search = (address, Vec::new());
+    // SAFETY: the callback gets the pointer to `search`, which outlives the call, and keeps nothing.
+    unsafe { libc::dl_iterate_phdr(Some(visit_object), (&raw mut search).cast()) };
+    search.1
+}
+
+/// Callback of `dl_iterate_phdr`: stops at the object that contains the address looked for.
+#[expect(clippy::cast_possible_truncation, reason = "addresses have 64 bits: lib.rs refuses other targets")]
+unsafe extern "C" fn visit_object(info: *mut libc::dl_phdr_info, _size: usize, search: *mut c_void) -> c_int {
+    // SAFETY: the dynamic linker passes a valid info with `dlpi_phnum` program headers, and our own pointer back.
+    let (info, search, headers) = unsafe {
+        let info = &*info;
+        let headers = std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum));
+        (info, &mut *search.cast::<(usize, Vec<Segment>)>(), headers)
+    };
+    let loads = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+    let segments: Vec<Segment> = loads
+        .map(|header| {
+            let start = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
+            Segment { addresses: start..start.wrapping_add(header.p_memsz as usize), flags: header.p_flags }
+        })
+        .collect();
+    if !segments.iter().any(|segment| segment.addresses.contains(&search.0)) {
+        return 0;
+    }
+    search.1 = segments;
+    1
+}
+
+/// Whether all of `addresses` is readable data of the object.
+fn is_data(segments: &[Segment], addresses: &Range<usize>) -> bool {
+    segments.iter().any(|segment| {
+        segment.flags & libc::PF_R != 0
+            && segment.addresses.start <= addresses.start
+            && addresses.end <= segment.addresses.end
+    })
+}
+
+fn read_header(address: *const u8, segments: &[Segment]) -> Result<LibraryHeader, LibraryError> {
+    let start = address as usize;
+    let end = start.checked_add(size_of::<LibraryHeader>()).ok_or(LibraryError::HeaderPlace)?;
+    if !is_data(segments, &(start..end)) {
+        return Err(LibraryError::HeaderPlace);
+    }
+    // SAFETY: the bytes were just found to be readable data of the loaded object; any bytes are a valid header.
+    let header = unsafe { address.cast::<LibraryHeader>().read_unaligned() };
+    if header.magic != LIBRARY_MAGIC {
+        return Err(LibraryError::Magic { found: header.magic });
+    }
+    if header.abi_version != ABI_VERSION {
+        return Err(LibraryError::AbiVersion { found: header.abi_version, expected: ABI_VERSION });
+    }
+    Ok(header)
+}
+
+fn find_table(
+    address: *const u8,
+    header: &LibraryHeader,
+    segments: &[Segment],
+) -> Result<*const i32, LibraryError> {
+    let bad = LibraryError::Table { length: header.table_length, offset: header.table_offset };
+    let bytes = size_of::<i32>() * header.table_length as usize;
+    let Ok(offset) = isize::try_from(header.table_offset) else { return Err(bad) };
+    let table = address.wrapping_offset(offset).cast::<i32>();
+    let start = table as usize;
+    let Some(end) = start.checked_add(bytes) else { return Err(bad) };
+    let sound = header.table_length <= TABLE_ENTRIES_MAX
+        && header.table_base.is_multiple_of(2)
+        && table.is_aligned()
+        && (bytes == 0 || is_data(segments, &(start..end)));
+    if sound { Ok(table) } else { Err(bad) }
+}
+
+fn only_text(segments: &[Segment]) -> Result<Range<usize>, LibraryError> {
+    let mut executable = segments.iter().filter(|segment| segment.flags & libc::PF_X != 0);
+    match (executable.next(), executable.count()) {
+        (Some(segment), 0) => Ok(segment.addresses.clone()),
+        (first, more) => Err(LibraryError::Text { found: usize::from(first.is_some()) + more }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::stdin;
+
+    use super::*;
+
+    #[test]
+    fn aliases_differ_and_name_the_same_file() {
+        let null = File::open("/dev/null").unwrap();
+        let aliases: Vec<String> = (0..64).map(|_| alias(null.as_fd())).collect();
+        for (index, path) in aliases.iter().enumerate() {
+            assert!(!aliases[..index].contains(path));
+            assert_eq!(std::fs::read_link(path).unwrap(), Path::new("/dev/null"));
+        }
+        assert!(alias(stdin().as_fd()).ends_with("/0"));
+    }
+
+    #[test]
+    fn segments_are_those_of_the_object() {
+        let here = segments_around(segments_around as *const () as usize);
+        assert!(only_text(&here).unwrap().contains(&(alias as *const () as usize)));
+        assert!(segments_around(8).is_empty());
+        assert!(matches!(only_text(&[]), Err(LibraryError::Text { found: 0 })));
+        assert!(!is_data(&here, &(0..1)));
+    }
+}

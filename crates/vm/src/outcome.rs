@@ -1,0 +1,117 @@
+//! How a script ended, and ckb-vm's errors by name.
+
+use std::time::Duration;
+
+use antares_abi::LeaveReason;
+use ckb_vm::Error;
+
+use crate::limits::DETAIL_BYTES_MAX;
+
+/// How a script ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It exited with this code.
+    Exit(i8),
+    /// A ckb-vm error.
+    Error {
+        /// Name of the variant of ckb-vm's `Error`.
+        name: &'static str,
+        /// Its fields as text, at most [`DETAIL_BYTES_MAX`] bytes.
+        detail: Option<String>,
+    },
+    /// The cycle limit was passed.
+    CyclesExceeded,
+    /// More debug output than allowed: a limit of ours, unknown to ckb-vm.
+    OutputLimit,
+}
+
+/// What a run gave. Cycles are of the run itself; loading is reported apart and not charged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// How the script ended.
+    pub outcome: Outcome,
+    /// Cycles of the run, without [`Report::load_cycles`].
+    pub cycles: u64,
+    /// ceil((bytes of ELF segments + bytes of initial stack) / 4), 0 when loading failed.
+    pub load_cycles: u64,
+    /// Cycles that count for the outcome and ran in native code: all or none of [`Report::cycles`].
+    pub native_cycles: u64,
+    /// Cycles that count for the outcome and ran in the interpreter: none or all of [`Report::cycles`].
+    pub interpreted_cycles: u64,
+    /// Why native code was left before the end, if it was.
+    pub restarted: Option<LeaveReason>,
+    /// Lines of debug output, in order.
+    pub debug: Vec<String>,
+    /// Time to clear memory and load the ELF the first time.
+    pub load: Duration,
+    /// Time of the run itself, a restart (with its load) included.
+    pub run: Duration,
+}
+
+impl From<Error> for Outcome {
+    fn from(error: Error) -> Self {
+        let (name, detail) = match error {
+            Error::CyclesExceeded => return Self::CyclesExceeded,
+            Error::Asm(code) => ("Asm", Some(code.to_string())),
+            Error::CyclesOverflow => ("CyclesOverflow", None),
+            Error::ElfBits => ("ElfBits", None),
+            Error::ElfParseError(text) => ("ElfParseError", Some(text)),
+            Error::ElfSegmentUnreadable => ("ElfSegmentUnreadable", None),
+            Error::ElfSegmentWritableAndExecutable => ("ElfSegmentWritableAndExecutable", None),
+            Error::ElfSegmentAddrOrSizeError => ("ElfSegmentAddrOrSizeError", None),
+            Error::External(text) => ("External", Some(text)),
+            Error::InvalidEcall(number) => ("InvalidEcall", Some(number.to_string())),
+            Error::InvalidInstruction { pc, instruction } => {
+                ("InvalidInstruction", Some(format!("pc={pc:#x} instruction={instruction:#x}")))
+            }
+            Error::InvalidOp(opcode) => ("InvalidOp", Some(opcode.to_string())),
+            Error::InvalidVersion => ("InvalidVersion", None),
+            Error::IO { kind, data } => ("IO", Some(format!("{kind:?} {data}"))),
+            Error::MemOutOfBound => ("MemOutOfBound", None),
+            Error::MemOutOfStack => ("MemOutOfStack", None),
+            Error::MemPageUnalignedAccess => ("MemPageUnalignedAccess", None),
+            Error::MemWriteOnExecutablePage => ("MemWriteOnExecutablePage", None),
+            Error::MemWriteOnFreezedPage => ("MemWriteOnFreezedPage", None),
+            Error::Pause => ("Pause", None),
+            Error::SnapshotDataLoadError => ("SnapshotDataLoadError", None),
+            Error::TraceLengthError => ("TraceLengthError", None),
+            Error::Unexpected(text) => ("Unexpected", Some(text)),
+            Error::Unimplemented => ("Unimplemented", None),
+            Error::Yield => ("Yield", None),
+        };
+        Self::Error { name, detail: detail.map(shorten) }
+    }
+}
+
+/// Cuts `text` to [`DETAIL_BYTES_MAX`] bytes, at a character's boundary.
+fn shorten(mut text: String) -> String {
+    if text.len() > DETAIL_BYTES_MAX {
+        let end = (0..=DETAIL_BYTES_MAX).rev().find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or(0));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_become_details() {
+        let outcome = Outcome::from(Error::InvalidInstruction { pc: 0x1000, instruction: 0 });
+        let detail = Some("pc=0x1000 instruction=0x0".to_owned());
+        assert_eq!(outcome, Outcome::Error { name: "InvalidInstruction", detail });
+        assert_eq!(Outcome::from(Error::CyclesExceeded), Outcome::CyclesExceeded);
+        assert_eq!(Outcome::from(Error::ElfBits), Outcome::Error { name: "ElfBits", detail: None });
+    }
+
+    #[test]
+    fn long_details_are_cut_at_a_character() {
+        let text = "é".repeat(DETAIL_BYTES_MAX);
+        let Outcome::Error { detail: Some(detail), .. } = Outcome::from(Error::External(format!("x{text}")))
+        else {
+            panic!("not an error with details");
+        };
+        assert_eq!(detail.len(), DETAIL_BYTES_MAX - 1);
+    }
+}

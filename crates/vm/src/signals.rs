@@ -1,0 +1,245 @@
+//! Faults of native code: a signal becomes a [`LeaveReason`], and the thread continues in [`enter::leave`].
+//!
+//! The handler works on the thread's alternate stack (the native stack may be the very thing that faulted), looks
+//! only at a thread-local pointer, the fault and the state, allocates nothing, and makes no system call but the
+//! return from the signal. A fault that is not native code's own ends the process as if there were no handler.
+
+use std::{
+    cell::{Cell, OnceCell},
+    ffi::{c_int, c_void},
+    io,
+    mem::{ManuallyDrop, zeroed},
+    ops::Range,
+    ptr,
+    sync::OnceLock,
+    sync::atomic::{Ordering, compiler_fence},
+};
+
+use antares_abi::LeaveReason;
+
+use crate::{
+    VmError, enter,
+    limits::{PAGE_BYTES, SIGNAL_STACK_BYTES},
+    mapping::Mapping,
+    memory::state_of,
+};
+
+/// Signals that a faulting instruction can raise.
+const SIGNALS: [c_int; 5] = [libc::SIGILL, libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGTRAP];
+
+/// `ud1l N(%eax), %eax`, which LLVM emits for `llvm.ubsantrap(N)`, without its last byte, N.
+const UD1: [u8; 4] = [0x67, 0x0f, 0xb9, 0x40];
+
+/// Direction flag of the flags register: clear whenever host code runs.
+const DIRECTION_FLAG: i64 = 1 << 10;
+
+/// The native code that runs on this thread.
+#[derive(Debug)]
+pub(crate) struct Active {
+    /// Base of the guest memory it works on.
+    pub(crate) base: *mut u8,
+    /// Host addresses of its instructions.
+    pub(crate) text: Range<usize>,
+    /// Host addresses of the guard below its stack.
+    pub(crate) stack_guard: Range<usize>,
+}
+
+/// What the kernel says about a fault.
+struct Fault {
+    signal: c_int,
+    /// Address of the instruction; behind it for a breakpoint.
+    pc: usize,
+    /// Address of the access, 0 where there is none (or it was not canonical).
+    address: usize,
+}
+
+/// An alternate signal stack of one thread.
+struct SignalStack {
+    mapping: ManuallyDrop<Mapping>,
+    /// Whether this is the process's first thread, which ends with the process.
+    first_thread: bool,
+}
+
+thread_local! {
+    /// Const and without a destructor: the handler reads it with one instruction.
+    static ACTIVE: Cell<*const Active> = const { Cell::new(ptr::null()) };
+    static SIGNAL_STACK: OnceCell<SignalStack> = const { OnceCell::new() };
+}
+
+/// Makes the calling thread ready to run native code: installs the process's handlers for SIGILL, SIGSEGV, SIGBUS,
+/// SIGFPE and SIGTRAP once, and an alternate signal stack for this thread. [`Machine::new`](crate::Machine::new)
+/// does it too; needed apart only where system calls are about to be given up, or for another thread.
+pub fn prepare_thread() -> Result<(), VmError> {
+    static HANDLERS: OnceLock<Result<(), i32>> = OnceLock::new();
+    let handlers =
+        HANDLERS.get_or_init(|| install_handlers().map_err(|error| error.raw_os_error().unwrap_or(0)));
+    handlers.map_err(|errno| VmError::Signals {
+        what: "handlers",
+        source: io::Error::from_raw_os_error(errno),
+    })?;
+    SIGNAL_STACK.with(|stack| {
+        if stack.get().is_none() {
+            let installed = SignalStack::install()
+                .map_err(|source| VmError::Signals { what: "alternate stack", source })?;
+            // Just seen empty, by the only thread that can see it.
+            let _ = stack.set(installed);
+        }
+        Ok(())
+    })
+}
+
+/// Runs `native` with faults at `active` turned into leave reasons.
+pub(crate) fn with_active(active: &Active, native: impl FnOnce()) {
+    /// Restores the pointer even if `native` unwinds.
+    struct Restore(*const Active);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            ACTIVE.set(self.0);
+        }
+    }
+    let _restore = Restore(ACTIVE.replace(active));
+    // The handler runs on this thread: the compiler alone must not move the store.
+    compiler_fence(Ordering::SeqCst);
+    native();
+    compiler_fence(Ordering::SeqCst);
+}
+
+fn install_handlers() -> io::Result<()> {
+    // SAFETY: an all-zero sigaction is a valid one; sigemptyset and sigaddset get a set of ours and valid signals.
+    let action = unsafe {
+        let mut action: libc::sigaction = zeroed();
+        action.sa_sigaction = handle as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        libc::sigemptyset(&mut action.sa_mask);
+        for signal in SIGNALS {
+            libc::sigaddset(&mut action.sa_mask, signal);
+        }
+        action
+    };
+    for signal in SIGNALS {
+        // SAFETY: `handle` has the signature that SA_SIGINFO asks for and is async-signal-safe.
+        if unsafe { libc::sigaction(signal, &action, ptr::null_mut()) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+impl SignalStack {
+    fn install() -> io::Result<Self> {
+        // A guard below: a handler that overflows shall fault, not write elsewhere.
+        let mut mapping = Mapping::reserve(PAGE_BYTES + SIGNAL_STACK_BYTES)?;
+        mapping.open(PAGE_BYTES..PAGE_BYTES + SIGNAL_STACK_BYTES)?;
+        let stack =
+            libc::stack_t { ss_sp: mapping.at(PAGE_BYTES).cast(), ss_flags: 0, ss_size: SIGNAL_STACK_BYTES };
+        // SAFETY: the stack was just mapped and stays so until `drop` has taken it out of use again.
+        if unsafe { libc::sigaltstack(&stack, ptr::null_mut()) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: neither call has a precondition.
+        let first_thread = unsafe { libc::gettid() == libc::getpid() };
+        Ok(Self { mapping: ManuallyDrop::new(mapping), first_thread })
+    }
+}
+
+impl Drop for SignalStack {
+    fn drop(&mut self) {
+        if self.first_thread {
+            // The process ends, perhaps where this system call is not allowed.
+            return;
+        }
+        let off = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+        // SAFETY: taking an alternate stack out of use is always allowed outside of a handler on it.
+        if unsafe { libc::sigaltstack(&off, ptr::null_mut()) } == 0 {
+            // SAFETY: dropped once, here; the kernel has let go of the stack.
+            unsafe { ManuallyDrop::drop(&mut self.mapping) };
+        }
+    }
+}
+
+/// The handler of all [`SIGNALS`].
+#[expect(clippy::cast_possible_truncation, reason = "addresses have 64 bits: lib.rs refuses other targets")]
+extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: with SA_SIGINFO the kernel passes a siginfo and a ucontext that are ours until we return.
+    let (info, context) = unsafe { (&*info, &mut *context.cast::<libc::ucontext_t>()) };
+    if info.si_code <= 0 {
+        return die_of_sent(signal);
+    }
+    let fault = Fault {
+        signal,
+        pc: context.uc_mcontext.gregs[libc::REG_RIP as usize].cast_unsigned() as usize,
+        // SAFETY: these signals, raised by the kernel for a fault, carry an address.
+        address: unsafe { info.si_addr() } as usize,
+    };
+    // SAFETY: the pointer is null or was set by `with_active`, whose frame is below us on this thread.
+    let active = unsafe { ACTIVE.get().as_ref() };
+    match active.and_then(|active| Some((active, leave_reason(active, &fault)?))) {
+        Some((active, reason)) => divert(active, reason, context),
+        None => die_of_fault(signal, context),
+    }
+}
+
+/// Why native code is left after `fault`; `None` when native code did not raise it.
+fn leave_reason(active: &Active, fault: &Fault) -> Option<LeaveReason> {
+    // A breakpoint's pc is behind it, perhaps behind all text.
+    let pc = if fault.signal == libc::SIGTRAP { fault.pc.wrapping_sub(1) } else { fault.pc };
+    if !active.text.contains(&pc) {
+        return None;
+    }
+    match fault.signal {
+        libc::SIGSEGV | libc::SIGBUS if active.stack_guard.contains(&fault.address) => {
+            Some(LeaveReason::StackOverflow)
+        }
+        libc::SIGSEGV | libc::SIGBUS => Some(LeaveReason::BadAddress),
+        libc::SIGILL => Some(trap_number(active, pc).unwrap_or(LeaveReason::Unsupported)),
+        _ => Some(LeaveReason::Unsupported),
+    }
+}
+
+/// The number in the `ud1` at `pc`, if there is one and it is a reason.
+fn trap_number(active: &Active, pc: usize) -> Option<LeaveReason> {
+    if active.text.end - pc < UD1.len() + 1 {
+        return None;
+    }
+    // SAFETY: `pc` is in the library's text, at least five bytes before its end, and text is readable.
+    let bytes = unsafe { ptr::with_exposed_provenance::<[u8; 5]>(pc).read() };
+    match bytes {
+        [a, b, c, d, number] if [a, b, c, d] == UD1 => LeaveReason::from_number(u64::from(number)),
+        _ => None,
+    }
+}
+
+/// Makes the return from the signal continue in [`enter::leave`].
+fn divert(active: &Active, reason: LeaveReason, context: &mut libc::ucontext_t) {
+    let state = state_of(active.base);
+    // SAFETY: native code runs below `with_active` on a mapped core, so its state is mapped, and it is interrupted.
+    let host_stack_pointer = unsafe {
+        (*state).leave_reason = reason as u64;
+        (*state).host_stack_pointer
+    };
+    let registers = &mut context.uc_mcontext.gregs;
+    registers[libc::REG_RIP as usize] = enter::leave as *const () as i64;
+    registers[libc::REG_RSP as usize] = host_stack_pointer as i64;
+    registers[libc::REG_RAX as usize] = active.base as i64;
+    registers[libc::REG_EFL as usize] &= !DIRECTION_FLAG;
+}
+
+/// Ends the process by a fault that is not native code's: back to the faulting instruction with the signal blocked,
+/// where the kernel then takes the default action. No system call, so it works behind any filter.
+fn die_of_fault(signal: c_int, context: &mut libc::ucontext_t) {
+    if signal == libc::SIGTRAP {
+        // A breakpoint would not be met again.
+        return die_of_sent(signal);
+    }
+    // SAFETY: the set is the one that the kernel restores when the handler returns, and the signal is valid.
+    unsafe { libc::sigaddset(&mut context.uc_sigmask, signal) };
+}
+
+/// Ends the process by a signal that somebody sent.
+fn die_of_sent(signal: c_int) {
+    // SAFETY: both functions are async-signal-safe, the signal is valid; it is delivered when the handler returns.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+}
