@@ -1,3 +1,41 @@
-//! The rules of the house, checked: dependency direction, budgets, first lines, unsafe.
+//! Chores of the house that are better in Rust than in a script. `cargo xtask tidy` checks the rules of CONTRIBUTING.md.
+#![forbid(unsafe_code)]
 
-fn main() {}
+mod finding;
+mod manifests;
+mod sources;
+mod texts;
+mod tree;
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+
+use finding::{Finding, Weight};
+use tree::Tree;
+
+/// A rule or a family of rules.
+type Check = fn(&Tree) -> Vec<Finding>;
+
+const CHECKS: [Check; 3] = [manifests::check, sources::check, texts::check];
+
+fn main() -> anyhow::Result<ExitCode> {
+    match std::env::args().nth(1).as_deref() {
+        Some("tidy") => tidy(),
+        _ => {
+            eprintln!("usage: cargo xtask tidy    check the rules of the house");
+            Ok(ExitCode::from(2))
+        }
+    }
+}
+
+fn tidy() -> anyhow::Result<ExitCode> {
+    let tree = Tree::read().context("cannot read the tree")?;
+    let findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(&tree)).collect();
+    for finding in &findings {
+        eprintln!("{finding}");
+    }
+    let failures = findings.iter().filter(|finding| finding.weight == Weight::Failure).count();
+    eprintln!("tidy: {} files, {failures} failures, {} warnings", tree.len(), findings.len() - failures);
+    Ok(if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

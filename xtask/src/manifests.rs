@@ -1,0 +1,203 @@
+//! Rules about Cargo.toml: who may depend on whom, and that versions stand in one table.
+
+use toml::{Table, Value};
+
+use crate::{finding::Finding, tree::Tree};
+
+/// Our crates and which of ours each may depend on: arrows point one way. `tests` and `bench` see everything.
+/// No crate of a service's process or of the command line reaches `codegen` or `vm`: those live in the workers.
+const OURS: [(&str, &[&str]); 17] = [
+    ("antares-proto", &[]),
+    ("antares-abi", &[]),
+    ("antares-program", &["antares-abi"]),
+    ("antares-lift", &["antares-abi", "antares-program"]),
+    ("antares-codegen", &["antares-abi", "antares-lift"]),
+    ("antares-compiler", &["antares-abi", "antares-program", "antares-lift", "antares-codegen"]),
+    ("antares-vm", &["antares-abi"]),
+    ("antares-sandbox", &[]),
+    ("antares-pool", &["antares-abi", "antares-sandbox"]),
+    ("antares-compile-worker", &["antares-abi", "antares-compiler", "antares-pool", "antares-sandbox"]),
+    ("antares-run-worker", &["antares-abi", "antares-vm", "antares-pool", "antares-sandbox"]),
+    ("antares-cache", &["antares-abi"]),
+    ("antares-serve", &[]),
+    ("antares-compiler-svc", &SERVICE),
+    ("antares-runner-svc", &SERVICE),
+    ("antares-cli", &COMMAND),
+    ("xtask", &[]),
+];
+
+const SERVICE: [&str; 5] = ["antares-abi", "antares-proto", "antares-pool", "antares-cache", "antares-serve"];
+
+const COMMAND: [&str; 7] = [
+    "antares-abi",
+    "antares-proto",
+    "antares-pool",
+    "antares-cache",
+    "antares-serve",
+    "antares-compiler-svc",
+    "antares-runner-svc",
+];
+
+/// Members that check others and may depend on any of them.
+const SEE_EVERYTHING: [&str; 2] = ["antares-tests", "antares-bench"];
+
+/// Crates of others that only the named ones of ours may know.
+const FENCED: [(&[&str], &[&str]); 6] = [
+    (&["inkwell", "llvm-sys"], &["antares-codegen"]),
+    (&["sled"], &["antares-cache"]),
+    (&["seccompiler", "landlock"], &["antares-sandbox"]),
+    (&["ckb-vm"], &["antares-program", "antares-vm"]),
+    (
+        &["tokio", "tonic"],
+        &["antares-proto", "antares-serve", "antares-compiler-svc", "antares-runner-svc", "antares-cli"],
+    ),
+    (
+        &["anyhow"],
+        &[
+            "antares-cli",
+            "antares-compile-worker",
+            "antares-run-worker",
+            "antares-compiler-svc",
+            "antares-runner-svc",
+            "xtask",
+        ],
+    ),
+];
+
+/// The tables of a manifest that list dependencies. Tests may depend on anything of ours.
+const DEPENDENCIES: [&str; 2] = ["dependencies", "build-dependencies"];
+
+/// Checks every member's manifest.
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    let members =
+        tree.ending("/Cargo.toml").filter_map(|(path, text)| Some((path, text.parse::<Table>().ok()?)));
+    members.flat_map(|(path, manifest)| check_member(path, &manifest)).collect()
+}
+
+fn check_member(path: &str, manifest: &Table) -> Vec<Finding> {
+    let Some(name) = manifest.get("package").and_then(|package| package.get("name")).and_then(Value::as_str)
+    else {
+        return vec![Finding::of_file(path, "no package name")];
+    };
+    let mut findings = Vec::new();
+    for table in DEPENDENCIES {
+        for dependency in names(manifest, table) {
+            findings.extend(check_arrow(path, name, dependency));
+        }
+    }
+    findings.extend(check_versions(path, manifest));
+    findings
+}
+
+fn names<'a>(manifest: &'a Table, table: &str) -> impl Iterator<Item = &'a str> {
+    manifest
+        .get(table)
+        .and_then(Value::as_table)
+        .into_iter()
+        .flat_map(|table| table.keys().map(String::as_str))
+}
+
+/// Whether `name` may depend on `dependency`.
+fn check_arrow(path: &str, name: &str, dependency: &str) -> Option<Finding> {
+    if SEE_EVERYTHING.contains(&name) {
+        return None;
+    }
+    if dependency.starts_with("antares-") {
+        let Some((_, allowed)) = OURS.iter().find(|(crate_name, _)| *crate_name == name) else {
+            return Some(Finding::of_file(
+                path,
+                format!("{name} is not in the table of xtask/src/manifests.rs"),
+            ));
+        };
+        return (!allowed.contains(&dependency)).then(|| {
+            Finding::of_file(path, format!("{name} must not depend on {dependency}; it may on {allowed:?}"))
+        });
+    }
+    let (_, holders) = FENCED.iter().find(|(fenced, _)| fenced.contains(&dependency))?;
+    (!holders.contains(&name)).then(|| {
+        Finding::of_file(path, format!("{name} must not depend on {dependency}; only {holders:?} may"))
+    })
+}
+
+/// Versions, paths and addresses of dependencies stand in the root's table alone.
+fn check_versions(path: &str, manifest: &Table) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for table in ["dependencies", "build-dependencies", "dev-dependencies"] {
+        for (name, value) in manifest.get(table).and_then(Value::as_table).into_iter().flatten() {
+            if value.get("workspace").and_then(Value::as_bool) != Some(true) {
+                findings.push(Finding::of_file(
+                    path,
+                    format!("{name}: write {name}.workspace = true; versions stand in the root"),
+                ));
+            }
+        }
+    }
+    for key in ["version", "edition", "rust-version", "license"] {
+        let value = manifest.get("package").and_then(|package| package.get(key));
+        if value.is_none_or(|value| !value.is_table()) {
+            findings.push(Finding::of_file(path, format!("package.{key}: write {key}.workspace = true")));
+        }
+    }
+    if manifest.get("lints").and_then(|lints| lints.get("workspace")).is_none() {
+        findings.push(Finding::of_file(path, "no [lints] workspace = true"));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "version.workspace = true\nedition.workspace = true\nrust-version.workspace = true\n\
+                        license.workspace = true\n[lints]\nworkspace = true\n";
+
+    #[track_caller]
+    fn findings(name: &str, rest: &str) -> Vec<String> {
+        let manifest = format!("[package]\nname = \"{name}\"\n{HEAD}{rest}");
+        check(&Tree::of(&[("x/Cargo.toml", &manifest)])).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn arrows_point_one_way() {
+        assert!(findings("antares-lift", "[dependencies]\nantares-program.workspace = true\n").is_empty());
+        let wrong = findings("antares-program", "[dependencies]\nantares-lift.workspace = true\n");
+        assert!(wrong[0].contains("antares-program must not depend on antares-lift"), "{wrong:?}");
+        assert_eq!(findings("antares-cli", "[dependencies]\nantares-vm.workspace = true\n").len(), 1);
+        assert_eq!(findings("antares-new", "[build-dependencies]\nantares-abi.workspace = true\n").len(), 1);
+        assert!(findings("antares-tests", "[dependencies]\nantares-vm.workspace = true\n").is_empty());
+        assert!(findings("antares-pool", "[dev-dependencies]\nantares-tests.workspace = true\n").is_empty());
+    }
+
+    #[test]
+    fn heavy_crates_stay_where_they_belong() {
+        assert!(findings("antares-codegen", "[dependencies]\ninkwell.workspace = true\n").is_empty());
+        assert_eq!(findings("antares-compiler", "[dependencies]\ninkwell.workspace = true\n").len(), 1);
+        assert_eq!(findings("antares-pool", "[dependencies]\ntokio.workspace = true\n").len(), 1);
+        assert_eq!(findings("antares-cache", "[dependencies]\nanyhow.workspace = true\n").len(), 1);
+    }
+
+    #[test]
+    fn versions_stand_in_the_root() {
+        assert_eq!(findings("xtask", "[dependencies]\ntoml = \"1\"\n").len(), 1);
+        assert_eq!(findings("xtask", "[dev-dependencies]\ntoml = { path = \"..\" }\n").len(), 1);
+        let bare = "[package]\nname = \"xtask\"\nversion = \"0.1.0\"\n";
+        assert_eq!(check(&Tree::of(&[("x/Cargo.toml", bare)])).len(), 5);
+    }
+
+    #[test]
+    fn the_table_of_arrows_has_no_cycle() {
+        let mut seen: Vec<&str> = Vec::new();
+        let mut left: Vec<_> = OURS.to_vec();
+        while !left.is_empty() {
+            let before = left.len();
+            left.retain(|(name, allowed)| {
+                let ready = allowed.iter().all(|dependency| seen.contains(dependency));
+                if ready {
+                    seen.push(name);
+                }
+                !ready
+            });
+            assert!(left.len() < before, "a cycle among {left:?}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Rules about every text: nothing of one machine in it, nothing left undone, and what the docs name exists.
+
+use crate::{finding::Finding, tree::Tree};
+
+/// Words that must not stand in the tree, and why. In two parts, so that this file is no finding.
+const FORBIDDEN: [(&str, &str, &str); 13] = [
+    ("/ro", "ot/", "a path of one machine"),
+    ("/ho", "me/", "a path of one machine"),
+    ("/wo", "rk/", "a path of one machine"),
+    ("/Us", "ers/", "a path of one machine"),
+    ("crates", ".io", "the host of a package registry"),
+    ("py", "pi.org", "the host of a package registry"),
+    ("pythonhosted", ".org", "the host of a package registry"),
+    ("npm", "js.", "the host of a package registry"),
+    ("proxy.", "golang", "the host of a package registry"),
+    ("deb.", "debian", "the host of a package registry"),
+    ("TO", "DO", "something left undone: do it, or write an issue"),
+    ("FIX", "ME", "something left undone: do it, or write an issue"),
+    ("unimplemented", "!(", "something left undone: do it, or write an issue"),
+];
+
+/// Files that a tool writes, which are as they are.
+const GENERATED: [&str; 1] = ["Cargo.lock"];
+
+/// Checks every text file.
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = tree
+        .iter()
+        .filter(|(path, _)| !GENERATED.contains(path))
+        .flat_map(|(path, text)| check_words(path, text))
+        .collect();
+    for (path, text) in tree.ending(".md") {
+        findings.extend(check_commands(tree, path, text));
+        findings.extend(check_links(tree, path, text));
+    }
+    findings
+}
+
+fn check_words(path: &str, text: &str) -> Vec<Finding> {
+    let words = FORBIDDEN.map(|(start, end, why)| (format!("{start}{end}"), why));
+    let mut findings = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        for (word, why) in words.iter().filter(|(word, _)| line.contains(word)) {
+            findings.push(Finding::of_line(path, index, format!("`{word}`: {why}")));
+        }
+    }
+    findings
+}
+
+/// Each `make TARGET` and `scripts/FILE` that the docs name must exist.
+fn check_commands(tree: &Tree, path: &str, text: &str) -> Vec<Finding> {
+    let makefile = tree.get("Makefile").unwrap_or_default();
+    let has_target = |target: &str| makefile.lines().any(|line| line.starts_with(&format!("{target}:")));
+    let mut findings = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let commands =
+            line.split('`').skip(1).step_by(2).chain(line.trim_start().starts_with("make ").then_some(line));
+        for words in commands.map(|command| command.split_whitespace().collect::<Vec<_>>()) {
+            if let ["make", target, ..] = words[..]
+                && !has_target(target)
+            {
+                findings.push(Finding::of_line(
+                    path,
+                    index,
+                    format!("`make {target}` is not in the Makefile"),
+                ));
+            }
+            for script in words.iter().filter(|word| word.starts_with("scripts/")) {
+                if !tree.has(script) {
+                    findings.push(Finding::of_line(path, index, format!("{script} does not exist")));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Each link to a file of the tree must lead somewhere.
+fn check_links(tree: &Tree, path: &str, text: &str) -> Vec<Finding> {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut findings = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        for link in line.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = link.split('#').next().unwrap_or_default();
+            if target.is_empty() || target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            if !tree.has(&resolve(folder, target)) {
+                findings.push(Finding::of_line(path, index, format!("the link {link} leads nowhere")));
+            }
+        }
+    }
+    findings
+}
+
+/// `target` as seen from `folder`, without `.` and `..`.
+fn resolve(folder: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_one_machine() {
+        let home = format!("cd {}{}me\n", "/ho", "me/");
+        assert_eq!(check(&Tree::of(&[("a.sh", &home)])).len(), 1);
+        assert_eq!(check(&Tree::of(&[("Cargo.lock", &home)])).len(), 0);
+        let undone = format!("fine\n// {}{}: later\n", "TO", "DO");
+        assert_eq!(check(&Tree::of(&[("a.rs", &undone)]))[0].line, Some(2));
+    }
+
+    #[test]
+    fn commands_in_the_docs_exist() {
+        let makefile = ("Makefile", "demo: ## Show it\n\ttrue\n");
+        let with = |readme| check(&Tree::of(&[makefile, ("README.md", readme), ("scripts/demo.sh", "")]));
+        assert!(with("Type `make demo` or:\n\n    make demo\n").is_empty());
+        assert!(with("They make it work. Run `scripts/demo.sh now`.\n").is_empty());
+        assert_eq!(with("Type `make coffee`.\n").len(), 1);
+        assert_eq!(with("See `scripts/tea.sh`.\n").len(), 1);
+    }
+
+    #[test]
+    fn links_lead_somewhere() {
+        let with =
+            |text| check(&Tree::of(&[("docs/cli.md", text), ("README.md", ""), ("docs/img/a.svg", "")]));
+        assert!(with("[a](../README.md#x) [b](img/) [c](https://example.org/x) [d](#here)").is_empty());
+        assert_eq!(with("[a](README.md)").len(), 1);
+    }
+}
