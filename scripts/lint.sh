@@ -16,7 +16,7 @@ install_deny() {
 
 check_licences() {
     install_deny
-    "$deny" --offline check --hide-inclusion-graph licenses bans sources
+    "$deny" check --hide-inclusion-graph licenses bans sources
 }
 
 check_docs() { RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --document-private-items; }

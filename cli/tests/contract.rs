@@ -1,0 +1,292 @@
+//! The contract of docs/cli.md, word for word: forms, JSON keys, exit statuses. Runs the real command with real workers
+//! (`cargo build --workspace` builds them; `make test` does so first).
+#![forbid(unsafe_code)]
+
+use std::{
+    io::Write as _,
+    process::{Command, Output, Stdio},
+};
+
+use serde_json::Value;
+
+const KEYS: [&str; 13] = [
+    "outcome",
+    "exit_code",
+    "error",
+    "error_detail",
+    "cycles",
+    "load_cycles",
+    "native_cycles",
+    "interpreted_cycles",
+    "compile_ms",
+    "run_us",
+    "artifact",
+    "cache",
+    "debug",
+];
+
+/// Address at which the scripts of this file are loaded.
+const BASE: u32 = 0x10000;
+/// ELF header and one program header.
+const HEADERS: u32 = 64 + 56;
+
+/// `addi rd, x0, value` for a value of 12 bits.
+const fn li(rd: u32, value: u32) -> u32 {
+    (value & 0xfff) << 20 | rd << 7 | 0x13
+}
+
+const A0: u32 = 10;
+const A7: u32 = 17;
+const ECALL: u32 = 0x73;
+/// `jal x0, 0`: for ever.
+const LOOP: u32 = 0x6f;
+
+/// A script of one executable segment: `code`, then `data`.
+fn script(code: &[u32], data: &[u8]) -> Vec<u8> {
+    let size = u64::from(HEADERS) + code.len() as u64 * 4 + data.len() as u64;
+    let mut elf = Vec::new();
+    elf.extend([0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    // Type EXEC, machine RISC-V, version, entry, program headers right behind, no sections, flags: compressed code.
+    elf.extend([2, 0, 0xf3, 0, 1, 0, 0, 0]);
+    elf.extend(u64::from(BASE + HEADERS).to_le_bytes());
+    elf.extend(64_u64.to_le_bytes());
+    elf.extend(0_u64.to_le_bytes());
+    elf.extend(1_u32.to_le_bytes());
+    elf.extend([64_u16, 56, 1, 0, 0, 0].map(u16::to_le_bytes).concat());
+    // Type LOAD, flags R and X, then offset, address twice, size in file and memory, alignment.
+    elf.extend([1_u32, 5].map(u32::to_le_bytes).concat());
+    elf.extend([0, BASE.into(), BASE.into(), size, size, 0x1000].map(u64::to_le_bytes).concat());
+    elf.extend(code.iter().flat_map(|word| word.to_le_bytes()));
+    elf.extend(data);
+    elf
+}
+
+fn exits(code: i8) -> Vec<u8> {
+    script(&[li(A7, 93), li(A0, code as u32), ECALL], &[])
+}
+
+/// Runs `antares` with a script on its standard input.
+#[track_caller]
+fn antares(args: &[&str], stdin: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_antares"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("antares starts");
+    // A command that refuses its words closes its input unread.
+    let _ = child.stdin.take().expect("stdin is piped").write_all(stdin);
+    child.wait_with_output().expect("antares ends")
+}
+
+/// Exit status, standard output, standard error.
+#[track_caller]
+fn text(args: &[&str], stdin: &[u8]) -> (i32, String, String) {
+    let output = antares(args, stdin);
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (output.status.code().expect("no signal"), text(output.stdout), text(output.stderr))
+}
+
+/// Exit status and the JSON object of `antares run - --json ARGS`.
+#[track_caller]
+fn run(args: &[&str], elf: &[u8]) -> (i32, Value) {
+    let (status, stdout, stderr) = text(&[&["run", "-", "--json"], args].concat(), elf);
+    let value: Value =
+        serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stdout:?} {stderr}"));
+    let keys: Vec<&str> = value.as_object().expect("an object").keys().map(String::as_str).collect();
+    let mut expected = KEYS.to_vec();
+    expected.sort_unstable();
+    assert_eq!(keys, expected);
+    assert_eq!(stdout.lines().count(), 1, "one object on one line");
+    (status, value)
+}
+
+/// A script has the same verdict in every tier.
+#[track_caller]
+fn in_every_tier(args: &[&str], elf: &[u8], status: i32, expected: &[(&str, Value)]) {
+    for tier in ["auto", "native", "interpreter"] {
+        let (found, value) = run(&[&["--tier", tier], args].concat(), elf);
+        assert_eq!(found, status, "{tier}: {value}");
+        for (key, expected) in expected {
+            assert_eq!(value[key], *expected, "{tier}: {key} in {value}");
+        }
+    }
+}
+
+#[test]
+fn wrong_words_end_with_2() {
+    for words in [
+        &["run"][..],
+        &["no-such-command"],
+        &["run", "-", "--vm-version", "3"],
+        &["run", "-", "--isa", "rv64"],
+        &["run", "-", "--tier", "fast"],
+        &["run", "-", "--max-cycles", "-1"],
+        &["run", "-", "--deadline-ms", "0"],
+        &["run", "-", "argument-without-dashes"],
+        &["explain", "-"],
+        &["explain", "-", "--stage", "coffee"],
+        &["compile", "-"],
+    ] {
+        let (status, stdout, stderr) = text(words, &exits(0));
+        assert_eq!((status, stdout.as_str()), (2, ""), "{words:?}");
+        assert!(!stderr.is_empty(), "{words:?} says nothing");
+    }
+}
+
+#[test]
+fn unreadable_input_ends_with_2() {
+    let (status, _, stderr) = text(&["run", "/no/such/script"], b"");
+    assert_eq!(status, 2);
+    assert!(stderr.contains("cannot read /no/such/script"), "{stderr}");
+    let (status, _, stderr) = text(&["run", "/"], b"");
+    assert_eq!(status, 2, "{stderr}");
+    let (status, _, stderr) = text(&["run", "/dev/zero"], b"");
+    assert_eq!(status, 2);
+    assert!(stderr.contains("longer than 16777216 bytes"), "{stderr}");
+}
+
+#[test]
+fn version_and_help_end_with_0() {
+    for words in
+        [&["--version"][..], &["--help"], &["run", "--help"], &["compile", "--help"], &["explain", "--help"]]
+    {
+        let (status, stdout, _) = text(words, b"");
+        assert_eq!(status, 0, "{words:?}");
+        assert!(stdout.contains("antares"), "{words:?}: {stdout}");
+    }
+}
+
+#[test]
+fn a_script_that_exits_0_ends_with_0() {
+    let exited = [
+        ("outcome", "exit".into()),
+        ("exit_code", 0.into()),
+        ("error", Value::Null),
+        ("cache", "none".into()),
+    ];
+    in_every_tier(&[], &exits(0), 0, &exited);
+    for version in ["0", "1", "2"] {
+        in_every_tier(&["--vm-version", version, "--isa", "imc"], &exits(0), 0, &exited);
+    }
+}
+
+#[test]
+fn exit_codes_are_signed() {
+    in_every_tier(&[], &exits(-7), 1, &[("outcome", "exit".into()), ("exit_code", (-7).into())]);
+}
+
+#[test]
+fn tiers_do_what_their_names_say() {
+    let (_, native) = run(&["--tier", "native"], &exits(0));
+    assert_eq!((&native["native_cycles"], &native["interpreted_cycles"]), (&native["cycles"], &0.into()));
+    let (_, interpreted) = run(&["--tier", "interpreter"], &exits(0));
+    assert_eq!(interpreted["interpreted_cycles"], interpreted["cycles"]);
+    assert_eq!((&interpreted["native_cycles"], &interpreted["compile_ms"]), (&0.into(), &0.into()));
+    assert_eq!(native["cycles"], interpreted["cycles"]);
+    assert_eq!(native["artifact"], interpreted["artifact"]);
+    let loaded = exits(0).len().div_ceil(4);
+    assert_eq!(native["load_cycles"], loaded);
+}
+
+#[test]
+fn vm_errors_are_named_as_in_ckb_vm() {
+    // ld a0, -8(x0): beyond the end of memory.
+    let load = 0xff80_3503;
+    let error = [("outcome", "error".into()), ("exit_code", Value::Null), ("error", "MemOutOfBound".into())];
+    in_every_tier(&[], &script(&[load], &[]), 1, &error);
+}
+
+#[test]
+fn limits_are_outcomes() {
+    let endless = script(&[LOOP], &[]);
+    in_every_tier(&["--max-cycles", "100000"], &endless, 1, &[("outcome", "cycles_exceeded".into())]);
+    let forever = u64::MAX.to_string();
+    let args = ["--max-cycles", forever.as_str(), "--deadline-ms", "300"];
+    in_every_tier(&args, &endless, 1, &[("outcome", "deadline_exceeded".into()), ("exit_code", Value::Null)]);
+}
+
+#[test]
+fn arguments_reach_the_script() {
+    // The guest exits with argc, which stands at the top of its stack: ld a0, 0(sp).
+    let argc = script(&[0x0001_3503, li(A7, 93), ECALL], &[]);
+    in_every_tier(&["--", "one", "--json", "three"], &argc, 1, &[("exit_code", 3.into())]);
+}
+
+#[test]
+fn debug_lines_come_in_order() {
+    // lui a7, 1; addi a7, a7, -1919: 2177.
+    let li_2177 = [0x0000_18b7, 0x8818_8893];
+    // auipc a0, 0; addi a0, a0, text_at; ecall.
+    let print = |text_at: u32| [0x0000_0517, text_at << 20 | A0 << 15 | A0 << 7 | 0x13, ECALL];
+    let mut code = li_2177.to_vec();
+    // From each auipc to its text: the rest of the code, nine and six instructions.
+    code.extend(print(36));
+    code.extend(print(24 + 2));
+    code.extend([li(A7, 93), li(A0, 0), ECALL]);
+    let elf = script(&code, b"a\0b\0");
+    in_every_tier(&[], &elf, 0, &[("debug", Value::from(vec!["a", "b"]))]);
+}
+
+#[test]
+fn a_malformed_script_is_the_vms_error() {
+    let whole = exits(0);
+    let (status, value) = run(&["--tier", "interpreter"], &whole[..80]);
+    assert_eq!((status, &value["outcome"], &value["cycles"]), (1, &"error".into(), &0.into()));
+    in_every_tier(&[], &whole[..80], 1, &[("outcome", "error".into()), ("error", value["error"].clone())]);
+}
+
+#[test]
+fn text_for_people_is_short() {
+    let (status, stdout, _) = text(&["run", "-"], &exits(3));
+    assert_eq!(status, 1);
+    assert!(stdout.starts_with("exit 3\n"), "{stdout}");
+    assert!(stdout.lines().count() <= 6, "{stdout}");
+}
+
+#[test]
+fn compile_writes_a_shared_object() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let elf = folder.path().join("verify");
+    std::fs::write(&elf, exits(0)).expect("written");
+    let output = folder.path().join("out.so");
+    let names = [elf.to_str().expect("text"), output.to_str().expect("text")];
+    let (status, stdout, stderr) = text(&["compile", names[0], "-o", names[1]], b"");
+    assert_eq!(status, 0, "{stderr}");
+    assert!(stdout.contains("artifact"), "{stdout}");
+    let library = std::fs::read(&output).expect("an output");
+    assert_eq!(library[..4], *b"\x7fELF");
+    let again = antares(&["compile", "-", "-o", "-"], &exits(0));
+    assert_eq!(again.status.code(), Some(0));
+    assert_eq!(again.stdout, library, "the same script gives the same bytes");
+    let (status, _, stderr) = text(&["compile", "-", "-o", "/no/such/folder/out.so"], &exits(0));
+    assert_eq!(status, 2, "{stderr}");
+    let (status, _, stderr) = text(&["compile", "-", "-o", names[1]], b"no script at all");
+    assert_eq!(status, 1, "{stderr}");
+    assert_eq!(std::fs::read(&output).expect("an output"), library, "a failure leaves the file alone");
+}
+
+#[test]
+fn explain_shows_every_stage() {
+    for stage in ["hash", "image", "program", "ir", "llvm", "asm"] {
+        let (status, stdout, stderr) = text(&["explain", "-", "--stage", stage], &exits(0));
+        assert_eq!(status, 0, "{stage}: {stderr}");
+        assert!(!stdout.is_empty(), "{stage}");
+    }
+    let object = antares(&["explain", "-", "--stage", "object"], &exits(0));
+    assert_eq!(object.stdout[..4], *b"\x7fELF");
+    let (_, json) = run(&["--tier", "interpreter"], &exits(0));
+    let (_, hash, _) = text(&["explain", "-", "--stage", "hash"], &exits(0));
+    assert!(hash.contains(json["artifact"].as_str().expect("a key")), "{hash}");
+}
+
+#[test]
+fn a_server_that_is_not_there_ends_with_3() {
+    if !cfg!(feature = "server") {
+        return;
+    }
+    let (status, stdout, stderr) = text(&["run", "-", "--json", "--server", "http://127.0.0.1:1"], &exits(0));
+    assert_eq!((status, stdout.as_str()), (3, ""));
+    assert!(stderr.contains("cannot reach http://127.0.0.1:1"), "{stderr}");
+}
