@@ -1,7 +1,7 @@
 //! The cache as callers see it: put, get, lease, remember a failure, and the numbers.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, mpsc::SyncSender},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, atomic::AtomicU64, mpsc::SyncSender},
     time::{Duration, Instant},
 };
 
@@ -89,6 +89,8 @@ pub(crate) struct Inner {
     pub(crate) account: Mutex<Account>,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) counters: Counters,
+    /// What the files took on disk after the last rebuild.
+    pub(crate) rebuilt_bytes: AtomicU64,
     pub(crate) layout: Layout,
     pub(crate) config: CacheConfig,
     open_time: Duration,
@@ -129,6 +131,7 @@ impl Cache {
             account: Mutex::new(account),
             writer: Mutex::new(Writer { failures, ..Writer::default() }),
             counters,
+            rebuilt_bytes: AtomicU64::new(0),
             layout,
             open_time: started.elapsed(),
             config,

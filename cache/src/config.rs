@@ -19,8 +19,8 @@ pub const DEFAULT_BUDGET_BYTES: u64 = 2 << 30;
 pub struct CacheConfig {
     /// Directory of this cache alone; made when absent. One process at a time may use it.
     pub dir: PathBuf,
-    /// Most live bytes kept (payload plus our own overhead). Plan the volume at three times this: the files of sled
-    /// take up to twice the budget, and a rebuild writes the live entries once more. Default 2 GiB.
+    /// Disk, in bytes, that the cache may use. Each byte stored is charged as the three bytes that it comes to take in
+    /// files of sled. Plan the volume at twice this: a rebuild writes the live entries once more. Default 2 GiB.
     pub budget_bytes: u64,
     /// Eviction starts when live bytes would pass this percentage of the budget. Default 90.
     pub high_watermark_percent: u8,
@@ -32,7 +32,7 @@ pub struct CacheConfig {
     pub free_bytes_min: u64,
     /// Memory for sled's page cache, in bytes. Default 32 MiB.
     pub page_cache_bytes: u64,
-    /// Disk use, in bytes, under which no rebuild into a new directory is started. Default 64 MiB.
+    /// Disk use, in bytes, under which being large for the live entries is no reason for a rebuild. Default 64 MiB.
     pub rebuild_bytes_min: u64,
     /// Remembered compile failures at most. Default 10,000.
     pub failures_max: usize,

@@ -23,9 +23,12 @@ pub(crate) const FAILURE_DETAIL_BYTES_MAX: usize = 1024;
 const FAILURE_VERSION: u8 = 1;
 const FAILURE_HEADER_BYTES: usize = 1 + 8 + 8 + 2 + 2;
 
-/// Our own bytes per chunk and per entry beside the payload: keys, frames, tree pages. Measured, rounded up.
+/// Our own bytes per chunk and per entry beside the payload: keys, frames, tree pages.
 const CHUNK_OVERHEAD_BYTES: u64 = 64;
 const ENTRY_OVERHEAD_BYTES: u64 = 512;
+/// Bytes of disk charged for a byte stored: the amplification of sled 0.34.7, measured with random entries up to 400 kB.
+/// Fresh files take 1.75; after long use with evictions it is 2.6 (72 MiB for 28 MiB) to 2.9 (38 MiB for 13 MiB).
+const AMPLIFICATION: u64 = 3;
 
 /// What is written last and read first: how long an entry is, in how many chunks, and its digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,9 +109,8 @@ impl Manifest {
 
 /// What a payload of `total_bytes` in `chunks` chunks counts against the budget.
 fn charged_bytes(total_bytes: u64, chunks: u64) -> u64 {
-    total_bytes
-        .saturating_add(chunks.saturating_mul(CHUNK_OVERHEAD_BYTES))
-        .saturating_add(ENTRY_OVERHEAD_BYTES)
+    let overhead = chunks.saturating_mul(CHUNK_OVERHEAD_BYTES).saturating_add(ENTRY_OVERHEAD_BYTES);
+    total_bytes.saturating_add(overhead).saturating_mul(AMPLIFICATION)
 }
 
 /// Key of chunk `index` in the `chunk` tree. The prefix is the entry, not the content: two entries never share a

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeSet,
     sync::{
         Arc, MutexGuard, PoisonError, Weak,
+        atomic::Ordering,
         mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread,
@@ -17,12 +18,10 @@ use crate::{
     error::{CacheError, StoreError},
     manifest::Manifest,
     recover::close,
-    stats::{add, count},
+    stats::{add, count, read},
     store::{BlobStore, Orphan, Removal, Stored},
 };
 
-/// The files may take this many times the live bytes before they are rebuilt.
-const DISK_TO_LIVE_MAX: u64 = 3;
 /// Chunks removed while writers wait.
 const SWEEP_GROUP: usize = 256;
 /// Entries copied while writers wait, at the end of a rebuild.
@@ -62,11 +61,18 @@ pub(crate) fn start(inner: &Arc<Inner>, pending: Receiver<Chore>) -> Result<(), 
         .map_err(CacheError::io("start the upkeep thread of", &inner.config.dir))
 }
 
-/// Whether the files of store `number` have grown out of proportion.
+/// Whether the files of store `number` have grown out of proportion: for what is in them, or for the budget: with a
+/// quarter above it, the copy that a rebuild writes still fits into twice the budget.
 pub(crate) fn wants_rebuild(inner: &Inner, number: u64) -> bool {
     let disk_bytes = inner.layout.store_disk_bytes(number);
-    let live_bytes = locked(&inner.account).charged_bytes();
-    disk_bytes > inner.config.rebuild_bytes_min && disk_bytes > live_bytes.saturating_mul(DISK_TO_LIVE_MAX)
+    let charged_bytes = locked(&inner.account).charged_bytes();
+    let budget_bytes = inner.config.budget_bytes;
+    // The charge is three times the live bytes; four times is more than files in steady use come to.
+    let loose = disk_bytes > inner.config.rebuild_bytes_min && disk_bytes > charged_bytes + charged_bytes / 3;
+    let large = disk_bytes > budget_bytes.saturating_add(budget_bytes / 4);
+    // Files that a rebuild has just made as small as they get are not made smaller by another.
+    let floor = read(&inner.rebuilt_bytes);
+    (loose || large) && disk_bytes > floor.saturating_add(floor / 2)
 }
 
 fn still_wanted(inner: &Inner) -> bool {
@@ -230,6 +236,7 @@ fn swap(inner: &Inner, new: Arc<dyn BlobStore>, number: u64) -> Result<(), Cache
         old
     };
     count(&inner.counters.rebuilds);
+    inner.rebuilt_bytes.store(inner.layout.store_disk_bytes(number), Ordering::Relaxed);
     if let Some(store) = old.store {
         close(store);
     }

@@ -82,20 +82,20 @@ fn spaces_do_not_mix_and_scripts_must_fit_their_key() {
 #[test]
 fn the_budget_holds_and_the_recently_used_stay() {
     let dir = TempDir::new().expect("a directory");
-    let cache = Cache::open(config(dir.path(), 2 * MIB)).expect("the cache opens");
+    let cache = Cache::open(config(dir.path(), 3 * MIB)).expect("the cache opens");
     let favourite = noise(0, 50_000);
     put(&cache, 0, &favourite);
     for number in 1..100 {
         assert_eq!(put(&cache, number, &noise(number, 50_000)), Put::Stored);
         assert_eq!(get(&cache, 0).as_deref(), Some(&favourite[..]), "used all the time, evicted never");
-        assert!(cache.stats().charged_bytes <= 2 * MIB);
+        assert!(cache.stats().charged_bytes <= 3 * MIB);
     }
     assert!(cache.stats().evictions > 50);
     assert_eq!(get(&cache, 1), None);
     drop(cache);
     // The order of use survives a restart.
-    let cache = Cache::open(config(dir.path(), 2 * MIB)).expect("the cache opens");
-    for number in 100..120 {
+    let cache = Cache::open(config(dir.path(), 3 * MIB)).expect("the cache opens");
+    for number in 100..110 {
         put(&cache, number, &noise(number, 50_000));
     }
     assert!(cache.contains(Space::Artifact, key(0)));
@@ -107,14 +107,14 @@ fn leased_entries_are_never_evicted() {
     let cache = Cache::open(config(dir.path(), MIB)).expect("the cache opens");
     let leases: Vec<_> = (0..4)
         .map(|number| {
-            assert_eq!(put(&cache, number, &noise(number, 200_000)), Put::Stored);
+            assert_eq!(put(&cache, number, &noise(number, 60_000)), Put::Stored);
             cache.lease(Space::Artifact, key(number))
         })
         .collect();
-    assert_eq!(put(&cache, 9, &noise(9, 400_000)), Put::Rejected(Rejection::BudgetInUse));
+    assert_eq!(put(&cache, 9, &noise(9, 150_000)), Put::Rejected(Rejection::BudgetInUse));
     assert!((0..4).all(|number| get(&cache, number).is_some()));
     drop(leases);
-    assert_eq!(put(&cache, 9, &noise(9, 400_000)), Put::Stored);
+    assert_eq!(put(&cache, 9, &noise(9, 150_000)), Put::Stored);
     assert_eq!(cache.stats().rejected, 1);
 }
 
@@ -128,7 +128,7 @@ fn what_can_never_fit_is_rejected() {
     drop(cache);
     config.entry_bytes_max = 64 * MIB;
     let cache = Cache::open(config.clone()).expect("the cache opens");
-    assert_eq!(put(&cache, 3, &noise(3, 1 << 20)), Put::Rejected(Rejection::TooLarge));
+    assert_eq!(put(&cache, 3, &noise(3, 400_000)), Put::Rejected(Rejection::TooLarge));
     drop(cache);
     config.free_bytes_min = u64::MAX / 2;
     let cache = Cache::open(config).expect("the cache opens");
@@ -208,7 +208,7 @@ fn failures_are_remembered_for_their_time_whatever_the_clock_does() {
 #[test]
 fn many_threads_read_and_write_while_the_budget_evicts_and_a_rebuild_runs() {
     let dir = TempDir::new().expect("a directory");
-    let cache = Cache::open(config(dir.path(), 4 * MIB)).expect("the cache opens");
+    let cache = Cache::open(config(dir.path(), 8 * MIB)).expect("the cache opens");
     let work = |thread: u64| {
         let mut random = SmallRng::seed_from_u64(thread);
         for round in 0..60 {
@@ -236,10 +236,9 @@ fn many_threads_read_and_write_while_the_budget_evicts_and_a_rebuild_runs() {
 
 #[test]
 fn twenty_times_the_budget_leaves_a_bounded_disk() {
-    const BUDGET: u64 = 4 * MIB;
+    const BUDGET: u64 = 10 * MIB;
     let dir = TempDir::new().expect("a directory");
-    let config = CacheConfig { rebuild_bytes_min: 6 * MIB, ..config(dir.path(), BUDGET) };
-    let cache = Cache::open(config).expect("the cache opens");
+    let cache = Cache::open(config(dir.path(), BUDGET)).expect("the cache opens");
     let mut random = SmallRng::seed_from_u64(8);
     let (mut written, mut disk_most, mut number) = (0, 0, 0);
     while written < 20 * BUDGET {
@@ -256,6 +255,7 @@ fn twenty_times_the_budget_leaves_a_bounded_disk() {
         "most on disk {disk_most}, now {}, rebuilds {}, live {}",
         stats.disk_bytes, stats.rebuilds, stats.charged_bytes
     );
-    assert!(stats.logical_bytes > BUDGET / 2, "the budget is used: {stats:?}");
+    assert!(disk_most <= 2 * BUDGET, "{disk_most} bytes on disk for a budget of {BUDGET}");
+    assert!(stats.charged_bytes > BUDGET / 2, "the budget is used: {stats:?}");
     assert_eq!((stats.corrupt, stats.store_errors), (0, 0));
 }

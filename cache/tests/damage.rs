@@ -1,0 +1,318 @@
+//! What a cache promises when its disk does not behave: flipped bits, lost and cut files, kills at any moment.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use antares_cache::{Cache, CacheConfig, CacheError, CacheState, Put, Space};
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+use tempfile::TempDir;
+
+const MIB: u64 = 1 << 20;
+const ENTRIES: u64 = 24;
+/// Set for the child that is killed: the directory and the budget it uses, and the number it starts from.
+const CHILD: &str = "ANTARES_CACHE_TEST_CHILD";
+
+fn config(dir: &Path, budget_bytes: u64) -> CacheConfig {
+    CacheConfig {
+        allow_any_filesystem: true,
+        free_bytes_min: 0,
+        rebuild_bytes_min: 0,
+        page_cache_bytes: MIB,
+        open_timeout: Duration::from_secs(5),
+        ..CacheConfig::new(dir, budget_bytes)
+    }
+}
+
+fn key(number: u64) -> [u8; 32] {
+    let mut key = [0; 32];
+    SmallRng::seed_from_u64(number).fill(&mut key[..]);
+    key
+}
+
+/// The bytes of an entry follow from its number: any process can tell right from wrong.
+fn content(number: u64) -> Vec<u8> {
+    let mut random = SmallRng::seed_from_u64(!number);
+    let mut bytes = vec![0; random.random_range(0..60_000)];
+    random.fill(&mut bytes[..]);
+    bytes
+}
+
+/// Whether the entry is there; wrong bytes are never acceptable.
+#[track_caller]
+fn present(cache: &Cache, number: u64) -> bool {
+    match cache.get(Space::Artifact, key(number)).expect("a get never fails") {
+        Some(bytes) => {
+            assert!(bytes == content(number), "wrong bytes for entry {number}");
+            true
+        }
+        None => false,
+    }
+}
+
+fn put(cache: &Cache, number: u64) -> Put {
+    cache.put(Space::Artifact, key(number), &content(number)).expect("an artifact may have any key")
+}
+
+/// A closed cache with all entries.
+fn pristine() -> TempDir {
+    let dir = TempDir::new().expect("a directory");
+    let cache = Cache::open(config(dir.path(), 64 * MIB)).expect("the cache opens");
+    for number in 0..ENTRIES {
+        assert_eq!(put(&cache, number), Put::Stored);
+    }
+    dir
+}
+
+/// All files below `dir`, relative to it.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut pending = vec![dir.to_owned()];
+    while let Some(folder) = pending.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                pending.push(path);
+            } else {
+                found.push(path.strip_prefix(dir).expect("below").to_owned());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn copy_of(original: &Path) -> TempDir {
+    let copy = TempDir::new().expect("a directory");
+    for file in files(original) {
+        let target = copy.path().join(&file);
+        fs::create_dir_all(target.parent().expect("a folder")).expect("made");
+        fs::copy(original.join(&file), target).expect("copied");
+    }
+    copy
+}
+
+/// Opens a damaged cache and uses it: never wrong bytes, never a failure, and whole again after the entries are put
+/// once more. Returns how many entries had survived.
+#[track_caller]
+fn survives(dir: &Path, what: &str) -> u64 {
+    let started = Instant::now();
+    let cache = Cache::open(config(dir, 64 * MIB)).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert!(started.elapsed() < Duration::from_secs(10), "{what}: opening took {:?}", started.elapsed());
+    let survived = (0..ENTRIES).filter(|&number| present(&cache, number)).count() as u64;
+    let missing: Vec<_> = (0..ENTRIES).filter(|&number| !present(&cache, number)).collect();
+    for &number in &missing {
+        assert!(!matches!(put(&cache, number), Put::Rejected(_)), "{what}: {:?}", cache.stats());
+    }
+    assert!((0..ENTRIES).all(|number| present(&cache, number)), "{what}: {:?}", cache.stats());
+    let stats = cache.stats();
+    assert_eq!(stats.blobs, 0, "{what}");
+    assert_ne!(stats.state, CacheState::Unavailable, "{what}");
+    drop(cache);
+    let cache =
+        Cache::open(config(dir, 64 * MIB)).unwrap_or_else(|error| panic!("{what}, opened again: {error}"));
+    assert!((0..ENTRIES).all(|number| present(&cache, number)), "{what}, opened again: {:?}", cache.stats());
+    survived
+}
+
+#[test]
+fn a_flipped_bit_anywhere_costs_at_most_entries() {
+    let original = pristine();
+    let mut random = SmallRng::seed_from_u64(4);
+    let mut lost = 0;
+    for file in files(original.path()) {
+        let length = fs::metadata(original.path().join(&file)).expect("there").len();
+        let flips = if length > 100_000 { 60 } else { 6 };
+        for _ in 0..if length == 0 { 0 } else { flips } {
+            let copy = copy_of(original.path());
+            let path = copy.path().join(&file);
+            let mut bytes = fs::read(&path).expect("read");
+            let at = random.random_range(0..bytes.len());
+            bytes[at] ^= 1 << random.random_range(0..8);
+            fs::write(&path, bytes).expect("written");
+            lost +=
+                ENTRIES - survives(copy.path(), &format!("bit flipped at byte {at} of {}", file.display()));
+        }
+    }
+    println!("entries lost to flipped bits: {lost}");
+    assert!(lost > 0, "no flip hit anything: the test does not test");
+}
+
+#[test]
+fn files_that_are_cut_zeroed_or_gone_cost_at_most_entries() {
+    let original = pristine();
+    for file in files(original.path()) {
+        let bytes = fs::read(original.path().join(&file)).expect("read");
+        let half = &bytes[..bytes.len() / 2];
+        let damaged = [
+            ("emptied", Some(Vec::new())),
+            ("cut in half", Some(half.to_vec())),
+            ("short of a byte", Some(bytes[..bytes.len().saturating_sub(1)].to_vec())),
+            ("zeroed", Some(vec![0; bytes.len()])),
+            ("half zeroed", Some([half, &vec![0; bytes.len() - half.len()]].concat())),
+            ("all ones", Some(vec![0xff; bytes.len()])),
+            ("gone", None),
+        ];
+        for (how, content) in damaged {
+            let copy = copy_of(original.path());
+            let path = copy.path().join(&file);
+            match content {
+                Some(content) => fs::write(&path, content).expect("written"),
+                None => fs::remove_file(&path).expect("removed"),
+            }
+            survives(copy.path(), &format!("{} {how}", file.display()));
+        }
+    }
+}
+
+#[test]
+fn a_store_that_never_comes_back_from_opening_is_set_aside() {
+    let dir = pristine();
+    fs::write(dir.path().join("OPENING"), "1 2\n").expect("written");
+    drop(Cache::open(config(dir.path(), 64 * MIB)).expect("two lost tries may be chance"));
+    fs::write(dir.path().join("OPENING"), "1 3\n").expect("written");
+    let cache = Cache::open(config(dir.path(), 64 * MIB)).expect("opens empty");
+    let stats = cache.stats();
+    assert_eq!((stats.state, stats.quarantines, stats.entries.artifact), (CacheState::Rebuilt, 1, 0));
+    assert_eq!(put(&cache, 1), Put::Stored);
+    drop(cache);
+    fs::write(dir.path().join("OPENING"), "2 3\n").expect("written");
+    drop(Cache::open(config(dir.path(), 64 * MIB)).expect("opens empty"));
+    let kept = fs::read_dir(dir.path()).expect("a folder").filter(|entry| {
+        entry.as_ref().expect("an entry").file_name().to_string_lossy().starts_with("quarantine-")
+    });
+    assert_eq!(kept.count(), 1, "one is kept");
+}
+
+#[test]
+fn a_store_that_is_damaged_under_an_open_cache_is_replaced() {
+    let dir = pristine();
+    let cache = Cache::open(config(dir.path(), 64 * MIB)).expect("the cache opens");
+    let path = dir.path().join("store-000001/db");
+    let length = fs::metadata(&path).expect("there").len();
+    let mut file = fs::OpenOptions::new().write(true).open(&path).expect("opened");
+    std::io::copy(&mut std::io::repeat(0xa5).take(length), &mut file).expect("overwritten");
+    let survived = (0..ENTRIES).filter(|&number| present(&cache, number)).count() as u64;
+    assert!(survived < ENTRIES, "the damage went unseen: the test does not test");
+    for number in 0..ENTRIES {
+        assert!(!matches!(put(&cache, number), Put::Rejected(_)), "{:?}", cache.stats());
+    }
+    assert!((0..ENTRIES).all(|number| present(&cache, number)), "{:?}", cache.stats());
+    let stats = cache.stats();
+    assert_eq!(stats.state, CacheState::Rebuilt, "{stats:?}");
+    assert!(stats.quarantines == 1 && stats.store_errors == 1, "{stats:?}");
+}
+
+#[test]
+fn a_directory_that_is_no_directory_is_a_clear_error() {
+    let dir = TempDir::new().expect("a directory");
+    let path = dir.path().join("file");
+    fs::write(&path, b"").expect("written");
+    match Cache::open(config(&path, MIB)) {
+        Err(error @ CacheError::Io { .. }) => assert!(error.to_string().contains("file"), "{error}"),
+        other => panic!("expected an error, got {:?}", other.map(|_| "a cache")),
+    }
+}
+
+/// Puts entries and says so, until it is killed.
+fn be_the_child(order: &str) -> ! {
+    let mut words = order.splitn(3, ' ');
+    let budget_bytes = words.next().and_then(|word| word.parse().ok()).expect("a budget");
+    let first = words.next().and_then(|word| word.parse().ok()).expect("a number");
+    let dir = Path::new(words.next().expect("a directory"));
+    let cache = Cache::open(config(dir, budget_bytes)).expect("the cache opens");
+    let mut out = std::io::stdout().lock();
+    for number in first.. {
+        assert_eq!(put(&cache, number), Put::Stored, "{:?}", cache.stats());
+        writeln!(out, "stored {number}").expect("written");
+        out.flush().expect("flushed");
+    }
+    unreachable!("killed before the numbers end");
+}
+
+/// Runs `test` in a child that puts entries from `first` on, kills it after `life`, and returns what it had stored.
+fn killed_child(test: &str, dir: &Path, budget_bytes: u64, first: u64, life: Duration) -> Vec<u64> {
+    let mut child = Command::new(std::env::current_exe().expect("our path"))
+        .args(["--exact", test, "--nocapture"])
+        .env(CHILD, format!("{budget_bytes} {first} {}", dir.display()))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the child starts");
+    let output = child.stdout.take().expect("piped");
+    let reader = thread::spawn(move || {
+        let lines = BufReader::new(output).lines().map_while(Result::ok);
+        lines.filter_map(|line| line.strip_prefix("stored ")?.parse().ok()).collect()
+    });
+    thread::sleep(life);
+    child.kill().expect("killed");
+    child.wait().expect("gone");
+    reader.join().expect("the reader ends with the pipe")
+}
+
+#[test]
+fn what_was_acknowledged_survives_kills_at_any_moment() {
+    if let Ok(order) = std::env::var(CHILD) {
+        be_the_child(&order);
+    }
+    let dir = TempDir::new().expect("a directory");
+    let mut random = SmallRng::seed_from_u64(1);
+    let mut stored: Vec<u64> = Vec::new();
+    for _ in 0..25 {
+        let first = stored.last().map_or(0, |last| last + 1);
+        let life = Duration::from_micros(random.random_range(2_000..120_000));
+        let name = "what_was_acknowledged_survives_kills_at_any_moment";
+        stored.extend(killed_child(name, dir.path(), 1 << 40, first, life));
+        // The entry under way when the kill came may or may not be there; the next child must be able to put it.
+        let started = Instant::now();
+        let cache = Cache::open(config(dir.path(), 1 << 40)).expect("the cache opens");
+        assert!(started.elapsed() < Duration::from_secs(5), "opening took {:?}", started.elapsed());
+        assert!(stored.iter().rev().take(40).all(|&number| present(&cache, number)), "{:?}", cache.stats());
+        let under_way = stored.last().map_or(0, |last| last + 1);
+        if present(&cache, under_way) {
+            stored.push(under_way);
+        }
+        cache.sweep();
+        assert_eq!(cache.sweep(), 0, "one sweep leaves no orphan");
+        let stats = cache.stats();
+        assert_eq!((stats.state, stats.corrupt, stats.store_errors), (CacheState::Ready, 0, 0));
+    }
+    let cache = Cache::open(config(dir.path(), 1 << 40)).expect("the cache opens");
+    assert!(stored.iter().all(|&number| present(&cache, number)));
+    println!("{} entries acknowledged over 25 kills, all there", stored.len());
+    assert!(stored.len() > 25, "the children stored too little to prove anything");
+}
+
+#[test]
+fn kills_during_eviction_and_rebuild_leave_a_cache_that_adds_up() {
+    if let Ok(order) = std::env::var(CHILD) {
+        be_the_child(&order);
+    }
+    const BUDGET: u64 = MIB;
+    let dir = TempDir::new().expect("a directory");
+    let mut random = SmallRng::seed_from_u64(2);
+    let (mut next, mut evicted) = (0, 0);
+    for _ in 0..25 {
+        let life = Duration::from_micros(random.random_range(20_000..120_000));
+        let name = "kills_during_eviction_and_rebuild_leave_a_cache_that_adds_up";
+        let stored = killed_child(name, dir.path(), BUDGET, next, life);
+        let last = stored.last().copied();
+        next = last.map_or(next, |last| last + 2);
+        let cache = Cache::open(config(dir.path(), BUDGET)).expect("the cache opens");
+        assert!(last.is_none_or(|last| present(&cache, last)), "the youngest is never evicted");
+        let there = (0..next).filter(|&number| present(&cache, number)).count() as u64;
+        cache.sweep();
+        assert_eq!(cache.sweep(), 0, "one sweep leaves no orphan");
+        let stats = cache.stats();
+        assert_eq!(stats.entries.artifact, there, "{stats:?}");
+        assert!(stats.charged_bytes <= BUDGET, "{stats:?}");
+        assert_eq!((stats.state, stats.corrupt, stats.store_errors), (CacheState::Ready, 0, 0));
+        evicted += u64::from(there < next / 2);
+    }
+    assert!(evicted > 0, "the children evicted nothing: the test does not test");
+}
