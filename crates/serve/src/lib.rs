@@ -1,1 +1,34 @@
 //! What both services share: listener, health, reflection, metrics, tracing, drain, configuration.
+//!
+//! A service brings an [`App`]; [`Server::bind`] takes the addresses, [`Server::run`] serves until it is told to stop.
+#![forbid(unsafe_code)]
+
+mod call;
+mod check;
+mod config;
+mod health;
+mod http;
+mod listener;
+mod metrics;
+mod options;
+mod raw_config;
+mod rpc;
+mod server;
+mod status;
+mod telemetry;
+mod workers;
+
+pub use call::CallDeadline;
+pub use config::{Cache, Config, ConfigError, Listen, Log, Mistake, Role, Trace};
+pub use health::{Health, LIVENESS};
+pub use metrics::{COMPILE_SECONDS, Metrics, RPC_SECONDS, RUN_SECONDS};
+pub use options::{Options, Request};
+pub use raw_config::{
+    RawCache, RawCompiler, RawConfig, RawListen, RawLog, RawMetrics, RawRunner, RawSandbox, RawTrace,
+};
+pub use server::{App, ServeError, Server, stop_signal};
+pub use status::{ERROR_DOMAIN, Fault, chain};
+pub use telemetry::{Telemetry, TelemetryError, fact, inject, past_span};
+pub use workers::WorkerNumbers;
+
+pub use crate::metrics::{set_gauge, set_total};

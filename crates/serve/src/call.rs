@@ -1,0 +1,152 @@
+//! One gRPC call as the server sees it: its deadline, its place among the calls in progress, and how it ended.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+use prometheus::{HistogramVec, IntGauge};
+use tokio::sync::OwnedSemaphorePermit;
+use tracing::Span;
+
+use crate::status::{CANCELLED, DEADLINE_EXCEEDED, code_in};
+
+/// Longest deadline that a caller can set; beyond it there is none.
+const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3_600);
+
+/// When the caller stops waiting; an extension of every request that has a `grpc-timeout`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallDeadline(pub Instant);
+
+impl CallDeadline {
+    /// The deadline in `headers`, counted from now.
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Option<Self> {
+        let text = headers.get("grpc-timeout")?.to_str().ok()?;
+        Some(Self(Instant::now() + parse_timeout(text)?))
+    }
+
+    /// The deadline of `request`, if it has one.
+    #[must_use]
+    pub fn of<T>(request: &tonic::Request<T>) -> Option<Instant> {
+        request.extensions().get::<Self>().map(|deadline| deadline.0)
+    }
+}
+
+/// `TimeoutValue TimeoutUnit` of the gRPC protocol: at most 8 digits and one of H M S m u n.
+fn parse_timeout(text: &str) -> Option<Duration> {
+    let unit_at = text.len().checked_sub(1).filter(|&digits| (1..=8).contains(&digits))?;
+    let (digits, unit) = text.split_at_checked(unit_at)?;
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let number: u64 = digits.parse().ok()?;
+    let timeout = match unit {
+        "H" => Duration::from_secs(number * 3_600),
+        "M" => Duration::from_secs(number * 60),
+        "S" => Duration::from_secs(number),
+        "m" => Duration::from_millis(number),
+        "u" => Duration::from_micros(number),
+        "n" => Duration::from_nanos(number),
+        _ => return None,
+    };
+    (timeout <= TIMEOUT_MAX).then_some(timeout)
+}
+
+/// A call from its first byte to its last. Dropping it writes down how it ended.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) method: Arc<str>,
+    pub(crate) started: Instant,
+    pub(crate) deadline: Option<CallDeadline>,
+    pub(crate) seconds: HistogramVec,
+    pub(crate) in_progress: IntGauge,
+    /// Absent for health checks, which do not count.
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
+    pub(crate) span: Span,
+    pub(crate) code: Option<&'static str>,
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let late = self.deadline.is_some_and(|deadline| deadline.0 <= Instant::now());
+        // A call that goes away without a status was given up, by its deadline or by its caller.
+        let code = self.code.unwrap_or(if late { DEADLINE_EXCEEDED } else { CANCELLED });
+        let elapsed = self.started.elapsed();
+        self.seconds.with_label_values(&[&*self.method, code]).observe(elapsed.as_secs_f64());
+        self.in_progress.dec();
+        self.span.record("rpc.response.status_code", code);
+        self.span.in_scope(|| {
+            let elapsed_us = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+            match code {
+                "OK" => tracing::debug!(elapsed_us, "call done"),
+                _ => tracing::info!(elapsed_us, code, "call done"),
+            }
+        });
+        drop(self.permit.take());
+    }
+}
+
+/// A response body that notes the status in its trailers and keeps the call until it is sent.
+#[derive(Debug)]
+pub(crate) struct WatchedBody {
+    inner: tonic::body::Body,
+    call: Option<Call>,
+}
+
+impl WatchedBody {
+    pub(crate) fn new(inner: tonic::body::Body, call: Call) -> Self {
+        Self { inner, call: Some(call) }
+    }
+}
+
+impl Body for WatchedBody {
+    type Data = Bytes;
+    type Error = tonic::Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, tonic::Status>>> {
+        let polled = Pin::new(&mut self.inner).poll_frame(context);
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                let code = frame.trailers_ref().and_then(code_in);
+                if let (Some(code), Some(call)) = (code, &mut self.call) {
+                    call.code = Some(code);
+                    self.call = None;
+                }
+            }
+            Poll::Ready(Some(Err(_)) | None) => self.call = None,
+            Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_read_as_the_protocol_has_them() {
+        assert_eq!(parse_timeout("250m"), Some(Duration::from_millis(250)));
+        assert_eq!(parse_timeout("99999999u"), Some(Duration::from_micros(99_999_999)));
+        assert_eq!(parse_timeout("1H"), Some(Duration::from_secs(3_600)));
+        for wrong in ["", "m", "1", "1x", "-1S", "+1S", "123456789m", "1 m", "1ä", "99999999H"] {
+            assert_eq!(parse_timeout(wrong), None, "{wrong:?}");
+        }
+    }
+}

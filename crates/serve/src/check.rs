@@ -1,0 +1,79 @@
+//! Collects what is wrong with single values, so that all of it can be told at once.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
+
+use crate::config::{ConfigError, Mistake};
+
+/// Longest time that a key may name: a year. Beyond it sums of times could overflow.
+const TIME_MS_MAX: u64 = 365 * 24 * 3_600_000;
+
+/// Most that a count may be: semaphores hold no more.
+const COUNT_MAX: u64 = 1 << 32;
+
+/// The mistakes found so far. Its methods give some value even for a mistake; [`Checker::finish`] never hands it out.
+#[derive(Debug, Default)]
+pub(crate) struct Checker {
+    mistakes: Vec<Mistake>,
+}
+
+impl Checker {
+    pub(crate) fn note(&mut self, key: &str, problem: String) {
+        self.mistakes.push(Mistake { key: key.to_owned(), problem });
+    }
+
+    pub(crate) fn finish<T>(self, value: T) -> Result<T, ConfigError> {
+        if self.mistakes.is_empty() { Ok(value) } else { Err(ConfigError::Mistakes(self.mistakes)) }
+    }
+
+    pub(crate) fn positive(&mut self, key: &str, value: u64) {
+        self.at_least(key, value, 1);
+    }
+
+    pub(crate) fn at_least(&mut self, key: &str, value: u64, least: u64) {
+        if value < least {
+            self.note(key, format!("must be at least {least}, is {value}"));
+        }
+    }
+
+    /// A number of things.
+    pub(crate) fn count(&mut self, key: &str, value: u64) -> usize {
+        self.range(key, value, COUNT_MAX);
+        usize::try_from(value).unwrap_or(usize::MAX)
+    }
+
+    /// A number that the protocol has 32 bits for.
+    pub(crate) fn number(&mut self, key: &str, value: u64) -> u32 {
+        self.range(key, value, u32::MAX.into());
+        u32::try_from(value).unwrap_or(u32::MAX)
+    }
+
+    /// A time in milliseconds.
+    pub(crate) fn time(&mut self, key: &str, value: u64) -> Duration {
+        self.range(key, value, TIME_MS_MAX);
+        Duration::from_millis(value)
+    }
+
+    fn range(&mut self, key: &str, value: u64, most: u64) {
+        if value == 0 || value > most {
+            self.note(key, format!("must be 1 to {most}, is {value}"));
+        }
+    }
+
+    pub(crate) fn address(&mut self, key: &str, text: &str) -> SocketAddr {
+        text.parse().unwrap_or_else(|_| {
+            self.note(key, format!("must be an IP address and a port such as 0.0.0.0:50051, is {text:?}"));
+            (Ipv4Addr::LOCALHOST, 0).into()
+        })
+    }
+
+    pub(crate) fn url(&mut self, key: &str, text: &str) {
+        let uri: Option<http::Uri> = text.parse().ok();
+        let scheme = uri.as_ref().and_then(http::Uri::scheme_str);
+        if scheme != Some("http") || uri.and_then(|uri| uri.host().map(str::len)).is_none() {
+            self.note(key, format!("must be a URL such as http://host:4317, is {text:?}"));
+        }
+    }
+}

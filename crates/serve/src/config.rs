@@ -1,0 +1,529 @@
+//! What a configuration means: read it, check it whole, and report every mistake at once with its key.
+
+use std::{
+    collections::BTreeSet,
+    fmt, fs, io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use crate::{
+    check::Checker,
+    raw_config::{RawCompiler, RawConfig, RawListen, RawRunner},
+};
+
+/// Which services a process runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The compiler service.
+    Compiler,
+    /// The runner service, with a compiler service elsewhere.
+    Runner,
+    /// Both.
+    Both,
+}
+
+/// One thing that is wrong with a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// The key, such as `listen.address`.
+    pub key: String,
+    /// What is wrong with its value.
+    pub problem: String,
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The text is not TOML, or a value has the wrong type.
+    #[error("{path}: {source}")]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Line, column and what is wrong there.
+        source: Box<toml::de::Error>,
+    },
+    /// Keys or values make no sense.
+    #[error("the configuration has {} mistake(s):\n{}", .0.len(), lines(.0))]
+    Mistakes(Vec<Mistake>),
+    /// The configuration cannot be written as TOML (a path that is not text).
+    #[error("the configuration cannot be printed: {0}")]
+    Print(#[from] toml::ser::Error),
+}
+
+/// A checked configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Which services run.
+    pub role: Role,
+    /// The gRPC listener.
+    pub listen: Listen,
+    /// Address of `/metrics` and `/healthz`, if they are on.
+    pub metrics: Option<SocketAddr>,
+    /// Logs.
+    pub log: Log,
+    /// Traces, if they are on.
+    pub trace: Option<Trace>,
+    /// Required layers of the fence whose absence is accepted.
+    pub allow_degraded: Vec<String>,
+    /// The store.
+    pub cache: Cache,
+    /// The compiler service; see [`RawCompiler`] for the fields' units.
+    pub compiler: RawCompiler,
+    /// The runner service; see [`RawRunner`] for the fields' units.
+    pub runner: RawRunner,
+}
+
+/// The gRPC listener.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listen {
+    /// Address and port.
+    pub address: SocketAddr,
+    /// Longest message, bytes.
+    pub message_bytes_max: usize,
+    /// Calls in progress at once.
+    pub calls_max: usize,
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Calls in progress at once on a connection.
+    pub streams_per_connection_max: u32,
+    /// Longest header list, bytes.
+    pub header_bytes_max: u32,
+    /// Streams opened and reset before they are accepted.
+    pub pending_resets_max: usize,
+    /// Time without traffic before a ping.
+    pub keepalive_interval: Duration,
+    /// Time for the answer to a ping.
+    pub keepalive_timeout: Duration,
+    /// Time between NOT_SERVING and the end of accepting.
+    pub drain_delay: Duration,
+    /// Time for calls in progress to end.
+    pub drain_grace: Duration,
+}
+
+/// Logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// JSON, one object a line; otherwise text.
+    pub json: bool,
+    /// Filter directives.
+    pub filter: String,
+}
+
+/// Traces.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// OTLP over gRPC.
+    pub endpoint: String,
+    /// Share of calls, 0.0 to 1.0.
+    pub sample_ratio: f64,
+    /// Spans that wait.
+    pub queue_max: usize,
+    /// Time for one export.
+    pub timeout: Duration,
+}
+
+/// The store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// Directory.
+    pub dir: PathBuf,
+    /// What is stored at most, bytes.
+    pub budget_bytes: u64,
+    /// Largest entry, bytes.
+    pub entry_bytes_max: u64,
+    /// Free bytes of the file system under which nothing more is stored.
+    pub free_bytes_min: u64,
+    /// Accept file systems that cannot be relied on.
+    pub allow_any_filesystem: bool,
+}
+
+impl RawConfig {
+    /// Reads the TOML file `path`, or takes the defaults, and puts the command line's `listen` and `data` over it.
+    ///
+    /// # Errors
+    /// The file cannot be read, is not TOML, or has keys that do not exist (all of them are named).
+    pub fn read(
+        path: Option<&Path>,
+        listen: Option<SocketAddr>,
+        data: Option<&Path>,
+    ) -> Result<Self, ConfigError> {
+        let mut raw = match path {
+            Some(path) => Self::read_file(path)?,
+            None => Self::default(),
+        };
+        if let Some(address) = listen {
+            raw.listen.address = address.to_string();
+        }
+        if let Some(dir) = data {
+            raw.cache.dir = dir.to_owned();
+        }
+        Ok(raw)
+    }
+
+    fn read_file(path: &Path) -> Result<Self, ConfigError> {
+        let text =
+            fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        let syntax = |source| ConfigError::Syntax { path: path.to_owned(), source: Box::new(source) };
+        let table: toml::Table = toml::from_str(&text).map_err(syntax)?;
+        let known = toml::Table::try_from(Self::default())?;
+        let mut unknown = Vec::new();
+        find_unknown(&table, &known, "", &mut unknown);
+        if !unknown.is_empty() {
+            return Err(ConfigError::Mistakes(unknown));
+        }
+        toml::from_str(&text).map_err(syntax)
+    }
+
+    /// As TOML, every key with its value: what `--print-config` shows.
+    ///
+    /// # Errors
+    /// A path is not text.
+    pub fn print(&self) -> Result<String, ConfigError> {
+        Ok(toml::to_string(self)?)
+    }
+
+    /// What this configuration means for `role`. `layers` are the names that `sandbox.allow_degraded` may have.
+    ///
+    /// # Errors
+    /// Every mistake, with its key.
+    pub fn check(&self, role: Role, layers: &[&str]) -> Result<Config, ConfigError> {
+        let mut checker = Checker::default();
+        let config = Config {
+            role,
+            listen: check_listen(&self.listen, &mut checker),
+            metrics: self.check_metrics(&mut checker),
+            log: self.check_log(&mut checker),
+            trace: self.check_trace(&mut checker),
+            allow_degraded: self.sandbox.allow_degraded.clone(),
+            cache: self.check_cache(&mut checker),
+            compiler: self.compiler.clone(),
+            runner: self.runner.clone(),
+        };
+        for name in &self.sandbox.allow_degraded {
+            if !layers.contains(&name.as_str()) {
+                let known = layers.join(", ");
+                checker.note(
+                    "sandbox.allow_degraded",
+                    format!("no layer is called {name:?}; there are {known}"),
+                );
+            }
+        }
+        check_compiler(&self.compiler, &mut checker);
+        check_runner(&self.runner, &mut checker);
+        self.check_together(role, &mut checker);
+        checker.finish(config)
+    }
+
+    fn check_metrics(&self, checker: &mut Checker) -> Option<SocketAddr> {
+        if self.metrics.address.is_empty() {
+            return None;
+        }
+        let address = checker.address("metrics.address", &self.metrics.address);
+        if address.port() != 0 && self.metrics.address == self.listen.address {
+            checker.note("metrics.address", "is the same as listen.address".to_owned());
+        }
+        Some(address)
+    }
+
+    fn check_log(&self, checker: &mut Checker) -> Log {
+        let json = self.log.format == "json";
+        if !json && self.log.format != "text" {
+            checker.note("log.format", format!("must be \"text\" or \"json\", is {:?}", self.log.format));
+        }
+        if let Err(error) = tracing_subscriber::EnvFilter::try_new(&self.log.filter) {
+            checker.note("log.filter", format!("{:?}: {error}", self.log.filter));
+        }
+        Log { json, filter: self.log.filter.clone() }
+    }
+
+    fn check_trace(&self, checker: &mut Checker) -> Option<Trace> {
+        let raw = &self.trace;
+        if !(0.0..=1.0).contains(&raw.sample_ratio) {
+            checker.note("trace.sample_ratio", format!("must be 0.0 to 1.0, is {}", raw.sample_ratio));
+        }
+        let trace = Trace {
+            endpoint: raw.endpoint.clone(),
+            sample_ratio: raw.sample_ratio,
+            queue_max: checker.count("trace.queue_max", raw.queue_max),
+            timeout: checker.time("trace.timeout_ms", raw.timeout_ms),
+        };
+        if raw.endpoint.is_empty() {
+            return None;
+        }
+        checker.url("trace.endpoint", &raw.endpoint);
+        Some(trace)
+    }
+
+    fn check_cache(&self, checker: &mut Checker) -> Cache {
+        let raw = &self.cache;
+        if raw.dir.as_os_str().is_empty() {
+            checker.note("cache.dir", "is empty".to_owned());
+        }
+        checker.at_least("cache.budget_bytes", raw.budget_bytes, 1 << 20);
+        checker.positive("cache.entry_bytes_max", raw.entry_bytes_max);
+        if raw.entry_bytes_max > raw.budget_bytes {
+            checker.note("cache.entry_bytes_max", "is more than cache.budget_bytes".to_owned());
+        }
+        Cache {
+            dir: raw.dir.clone(),
+            budget_bytes: raw.budget_bytes,
+            entry_bytes_max: raw.entry_bytes_max,
+            free_bytes_min: raw.free_bytes_min,
+            allow_any_filesystem: raw.allow_any_filesystem,
+        }
+    }
+
+    /// Contradictions between sections.
+    fn check_together(&self, role: Role, checker: &mut Checker) {
+        /// What a message needs beside its bulk: field tags, digests, options.
+        const FRAME_BYTES: u64 = 64 << 10;
+        let message = self.listen.message_bytes_max;
+        let execute = self.runner.script_bytes_max.saturating_add(self.runner.args_bytes_max);
+        if role != Role::Compiler && execute.saturating_add(FRAME_BYTES) > message {
+            let problem = format!(
+                "must be at least runner.script_bytes_max + runner.args_bytes_max + {FRAME_BYTES}, or such calls cannot be made"
+            );
+            checker.note("listen.message_bytes_max", problem);
+        }
+        if role != Role::Runner && self.compiler.chunk_bytes_max.saturating_add(FRAME_BYTES) > message {
+            let problem = format!("must be at most listen.message_bytes_max - {FRAME_BYTES}");
+            checker.note("compiler.chunk_bytes_max", problem);
+        }
+        if role != Role::Runner && self.compiler.script_bytes_max > self.cache.entry_bytes_max {
+            checker.note("compiler.script_bytes_max", "is more than cache.entry_bytes_max".to_owned());
+        }
+        match role {
+            Role::Runner if self.runner.compiler_url.is_empty() => {
+                checker.note("runner.compiler_url", "is needed where the compiler runs elsewhere".to_owned());
+            }
+            Role::Runner => checker.url("runner.compiler_url", &self.runner.compiler_url),
+            Role::Both if !self.runner.compiler_url.is_empty() => {
+                checker.note(
+                    "runner.compiler_url",
+                    "makes no sense with both services in one process".to_owned(),
+                );
+            }
+            Role::Both if self.runner.script_bytes_max > self.compiler.script_bytes_max => {
+                checker.note("runner.script_bytes_max", "is more than compiler.script_bytes_max".to_owned());
+            }
+            Role::Both | Role::Compiler => {}
+        }
+    }
+}
+
+fn check_listen(raw: &RawListen, checker: &mut Checker) -> Listen {
+    Listen {
+        address: checker.address("listen.address", &raw.address),
+        message_bytes_max: checker.count("listen.message_bytes_max", raw.message_bytes_max),
+        calls_max: checker.count("listen.calls_max", raw.calls_max),
+        connections_max: checker.count("listen.connections_max", raw.connections_max),
+        streams_per_connection_max: checker
+            .number("listen.streams_per_connection_max", raw.streams_per_connection_max),
+        header_bytes_max: checker.number("listen.header_bytes_max", raw.header_bytes_max),
+        pending_resets_max: checker.count("listen.pending_resets_max", raw.pending_resets_max),
+        keepalive_interval: checker.time("listen.keepalive_interval_ms", raw.keepalive_interval_ms),
+        keepalive_timeout: checker.time("listen.keepalive_timeout_ms", raw.keepalive_timeout_ms),
+        drain_delay: Duration::from_millis(raw.drain_delay_ms),
+        drain_grace: checker.time("listen.drain_grace_ms", raw.drain_grace_ms),
+    }
+}
+
+fn check_compiler(raw: &RawCompiler, checker: &mut Checker) {
+    checker.count("compiler.workers_max", raw.workers_max);
+    checker.count("compiler.uploads_max", raw.uploads_max);
+    checker.count("compiler.downloads_max", raw.downloads_max);
+    for (key, value) in [
+        ("compiler.script_bytes_max", raw.script_bytes_max),
+        ("compiler.chunk_bytes_max", raw.chunk_bytes_max),
+        ("compiler.digests_max", raw.digests_max),
+        ("compiler.code_bytes_max", raw.code_bytes_max),
+        ("compiler.functions_max", raw.functions_max),
+        ("compiler.blocks_max", raw.blocks_max),
+        ("compiler.operations_max", raw.operations_max),
+        ("compiler.memory_bytes_max", raw.memory_bytes_max),
+    ] {
+        checker.positive(key, value);
+    }
+    for (key, value) in [
+        ("compiler.idle_ms_max", raw.idle_ms_max),
+        ("compiler.refused_ttl_ms", raw.refused_ttl_ms),
+        ("compiler.timeout_ttl_ms", raw.timeout_ttl_ms),
+        ("compiler.queue_ms_max", raw.queue_ms_max),
+        ("compiler.wall_ms_max", raw.wall_ms_max),
+    ] {
+        checker.time(key, value);
+    }
+}
+
+fn check_runner(raw: &RawRunner, checker: &mut Checker) {
+    checker.count("runner.workers_max", raw.workers_max);
+    for (key, value) in [
+        ("runner.script_bytes_max", raw.script_bytes_max),
+        ("runner.args_max", raw.args_max),
+        ("runner.args_bytes_max", raw.args_bytes_max),
+        ("runner.request_id_bytes_max", raw.request_id_bytes_max),
+        ("runner.max_cycles_default", raw.max_cycles_default),
+        ("runner.max_cycles_max", raw.max_cycles_max),
+        ("runner.debug_bytes_max", raw.debug_bytes_max),
+        ("runner.ready_bytes_max", raw.ready_bytes_max),
+    ] {
+        checker.positive(key, value);
+    }
+    for (key, value) in [
+        ("runner.compiler_connect_ms_max", raw.compiler_connect_ms_max),
+        ("runner.deadline_ms_max", raw.deadline_ms_max),
+        ("runner.call_ms_max", raw.call_ms_max),
+    ] {
+        checker.time(key, value);
+    }
+    if raw.max_cycles_default > raw.max_cycles_max {
+        checker.note("runner.max_cycles_default", "is more than runner.max_cycles_max".to_owned());
+    }
+    if raw.deadline_ms_max > raw.call_ms_max {
+        checker.note("runner.deadline_ms_max", "is more than runner.call_ms_max".to_owned());
+    }
+}
+
+/// Names every key of `table` that `known` does not have.
+fn find_unknown(table: &toml::Table, known: &toml::Table, prefix: &str, unknown: &mut Vec<Mistake>) {
+    for (name, value) in table {
+        let key = format!("{prefix}{name}");
+        match (value, known.get(name)) {
+            (toml::Value::Table(inner), Some(toml::Value::Table(known))) => {
+                find_unknown(inner, known, &format!("{key}."), unknown);
+            }
+            (_, Some(_)) => {}
+            (_, None) => {
+                let near: BTreeSet<&str> = known.keys().map(String::as_str).collect();
+                let near = near.into_iter().collect::<Vec<_>>().join(", ");
+                unknown.push(Mistake { key, problem: format!("no such key; there are {near}") });
+            }
+        }
+    }
+}
+
+fn lines(mistakes: &[Mistake]) -> String {
+    mistakes.iter().map(|mistake| format!("  {mistake}")).collect::<Vec<_>>().join("\n")
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key, self.problem)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    const LAYERS: [&str; 2] = ["seccomp", "landlock"];
+
+    #[track_caller]
+    fn keys(error: ConfigError) -> Vec<String> {
+        match error {
+            ConfigError::Mistakes(mistakes) => mistakes.into_iter().map(|mistake| mistake.key).collect(),
+            other => panic!("expected mistakes, got {other}"),
+        }
+    }
+
+    fn read(text: &str) -> Result<RawConfig, ConfigError> {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        RawConfig::read(Some(file.path()), None, None)
+    }
+
+    #[test]
+    fn defaults_are_right_for_one_process_and_for_the_compiler() {
+        for role in [Role::Both, Role::Compiler] {
+            RawConfig::default().check(role, &LAYERS).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_runner_alone_needs_a_compiler() {
+        let error = RawConfig::default().check(Role::Runner, &LAYERS).unwrap_err();
+        assert_eq!(keys(error), ["runner.compiler_url"]);
+    }
+
+    #[test]
+    fn what_is_printed_reads_back() {
+        let printed = RawConfig::default().print().unwrap();
+        assert_eq!(read(&printed).unwrap(), RawConfig::default());
+    }
+
+    #[test]
+    fn every_mistake_is_named() {
+        let text = r#"
+            [listen]
+            address = "localhost"
+            calls_max = 0
+            [metrics]
+            address = ""
+            [log]
+            format = "xml"
+            [trace]
+            endpoint = "collector:4317"
+            sample_ratio = 1.5
+            [sandbox]
+            allow_degraded = ["landlock", "moat"]
+            [compiler]
+            wall_ms_max = 0
+            chunk_bytes_max = 1073741824
+            [runner]
+            max_cycles_default = 2000000000000
+            compiler_url = "http://elsewhere:1"
+        "#;
+        let error = read(text).unwrap().check(Role::Both, &LAYERS).unwrap_err();
+        let expected = [
+            "listen.address",
+            "listen.calls_max",
+            "log.format",
+            "trace.sample_ratio",
+            "trace.endpoint",
+            "sandbox.allow_degraded",
+            "compiler.wall_ms_max",
+            "runner.max_cycles_default",
+            "compiler.chunk_bytes_max",
+            "runner.compiler_url",
+        ];
+        assert_eq!(keys(error), expected);
+    }
+
+    #[test]
+    fn every_unknown_key_is_named() {
+        let error = read("typo = 1\n[listen]\nadress = \"x\"\n[runner]\nworkers = 2\n").unwrap_err();
+        assert_eq!(keys(error), ["listen.adress", "runner.workers", "typo"]);
+    }
+
+    #[test]
+    fn a_wrong_type_is_told_with_its_line() {
+        let error = read("[listen]\ncalls_max = \"many\"\n").unwrap_err();
+        assert!(error.to_string().contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn the_command_line_goes_over_the_file() {
+        let raw =
+            RawConfig::read(None, Some("127.0.0.1:7".parse().unwrap()), Some(Path::new("/data"))).unwrap();
+        assert_eq!((raw.listen.address.as_str(), raw.cache.dir.to_str()), ("127.0.0.1:7", Some("/data")));
+    }
+
+    #[test]
+    fn too_small_messages_contradict_inline_scripts() {
+        let mut raw = RawConfig::default();
+        raw.listen.message_bytes_max = 4 << 20;
+        assert_eq!(keys(raw.check(Role::Both, &LAYERS).unwrap_err()), ["listen.message_bytes_max"]);
+    }
+}

@@ -1,0 +1,69 @@
+//! Whether each service serves: one truth for gRPC health checks and for `/healthz`.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tonic_health::{ServingStatus, server::HealthReporter};
+
+/// The service name that answers SERVING for as long as the process does: for liveness probes, which must not depend on
+/// workers or on draining.
+pub const LIVENESS: &str = "liveness";
+
+/// Health of the services of a process. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Health {
+    reporter: HealthReporter,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ready: BTreeMap<&'static str, bool>,
+    draining: bool,
+}
+
+impl Health {
+    /// None of `services` serves yet.
+    pub(crate) async fn new(reporter: HealthReporter, services: &[&'static str]) -> Self {
+        let ready = services.iter().map(|&service| (service, false)).collect();
+        let health = Self { reporter, state: Arc::new(Mutex::new(State { ready, draining: false })) };
+        health.reporter.set_service_status(LIVENESS, ServingStatus::Serving).await;
+        health.publish().await;
+        health
+    }
+
+    /// Says whether `service` can do its work now. Once the process drains, nothing serves any more.
+    pub async fn set(&self, service: &'static str, ready: bool) {
+        let before = self.state.lock().unwrap_or_else(PoisonError::into_inner).ready.insert(service, ready);
+        if before != Some(ready) {
+            tracing::info!(service, ready, "health changed");
+        }
+        self.publish().await;
+    }
+
+    /// Nothing serves any more.
+    pub(crate) async fn drain(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).draining = true;
+        self.publish().await;
+    }
+
+    /// Whether every service serves.
+    pub(crate) fn is_serving(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        !state.draining && state.ready.values().all(|&ready| ready)
+    }
+
+    async fn publish(&self) {
+        let statuses: Vec<(&str, bool)> = {
+            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.ready.iter().map(|(&service, &ready)| (service, ready && !state.draining)).collect()
+        };
+        let all = statuses.iter().all(|&(_, serving)| serving);
+        for (service, serving) in statuses.into_iter().chain([("", all)]) {
+            let status = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };
+            self.reporter.set_service_status(service, status).await;
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The registry behind `/metrics`, and gauges and counters that are read from elsewhere at every scrape.
+
+use std::{
+    any::Any,
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use prometheus::{
+    Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, TextEncoder, core::Collector, process_collector::ProcessCollector,
+};
+
+/// Seconds of a gRPC call, as the semantic conventions have them, and two steps below for calls on one machine.
+pub const RPC_SECONDS: &[f64] =
+    &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
+
+/// Seconds of a run.
+pub const RUN_SECONDS: &[f64] =
+    &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
+
+/// Seconds of a compile.
+pub const COMPILE_SECONDS: &[f64] =
+    &[0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0];
+
+/// All metrics of a process. Cheap to clone. A family that is asked for twice is the same family, so that both services
+/// can count workers in one process. Names and labels are constants of this workspace: a wrong one is a mistake in it
+/// and panics at start.
+#[derive(Clone, Default)]
+pub struct Metrics {
+    registry: Registry,
+    families: Arc<Mutex<HashMap<String, Box<dyn Any + Send>>>>,
+    hooks: Arc<Mutex<Vec<Hook>>>,
+}
+
+type Hook = Box<dyn Fn() + Send>;
+
+impl Metrics {
+    /// A registry with the metrics of the process itself (memory, file descriptors, CPU seconds).
+    #[must_use]
+    pub fn new() -> Self {
+        let metrics = Self::default();
+        made(metrics.registry.register(Box::new(ProcessCollector::for_self())));
+        metrics
+    }
+
+    /// Sets `antares_build_info`: always 1, its labels say what is running.
+    pub fn build_info(&self, facts: &[(&str, &str)]) {
+        let (names, values): (Vec<_>, Vec<_>) = facts.iter().copied().unzip();
+        let family = self.gauges("antares_build_info", "What is running; always 1.", &names);
+        family.with_label_values(&values).set(1);
+    }
+
+    /// A counter.
+    #[must_use]
+    pub fn counter(&self, name: &str, help: &str) -> IntCounter {
+        self.family(name, || IntCounter::new(name, help))
+    }
+
+    /// Counters with labels.
+    #[must_use]
+    pub fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
+        self.family(name, || IntCounterVec::new(Opts::new(name, help), labels))
+    }
+
+    /// A gauge.
+    #[must_use]
+    pub fn gauge(&self, name: &str, help: &str) -> IntGauge {
+        self.family(name, || IntGauge::new(name, help))
+    }
+
+    /// Gauges with labels.
+    #[must_use]
+    pub fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
+        self.family(name, || IntGaugeVec::new(Opts::new(name, help), labels))
+    }
+
+    /// A histogram.
+    #[must_use]
+    pub fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Histogram {
+        let opts = || HistogramOpts::new(name, help).buckets(buckets.to_vec());
+        self.family(name, || Histogram::with_opts(opts()))
+    }
+
+    /// Histograms with labels.
+    #[must_use]
+    pub fn histograms(&self, name: &str, help: &str, buckets: &[f64], labels: &[&str]) -> HistogramVec {
+        let opts = || HistogramOpts::new(name, help).buckets(buckets.to_vec());
+        self.family(name, || HistogramVec::new(opts(), labels))
+    }
+
+    /// Calls `hook` before every scrape: it reads numbers that others keep and sets metrics to them.
+    pub fn before_scrape(&self, hook: impl Fn() + Send + 'static) {
+        lock(&self.hooks).push(Box::new(hook));
+    }
+
+    /// The text form of all metrics. Runs the hooks, which may block for as long as their locks do.
+    ///
+    /// # Errors
+    /// A metric cannot be written (a mistake in its registration).
+    pub fn text(&self) -> Result<Vec<u8>, prometheus::Error> {
+        // One scrape at a time: a hook resets a counter before it sets it.
+        let hooks = lock(&self.hooks);
+        hooks.iter().for_each(|hook| hook());
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        Ok(text)
+    }
+
+    #[track_caller]
+    fn family<C>(&self, name: &str, make: impl Fn() -> prometheus::Result<C>) -> C
+    where
+        C: Collector + Clone + 'static,
+    {
+        let mut families = lock(&self.families);
+        if let Some(family) = families.get(name).and_then(|family| family.downcast_ref::<C>()) {
+            return family.clone();
+        }
+        let family = made(make());
+        made(self.registry.register(Box::new(family.clone())));
+        families.insert(name.to_owned(), Box::new(family.clone()));
+        family
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A hook that panicked has changed nothing that the next one relies on.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sets `counter` to `total`, which somebody else counts.
+pub fn set_total(counter: &IntCounter, total: u64) {
+    counter.reset();
+    counter.inc_by(total);
+}
+
+/// Sets `gauge` to `value`, which is never beyond its range in practice.
+pub fn set_gauge(gauge: &IntGauge, value: u64) {
+    gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+}
+
+/// The metric, or a panic: its name and labels are constants, so every start of any test would show a mistake.
+#[track_caller]
+fn made<T>(result: prometheus::Result<T>) -> T {
+    match result {
+        Ok(metric) => metric,
+        Err(error) => panic!("a metric is declared wrongly: {error}"),
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hooks_run_before_a_scrape_and_totals_do_not_add_up() {
+        let metrics = Metrics::new();
+        let counter = metrics.counter("antares_test_total", "For the test.");
+        metrics.before_scrape(move || set_total(&counter, 7));
+        for _ in 0..2 {
+            let text = String::from_utf8(metrics.text().unwrap()).unwrap();
+            assert!(text.contains("\nantares_test_total 7\n"), "{text}");
+        }
+    }
+
+    #[test]
+    fn build_info_has_its_facts() {
+        let metrics = Metrics::new();
+        metrics.build_info(&[("version", "1.2.3"), ("llvm", "22.1")]);
+        let text = String::from_utf8(metrics.text().unwrap()).unwrap();
+        assert!(text.contains("antares_build_info{llvm=\"22.1\",version=\"1.2.3\"} 1"), "{text}");
+    }
+
+    #[test]
+    fn the_process_is_measured() {
+        let text = String::from_utf8(Metrics::new().text().unwrap()).unwrap();
+        assert!(text.contains("process_resident_memory_bytes"), "{text}");
+    }
+}

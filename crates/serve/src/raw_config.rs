@@ -1,0 +1,284 @@
+//! The configuration as it is written: every key with its unit and its default, in one place.
+//!
+//! One file serves all binaries; a section that a role does not use is checked and otherwise ignored. Zero never means
+//! "default", and an empty text switches the thing off where that is possible.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// A configuration as written, defaults filled in. [`RawConfig::check`] gives what it means.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RawConfig {
+    /// The gRPC listener.
+    pub listen: RawListen,
+    /// The HTTP listener of `/metrics` and `/healthz`.
+    pub metrics: RawMetrics,
+    /// Logs.
+    pub log: RawLog,
+    /// Traces.
+    pub trace: RawTrace,
+    /// The fence around workers.
+    pub sandbox: RawSandbox,
+    /// The store of scripts and artifacts (compiler).
+    pub cache: RawCache,
+    /// The compiler service.
+    pub compiler: RawCompiler,
+    /// The runner service.
+    pub runner: RawRunner,
+}
+
+/// Section `[listen]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RawListen {
+    /// Address and port for gRPC; port 0 takes a free one.
+    pub address: String,
+    /// Longest message in either direction, bytes.
+    pub message_bytes_max: u64,
+    /// Calls in progress at once; more get RESOURCE_EXHAUSTED. Health checks do not count.
+    pub calls_max: u64,
+    /// Connections at once; more wait in the kernel's backlog.
+    pub connections_max: u64,
+    /// Calls in progress at once on one connection.
+    pub streams_per_connection_max: u64,
+    /// Longest header list of a call, bytes.
+    pub header_bytes_max: u64,
+    /// Streams that a connection may open and reset before they are accepted (rapid reset); more closes it.
+    pub pending_resets_max: u64,
+    /// A connection without traffic is pinged after so long, milliseconds.
+    pub keepalive_interval_ms: u64,
+    /// A connection that does not answer a ping for so long is closed, milliseconds.
+    pub keepalive_timeout_ms: u64,
+    /// At SIGTERM: how long health says NOT_SERVING before the listener closes, milliseconds; 0 for at once.
+    pub drain_delay_ms: u64,
+    /// At SIGTERM: how long calls in progress may take to end, milliseconds.
+    pub drain_grace_ms: u64,
+}
+
+/// Section `[metrics]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RawMetrics {
+    /// Address and port for HTTP; port 0 takes a free one; empty switches it off.
+    pub address: String,
+}
+
+/// Section `[log]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RawLog {
+    /// `text` or `json`.
+    pub format: String,
+    /// What is logged: `error`, `warn`, `info`, `debug`, `trace`, or directives such as `info,antares_pool=debug`.
+    pub filter: String,
+}
+
+/// Section `[trace]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RawTrace {
+    /// OTLP over gRPC, such as `http://localhost:4317`; empty switches traces off.
+    pub endpoint: String,
+    /// Share of calls that are traced where the caller has not decided, 0.0 to 1.0.
+    pub sample_ratio: f64,
+    /// Spans that wait for the collector; more are dropped.
+    pub queue_max: u64,
+    /// How long one export may take, milliseconds.
+    pub timeout_ms: u64,
+}
+
+/// Section `[sandbox]`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RawSandbox {
+    /// Required layers whose absence on this machine is accepted, by name. Without it the service does not start.
+    pub allow_degraded: Vec<String>,
+}
+
+/// Section `[cache]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RawCache {
+    /// Directory, made if it is not there. One process at a time.
+    pub dir: PathBuf,
+    /// What is stored at most, bytes. Plan the volume at three times this.
+    pub budget_bytes: u64,
+    /// Largest artifact or script that is stored, bytes.
+    pub entry_bytes_max: u64,
+    /// Free bytes of the file system under which nothing more is stored.
+    pub free_bytes_min: u64,
+    /// Accept network, FUSE and overlay file systems, whose locks and syncs cannot be relied on.
+    pub allow_any_filesystem: bool,
+}
+
+/// Section `[compiler]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RawCompiler {
+    /// Compiles at once.
+    pub workers_max: u64,
+    /// Longest script, bytes.
+    pub script_bytes_max: u64,
+    /// Longest chunk of an upload and of a download, bytes.
+    pub chunk_bytes_max: u64,
+    /// Uploads in progress at once. Each may hold `script_bytes_max` in memory.
+    pub uploads_max: u64,
+    /// Downloads in progress at once. Each may hold one artifact in memory.
+    pub downloads_max: u64,
+    /// An upload that sends nothing, or a download that takes nothing, for so long is ended, milliseconds.
+    pub idle_ms_max: u64,
+    /// Digests in one FindMissing.
+    pub digests_max: u64,
+    /// How long a refusal (malformed, beyond a limit) is remembered, milliseconds.
+    pub refused_ttl_ms: u64,
+    /// How long a compile that took too long is remembered, milliseconds.
+    pub timeout_ttl_ms: u64,
+    /// How long a compile may wait for a free worker, milliseconds.
+    pub queue_ms_max: u64,
+    /// Bytes of executable pages of a script.
+    pub code_bytes_max: u64,
+    /// Functions of a script.
+    pub functions_max: u64,
+    /// Blocks of a script.
+    pub blocks_max: u64,
+    /// Operations of the intermediate form of a script.
+    pub operations_max: u64,
+    /// Address space of a compile worker, bytes.
+    pub memory_bytes_max: u64,
+    /// Wall time of a compile, milliseconds.
+    pub wall_ms_max: u64,
+}
+
+/// Section `[runner]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RawRunner {
+    /// Runs at once.
+    pub workers_max: u64,
+    /// The compiler service, such as `http://antares-compiler:50051`; empty where both run in one process.
+    pub compiler_url: String,
+    /// How long a connection to the compiler service may take, milliseconds.
+    pub compiler_connect_ms_max: u64,
+    /// Longest inline ELF, bytes.
+    pub script_bytes_max: u64,
+    /// Number of arguments.
+    pub args_max: u64,
+    /// All arguments together, bytes.
+    pub args_bytes_max: u64,
+    /// The caller's `request_id`, bytes.
+    pub request_id_bytes_max: u64,
+    /// Cycle limit where the request has none.
+    pub max_cycles_default: u64,
+    /// Highest cycle limit.
+    pub max_cycles_max: u64,
+    /// Wall time of a run: default and cap, milliseconds.
+    pub deadline_ms_max: u64,
+    /// Wall time of a whole call (queue, compile and run) where the caller sets no shorter one, milliseconds.
+    pub call_ms_max: u64,
+    /// Debug output of a run: default and cap, bytes.
+    pub debug_bytes_max: u64,
+    /// Scripts and artifacts kept ready in memory, bytes.
+    pub ready_bytes_max: u64,
+}
+
+impl Default for RawListen {
+    fn default() -> Self {
+        Self {
+            address: "127.0.0.1:50051".to_owned(),
+            message_bytes_max: 20 * MIB,
+            calls_max: 1024,
+            connections_max: 1024,
+            streams_per_connection_max: 256,
+            header_bytes_max: 16 * KIB,
+            pending_resets_max: 32,
+            keepalive_interval_ms: 20_000,
+            keepalive_timeout_ms: 10_000,
+            drain_delay_ms: 500,
+            drain_grace_ms: 25_000,
+        }
+    }
+}
+
+impl Default for RawMetrics {
+    fn default() -> Self {
+        Self { address: "127.0.0.1:9464".to_owned() }
+    }
+}
+
+impl Default for RawLog {
+    fn default() -> Self {
+        Self { format: "text".to_owned(), filter: "info".to_owned() }
+    }
+}
+
+impl Default for RawTrace {
+    fn default() -> Self {
+        Self { endpoint: String::new(), sample_ratio: 1.0, queue_max: 2048, timeout_ms: 2_000 }
+    }
+}
+
+impl Default for RawCache {
+    fn default() -> Self {
+        Self {
+            dir: PathBuf::from("antares-data"),
+            budget_bytes: 2 * GIB,
+            entry_bytes_max: 64 * MIB,
+            free_bytes_min: 64 * MIB,
+            allow_any_filesystem: false,
+        }
+    }
+}
+
+impl Default for RawCompiler {
+    fn default() -> Self {
+        Self {
+            workers_max: parallelism(),
+            script_bytes_max: 16 * MIB,
+            chunk_bytes_max: 256 * KIB,
+            uploads_max: 16,
+            downloads_max: 32,
+            idle_ms_max: 30_000,
+            digests_max: 1_000,
+            refused_ttl_ms: 3_600_000,
+            timeout_ttl_ms: 30_000,
+            queue_ms_max: 60_000,
+            code_bytes_max: 4 * MIB,
+            functions_max: 100_000,
+            blocks_max: 400_000,
+            operations_max: 8_000_000,
+            memory_bytes_max: 8 * GIB,
+            wall_ms_max: 120_000,
+        }
+    }
+}
+
+impl Default for RawRunner {
+    fn default() -> Self {
+        Self {
+            workers_max: parallelism(),
+            compiler_url: String::new(),
+            compiler_connect_ms_max: 2_000,
+            script_bytes_max: 16 * MIB,
+            args_max: 1_024,
+            args_bytes_max: MIB,
+            request_id_bytes_max: 128,
+            max_cycles_default: 3_500_000_000,
+            max_cycles_max: 1_000_000_000_000,
+            deadline_ms_max: 60_000,
+            call_ms_max: 300_000,
+            debug_bytes_max: MIB,
+            ready_bytes_max: 256 * MIB,
+        }
+    }
+}
+
+/// CPUs that this process may use, cgroup quota included.
+fn parallelism() -> u64 {
+    std::thread::available_parallelism().map_or(1, |number| number.get() as u64)
+}

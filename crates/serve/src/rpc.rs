@@ -1,0 +1,273 @@
+//! The layer around every gRPC call: a span with the caller's trace context, the deadline, a cap on calls in progress,
+//! duration by method and status, and a wall against panics.
+
+use std::{
+    collections::HashSet,
+    future::Future,
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use futures_util::FutureExt;
+use http::{Request, Response};
+use prometheus::{HistogramVec, IntGauge};
+use prost::Message;
+use tokio::sync::Semaphore;
+use tonic::{Status, body::Body};
+use tower::{Layer, Service};
+use tracing::{Instrument, Span, field};
+
+use crate::{
+    call::{Call, CallDeadline, WatchedBody},
+    metrics::{Metrics, RPC_SECONDS},
+    status::{Fault, code_in},
+    telemetry,
+};
+
+/// Label of calls to methods that do not exist.
+const OTHER: &str = "_OTHER";
+
+/// How long a caller that found the server full should wait.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// Services that must answer when nothing else does: exempt from the cap and from traces.
+const EXEMPT: [&str; 2] = ["grpc.health.v1.Health/", "grpc.reflection."];
+
+/// What all calls of a server share.
+#[derive(Clone, Debug)]
+pub(crate) struct RpcLayer {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    methods: HashSet<Arc<str>>,
+    other: Arc<str>,
+    slots: Arc<Semaphore>,
+    calls_max: usize,
+    seconds: HistogramVec,
+    in_progress: IntGauge,
+}
+
+impl RpcLayer {
+    /// For the methods in the encoded descriptor sets, with at most `calls_max` calls in progress.
+    ///
+    /// # Errors
+    /// A descriptor set does not decode.
+    pub(crate) fn new(
+        descriptors: &[&[u8]],
+        calls_max: usize,
+        metrics: &Metrics,
+    ) -> Result<Self, prost::DecodeError> {
+        let mut methods = HashSet::new();
+        for set in descriptors {
+            methods.extend(methods_of(&prost_types::FileDescriptorSet::decode(*set)?));
+        }
+        let shared = Shared {
+            methods,
+            other: OTHER.into(),
+            slots: Arc::new(Semaphore::new(calls_max)),
+            calls_max,
+            seconds: metrics.histograms(
+                "rpc_server_call_duration_seconds",
+                "Duration of gRPC calls, streams included, from the first byte to the last.",
+                RPC_SECONDS,
+                &["rpc_method", "rpc_response_status_code"],
+            ),
+            in_progress: metrics.gauge("antares_calls_in_progress", "gRPC calls in progress."),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Whether no call is in progress, health checks aside.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.shared.slots.available_permits() == self.shared.calls_max
+    }
+}
+
+fn methods_of(set: &prost_types::FileDescriptorSet) -> impl Iterator<Item = Arc<str>> + '_ {
+    set.file.iter().flat_map(|file| {
+        file.service.iter().flat_map(move |service| {
+            service
+                .method
+                .iter()
+                .map(move |method| format!("{}.{}/{}", file.package(), service.name(), method.name()).into())
+        })
+    })
+}
+
+impl<S> Layer<S> for RpcLayer {
+    type Service = RpcService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        RpcService { inner, shared: self.shared.clone() }
+    }
+}
+
+/// A service within [`RpcLayer`].
+#[derive(Clone, Debug)]
+pub(crate) struct RpcService<S> {
+    inner: S,
+    shared: Arc<Shared>,
+}
+
+impl<S> Service<Request<Body>> for RpcService<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>>,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let path = request.uri().path();
+        let method = self.shared.methods.get(path.strip_prefix('/').unwrap_or(path));
+        let method = method.unwrap_or(&self.shared.other).clone();
+        let exempt = EXEMPT.iter().any(|prefix| method.starts_with(prefix));
+        let permit = if exempt { None } else { self.shared.slots.clone().try_acquire_owned().ok() };
+        let deadline = CallDeadline::from_headers(request.headers());
+        let is_full = !exempt && permit.is_none();
+        self.shared.in_progress.inc();
+        let call = Call {
+            started: Instant::now(),
+            deadline,
+            seconds: self.shared.seconds.clone(),
+            in_progress: self.shared.in_progress.clone(),
+            permit,
+            span: if exempt { Span::none() } else { span_of(&method, &request) },
+            method,
+            code: None,
+        };
+        if is_full {
+            let fault =
+                Fault::exhausted("OVERLOADED", "too many calls are in progress on this server", RETRY_AFTER);
+            return Box::pin(std::future::ready(Ok(answer(Status::from(fault).into_http(), call))));
+        }
+        if let Some(deadline) = deadline {
+            request.extensions_mut().insert(deadline);
+        }
+        let span = call.span.clone();
+        let inner = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
+        Box::pin(
+            async move {
+                match inner.await {
+                    Ok(Ok(response)) => Ok(answer(response, call)),
+                    Ok(Err(error)) => Err(error),
+                    // The panic hook has told where. The connection and its other calls live on.
+                    Err(_) => {
+                        let fault =
+                            Fault::failed("INTERNAL", "internal error; the server's log has the particulars");
+                        Ok(answer(Status::from(fault).into_http(), call))
+                    }
+                }
+            }
+            .instrument(span),
+        )
+    }
+}
+
+/// `response`, with the end of `call` where its status is: in its headers (an error) or in its trailers.
+fn answer(response: Response<Body>, mut call: Call) -> Response<Body> {
+    match code_in(response.headers()) {
+        Some(code) => {
+            call.code = Some(code);
+            drop(call);
+            response
+        }
+        None => response.map(|body| Body::new(WatchedBody::new(body, call))),
+    }
+}
+
+fn span_of(method: &str, request: &Request<Body>) -> Span {
+    let span = tracing::info_span!(
+        target: "antares_serve::rpc",
+        "rpc",
+        otel.name = method,
+        otel.kind = "server",
+        rpc.system.name = "grpc",
+        rpc.method = method,
+        rpc.response.status_code = field::Empty,
+        trace_id = field::Empty,
+    );
+    telemetry::adopt(&span, request.headers());
+    span
+}
+
+#[cfg(test)]
+mod tests {
+    use tower::service_fn;
+
+    use super::*;
+
+    fn layer(calls_max: usize) -> (RpcLayer, Metrics) {
+        let metrics = Metrics::new();
+        let sets: [&[u8]; 1] = [tonic_health::pb::FILE_DESCRIPTOR_SET];
+        (RpcLayer::new(&sets, calls_max, &metrics).unwrap(), metrics)
+    }
+
+    fn request(path: &str) -> Request<Body> {
+        Request::builder().uri(path).body(Body::empty()).unwrap()
+    }
+
+    fn scrape(metrics: &Metrics) -> String {
+        String::from_utf8(metrics.text().unwrap()).unwrap()
+    }
+
+    async fn ok(_: Request<Body>) -> Result<Response<Body>, Status> {
+        Ok(Status::ok("").into_http())
+    }
+
+    async fn panics(_: Request<Body>) -> Result<Response<Body>, Status> {
+        panic!("for the test")
+    }
+
+    #[tokio::test]
+    async fn unknown_methods_share_one_label() {
+        let (layer, metrics) = layer(1);
+        for path in ["/evil/1", "/evil/2", "/grpc.health.v1.Health/Check"] {
+            layer.layer(service_fn(ok)).call(request(path)).await.unwrap();
+        }
+        let text = scrape(&metrics);
+        let count = |method| format!("_count{{rpc_method=\"{method}\",rpc_response_status_code=\"OK\"}}");
+        assert!(text.contains(&format!("{} 2", count("_OTHER"))), "{text}");
+        assert!(text.contains(&format!("{} 1", count("grpc.health.v1.Health/Check"))), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_full_server_says_so_and_still_answers_health_checks() {
+        let (layer, _metrics) = layer(1);
+        let held = layer.layer(service_fn(ok)).call(request("/a/b"));
+        let refused = layer.layer(service_fn(ok)).call(request("/a/b")).await.unwrap();
+        assert_eq!(code_in(refused.headers()), Some("RESOURCE_EXHAUSTED"));
+        let health = layer.layer(service_fn(ok)).call(request("/grpc.health.v1.Health/Check")).await.unwrap();
+        assert_eq!(code_in(health.headers()), Some("OK"));
+        assert!(!layer.is_idle());
+        drop(held);
+        assert!(layer.is_idle());
+    }
+
+    #[tokio::test]
+    async fn a_panic_fails_its_own_call() {
+        let (layer, metrics) = layer(1);
+        let response = layer.layer(service_fn(panics)).call(request("/a/b")).await.unwrap();
+        assert_eq!(code_in(response.headers()), Some("INTERNAL"));
+        assert!(layer.is_idle());
+        assert!(scrape(&metrics).contains("antares_calls_in_progress 0"));
+    }
+
+    #[tokio::test]
+    async fn a_dropped_call_was_cancelled() {
+        let (layer, metrics) = layer(1);
+        drop(layer.layer(service_fn(ok)).call(request("/a/b")));
+        assert!(scrape(&metrics).contains("rpc_response_status_code=\"CANCELLED\"} 1"));
+    }
+}

@@ -1,0 +1,232 @@
+//! The only place that knows gRPC status codes: a [`Fault`] says what went wrong, and becomes a status with details.
+
+use std::{collections::HashMap, error::Error, time::Duration};
+
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+/// `ErrorInfo.domain` of every error.
+pub const ERROR_DOMAIN: &str = "antares.v1";
+
+/// An error on its way to a caller: a reason from a closed set, words for people, and details for programs.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    code: Code,
+    reason: &'static str,
+    message: String,
+    retry_after: Option<Duration>,
+    violations: Vec<(String, String)>,
+    resource: Option<(&'static str, String)>,
+    metadata: HashMap<String, String>,
+}
+
+impl Fault {
+    fn new(code: Code, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            retry_after: None,
+            violations: Vec::new(),
+            resource: None,
+            metadata: HashMap::new(),
+        }
+    }
+
+    /// INVALID_ARGUMENT: the request is wrong whatever the state of the server.
+    #[must_use]
+    pub fn invalid(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Code::InvalidArgument, reason, message)
+    }
+
+    /// FAILED_PRECONDITION: this server as it is configured cannot do it, and a retry will not help.
+    #[must_use]
+    pub fn precondition(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Code::FailedPrecondition, reason, message)
+    }
+
+    /// NOT_FOUND: the resource `name` of type `kind` is not there.
+    #[must_use]
+    pub fn not_found(reason: &'static str, kind: &'static str, name: impl Into<String>) -> Self {
+        let name = name.into();
+        let mut fault = Self::new(Code::NotFound, reason, format!("{kind} {name} is not stored here"));
+        fault.resource = Some((kind, name));
+        fault
+    }
+
+    /// RESOURCE_EXHAUSTED: there is no room now; come back after `retry_after`.
+    #[must_use]
+    pub fn exhausted(reason: &'static str, message: impl Into<String>, retry_after: Duration) -> Self {
+        Self { retry_after: Some(retry_after), ..Self::new(Code::ResourceExhausted, reason, message) }
+    }
+
+    /// UNAVAILABLE: it failed and may work the next time, after `retry_after`.
+    #[must_use]
+    pub fn unavailable(reason: &'static str, message: impl Into<String>, retry_after: Duration) -> Self {
+        Self { retry_after: Some(retry_after), ..Self::new(Code::Unavailable, reason, message) }
+    }
+
+    /// ABORTED: it was given up; begin again from the start.
+    #[must_use]
+    pub fn aborted(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Code::Aborted, reason, message)
+    }
+
+    /// DEADLINE_EXCEEDED: the deadline of the call passed.
+    #[must_use]
+    pub fn call_deadline() -> Self {
+        Self::new(Code::DeadlineExceeded, "CALL_DEADLINE", "the deadline of the call passed")
+    }
+
+    /// INTERNAL with a reason of its own: a fault of ours that callers may want to tell from others.
+    #[must_use]
+    pub fn failed(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Code::Internal, reason, message)
+    }
+
+    /// INTERNAL: a fault of ours. The particulars go to the log, here and nowhere else, and not to the caller.
+    #[must_use]
+    pub fn internal(error: &dyn Error) -> Self {
+        tracing::error!(error = chain(error), "internal error");
+        Self::new(Code::Internal, "INTERNAL", "internal error; the server's log has the particulars")
+    }
+
+    /// Adds a field of the request and what is wrong with it.
+    #[must_use]
+    pub fn violation(mut self, field: impl Into<String>, problem: impl Into<String>) -> Self {
+        self.violations.push((field.into(), problem.into()));
+        self
+    }
+
+    /// Adds a fact for programs.
+    #[must_use]
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.metadata.insert(key.into(), value.into());
+        self
+    }
+
+    /// `ErrorInfo.reason`.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        self.reason
+    }
+}
+
+impl From<Fault> for Status {
+    fn from(fault: Fault) -> Self {
+        let mut details = ErrorDetails::with_error_info(fault.reason, ERROR_DOMAIN, fault.metadata);
+        if let Some(delay) = fault.retry_after {
+            details.set_retry_info(Some(delay));
+        }
+        for (field, problem) in fault.violations {
+            details.add_bad_request_violation(field, problem);
+        }
+        if let Some((kind, name)) = fault.resource {
+            details.set_resource_info(kind, name, "", "");
+        }
+        // Statuses travel in headers, which peers limit to 8 KiB and more; a detail of an ELF must not break the call.
+        Status::with_error_details(fault.code, shorten(fault.message), details)
+    }
+}
+
+/// At most 2,000 bytes of `text`.
+fn shorten(mut text: String) -> String {
+    const BYTES_MAX: usize = 2_000;
+    if text.len() > BYTES_MAX {
+        let end = (0..=BYTES_MAX).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+        text.truncate(end);
+        text.push_str("...");
+    }
+    text
+}
+
+/// `error` and everything behind it, on one line.
+#[must_use]
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}
+
+/// The label of a status code, from the closed set of gRPC.
+pub(crate) fn code_label(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+/// The label of the code in `headers` or trailers, if there is one.
+pub(crate) fn code_in(headers: &http::HeaderMap) -> Option<&'static str> {
+    headers.get("grpc-status").map(|value| code_label(Code::from_bytes(value.as_bytes())))
+}
+
+/// Label of a call that its caller gave up.
+pub(crate) const CANCELLED: &str = "CANCELLED";
+
+/// Label of a call whose deadline passed.
+pub(crate) const DEADLINE_EXCEEDED: &str = "DEADLINE_EXCEEDED";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn details_reach_the_status() {
+        let fault = Fault::exhausted("OVERLOADED", "too many", Duration::from_millis(50))
+            .violation("args", "too long")
+            .metadata("limit", "7");
+        let status = Status::from(fault);
+        assert_eq!(status.code(), Code::ResourceExhausted);
+        let details = status.get_error_details();
+        let info = details.error_info().unwrap();
+        assert_eq!((info.reason.as_str(), info.domain.as_str()), ("OVERLOADED", ERROR_DOMAIN));
+        assert_eq!(info.metadata["limit"], "7");
+        assert_eq!(details.retry_info().unwrap().retry_delay, Some(Duration::from_millis(50)));
+        assert_eq!(details.bad_request().unwrap().field_violations[0].field, "args");
+    }
+
+    #[test]
+    fn a_missing_resource_is_named() {
+        let status = Status::from(Fault::not_found("SCRIPT_NOT_FOUND", "script", "ab"));
+        assert_eq!(status.code(), Code::NotFound);
+        assert_eq!(status.get_error_details().resource_info().unwrap().resource_name, "ab");
+    }
+
+    #[test]
+    fn long_words_are_cut_at_a_character() {
+        let status = Status::from(Fault::invalid("X", "ä".repeat(5_000)));
+        assert!(status.message().len() <= 2_003);
+    }
+
+    #[test]
+    fn labels_are_the_names_of_the_codes() {
+        for number in 0..=16 {
+            let label = code_label(Code::from_i32(number));
+            assert_eq!(
+                label.replace('_', "").to_lowercase(),
+                format!("{:?}", Code::from_i32(number)).to_lowercase()
+            );
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Logs and traces: one subscriber for both, W3C trace context in and out, OTLP export off unless configured.
+
+use std::{
+    borrow::Cow,
+    time::{Duration, SystemTime},
+};
+
+use http::HeaderMap;
+use opentelemetry::{
+    Context, KeyValue, global,
+    propagation::{Extractor, Injector, TextMapPropagator},
+    trace::{Span as _, SpanKind, TraceContextExt, Tracer, TracerProvider},
+};
+use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig};
+use opentelemetry_sdk::{
+    Resource,
+    propagation::TraceContextPropagator,
+    trace::{BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider},
+};
+use tonic::metadata::{MetadataKey, MetadataMap};
+use tracing::Span;
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing_subscriber::{
+    EnvFilter, Layer, filter::filter_fn, layer::SubscriberExt, util::SubscriberInitExt,
+};
+
+use crate::config::{Config, Log, Trace};
+
+/// Name of the instrumentation in exported spans.
+const SCOPE: &str = "antares";
+
+/// Targets whose spans are exported; spans of the exporter's own calls must not feed the exporter.
+const TRACED_PREFIX: &str = "antares";
+
+/// How long the last spans may take to leave at the end.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Why logs or traces could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The filter is wrong.
+    #[error("log.filter {filter:?}")]
+    Filter {
+        /// The filter as configured.
+        filter: String,
+        /// What is wrong with it.
+        source: tracing_subscriber::filter::ParseError,
+    },
+    /// This process has a subscriber already.
+    #[error("logs are started already")]
+    Started(#[from] tracing_subscriber::util::TryInitError),
+    /// The exporter cannot be made.
+    #[error("trace.endpoint {endpoint:?}")]
+    Exporter {
+        /// The endpoint as configured.
+        endpoint: String,
+        /// What is wrong with it.
+        source: ExporterBuildError,
+    },
+}
+
+/// Running logs and traces. [`Telemetry::stop`] sends what is left.
+#[derive(Debug)]
+#[must_use = "spans are sent until it is stopped"]
+pub struct Telemetry {
+    provider: Option<SdkTracerProvider>,
+}
+
+impl Telemetry {
+    /// Starts logs to standard output, and traces if they are on. Call it within a tokio runtime, once per process.
+    ///
+    /// # Errors
+    /// A wrong filter or endpoint, or a second call.
+    pub fn start(config: &Config, service: &'static str) -> Result<Self, TelemetryError> {
+        let provider = config.trace.as_ref().map(|trace| provider(trace, service)).transpose()?;
+        let exported = provider.as_ref().map(|provider| {
+            tracing_opentelemetry::layer()
+                .with_tracer(provider.tracer(SCOPE))
+                .with_location(false)
+                .with_threads(false)
+                .with_target(false)
+                .with_filter(filter_fn(|metadata| {
+                    metadata.is_span() && metadata.target().starts_with(TRACED_PREFIX)
+                }))
+        });
+        tracing_subscriber::registry().with(exported).with(log_layer(&config.log)?).try_init()?;
+        if let Some(provider) = &provider {
+            global::set_tracer_provider(provider.clone());
+        }
+        Ok(Self { provider })
+    }
+
+    /// Sends the spans that wait, for at most two seconds. Blocks.
+    pub fn stop(self) {
+        if let Some(provider) = self.provider
+            && let Err(error) = provider.shutdown_with_timeout(FLUSH_TIMEOUT)
+        {
+            tracing::warn!(%error, "the last spans were not sent");
+        }
+    }
+}
+
+type BoxedLayer<S> = Box<dyn Layer<S> + Send + Sync>;
+
+fn log_layer<S>(log: &Log) -> Result<BoxedLayer<S>, TelemetryError>
+where
+    S: tracing::Subscriber + for<'span> tracing_subscriber::registry::LookupSpan<'span> + Send + Sync,
+{
+    let filter = EnvFilter::try_new(&log.filter)
+        .map_err(|source| TelemetryError::Filter { filter: log.filter.clone(), source })?;
+    let layer = tracing_subscriber::fmt::layer();
+    Ok(if log.json {
+        layer
+            .json()
+            .flatten_event(true)
+            .with_current_span(true)
+            .with_span_list(true)
+            .with_filter(filter)
+            .boxed()
+    } else {
+        layer.with_filter(filter).boxed()
+    })
+}
+
+fn provider(trace: &Trace, service: &'static str) -> Result<SdkTracerProvider, TelemetryError> {
+    let exporter = SpanExporter::builder()
+        .with_tonic()
+        .with_endpoint(trace.endpoint.as_str())
+        .with_timeout(trace.timeout)
+        .build()
+        .map_err(|source| TelemetryError::Exporter { endpoint: trace.endpoint.clone(), source })?;
+    // The queue is bounded and the calls never wait for it: a dead collector costs spans and nothing else.
+    let batch = BatchConfigBuilder::default().with_max_queue_size(trace.queue_max).build();
+    let resource = Resource::builder()
+        .with_service_name(service)
+        .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+        .build();
+    Ok(SdkTracerProvider::builder()
+        .with_span_processor(BatchSpanProcessor::builder(exporter).with_batch_config(batch).build())
+        .with_sampler(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(trace.sample_ratio))))
+        .with_resource(resource)
+        .build())
+}
+
+/// Makes the caller's span, as `headers` name it, the parent of `span`, and notes the trace id for the logs.
+pub(crate) fn adopt(span: &Span, headers: &HeaderMap) {
+    let context = TraceContextPropagator::new().extract(&Headers(headers));
+    let caller = context.span().span_context().clone();
+    if caller.is_valid() {
+        // It fails where traces are off; the id in the logs is still worth having.
+        let _ = span.set_parent(context);
+    }
+    let own = span.context().span().span_context().trace_id();
+    let trace_id = if own == opentelemetry::TraceId::INVALID { caller.trace_id() } else { own };
+    if trace_id != opentelemetry::TraceId::INVALID {
+        span.record("trace_id", trace_id.to_string());
+    }
+}
+
+/// Puts the trace context of the current span into the metadata of a call that is about to be made.
+pub fn inject(metadata: &mut MetadataMap) {
+    TraceContextPropagator::new().inject_context(&Span::current().context(), &mut Metadata(metadata));
+}
+
+/// Exports a span that has ended already, as a child of the current one: for work that was done elsewhere and told
+/// afterwards, as in a worker process. Does nothing where traces are off.
+pub fn past_span(name: &'static str, started: SystemTime, took: Duration, facts: Vec<KeyValue>) {
+    let parent: Context = Span::current().context();
+    if !parent.span().span_context().is_sampled() {
+        return;
+    }
+    let tracer = global::tracer(SCOPE);
+    let mut span = tracer
+        .span_builder(Cow::Borrowed(name))
+        .with_kind(SpanKind::Internal)
+        .with_start_time(started)
+        .with_attributes(facts)
+        .start_with_context(&tracer, &parent);
+    span.end_with_timestamp(started + took);
+}
+
+/// A fact about a span.
+#[must_use]
+pub fn fact(name: &'static str, value: u64) -> KeyValue {
+    KeyValue::new(name, i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+struct Headers<'a>(&'a HeaderMap);
+
+impl Extractor for Headers<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key)?.to_str().ok()
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        self.0.keys().map(http::HeaderName::as_str).collect()
+    }
+}
+
+struct Metadata<'a>(&'a mut MetadataMap);
+
+impl Injector for Metadata<'_> {
+    fn set(&mut self, key: &str, value: String) {
+        if let (Ok(key), Ok(value)) = (MetadataKey::from_bytes(key.as_bytes()), value.parse()) {
+            self.0.insert(key, value);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The metrics of a pool of workers, from numbers that the pool keeps.
+
+use crate::metrics::{Metrics, set_gauge, set_total};
+
+/// How a pool of workers does; counts are since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerNumbers {
+    /// Workers alive.
+    pub busy: u64,
+    /// Workers alive at once, at most.
+    pub workers_max: u64,
+    /// Workers started.
+    pub spawned_total: u64,
+    /// Workers that died without an answer.
+    pub lost_total: u64,
+    /// Workers killed by the fence.
+    pub violations_total: u64,
+    /// Workers killed because their time was up.
+    pub deadline_total: u64,
+    /// Times that the zygote was replaced.
+    pub zygote_restarts_total: u64,
+}
+
+impl Metrics {
+    /// Exports the numbers of the pool `role` (`compile`, `run`), read at every scrape.
+    pub fn watch_workers(&self, role: &'static str, read: impl Fn() -> WorkerNumbers + Send + 'static) {
+        let gauge = |name: &str, help: &str| self.gauges(name, help, &["role"]).with_label_values(&[role]);
+        let counter =
+            |name: &str, help: &str| self.counters(name, help, &["role"]).with_label_values(&[role]);
+        let busy = gauge("antares_workers_busy", "Worker processes alive.");
+        let most = gauge("antares_workers_max", "Worker processes alive at once, at most.");
+        let spawned = counter("antares_workers_spawned_total", "Worker processes started.");
+        let lost = counter("antares_workers_lost_total", "Workers that died without an answer.");
+        let violations = counter("antares_sandbox_violations_total", "Workers killed by the fence.");
+        let deadline = counter("antares_workers_deadline_total", "Workers killed because their time was up.");
+        let restarts = counter("antares_zygote_restarts_total", "Times that the zygote was replaced.");
+        self.before_scrape(move || {
+            let now = read();
+            set_gauge(&busy, now.busy);
+            set_gauge(&most, now.workers_max);
+            set_total(&spawned, now.spawned_total);
+            set_total(&lost, now.lost_total);
+            set_total(&violations, now.violations_total);
+            set_total(&deadline, now.deadline_total);
+            set_total(&restarts, now.zygote_restarts_total);
+        });
+    }
+
+    /// Exports which layers of the fence stand around the workers of `role`: 1 or 0 each.
+    pub fn sandbox_layers<'a>(&self, role: &str, layers: impl IntoIterator<Item = (&'a str, bool)>) {
+        let help = "Layers of the fence around workers: 1 where the layer stands.";
+        let family = self.gauges("antares_sandbox_info", help, &["role", "layer"]);
+        for (layer, active) in layers {
+            family.with_label_values(&[role, layer]).set(active.into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_pools_share_their_families() {
+        let metrics = Metrics::new();
+        metrics.watch_workers("compile", || WorkerNumbers { lost_total: 1, ..WorkerNumbers::default() });
+        metrics.watch_workers("run", || WorkerNumbers { lost_total: 2, ..WorkerNumbers::default() });
+        metrics.sandbox_layers("run", [("seccomp", true), ("namespaces", false)]);
+        let text = String::from_utf8(metrics.text().unwrap()).unwrap();
+        for line in [
+            "antares_workers_lost_total{role=\"compile\"} 1",
+            "antares_workers_lost_total{role=\"run\"} 2",
+            "antares_sandbox_info{layer=\"seccomp\",role=\"run\"} 1",
+            "antares_sandbox_info{layer=\"namespaces\",role=\"run\"} 0",
+        ] {
+            assert!(text.contains(line), "{line} is not in {text}");
+        }
+    }
+}
