@@ -33,11 +33,11 @@ step "cargo xtask tidy" cargo xtask tidy
 step "cargo doc" check_docs
 step "shellcheck" check_shell
 step "cargo deny: licences, bans, sources" check_licences
-# The advisory database is a git repository; without a copy of it there is nothing to check against.
-if [ -d "${CARGO_HOME:-$HOME/.cargo}/advisory-dbs" ] || [ "${ANTARES_ADVISORIES:-}" = fetch ]; then
-    step "cargo deny: advisories" "$deny" check advisories
+# The advisory database is a git repository elsewhere; without it there is nothing to check against.
+if timeout 60 "$deny" fetch db >/dev/null 2>&1; then
+    step "cargo deny: advisories" "$deny" check --disable-fetch --hide-inclusion-graph advisories
 else
-    skip "cargo deny: advisories" "no advisory database here; ANTARES_ADVISORIES=fetch downloads it"
+    skip "cargo deny: advisories" "the advisory database cannot be fetched from here"
 fi
 
 echo "lint: $steps_passed passed, ${#steps_failed[@]} failed, $steps_skipped skipped"

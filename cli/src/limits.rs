@@ -10,8 +10,8 @@ pub(crate) const SCRIPT_BYTES_MAX: u64 = 16 << 20;
 pub(crate) const CYCLES_MAX_DEFAULT: u64 = 3_500_000_000;
 /// Wall time of a run without `--deadline-ms`, milliseconds.
 pub(crate) const DEADLINE_MS_DEFAULT: u64 = 60_000;
-/// Longest wall time of a run, milliseconds: one day.
-pub(crate) const DEADLINE_MS_MAX: u64 = 86_400_000;
+/// Longest wall time of a run, milliseconds: ten minutes, as long as a worker gets processor time.
+pub(crate) const DEADLINE_MS_MAX: u64 = 600_000;
 /// Debug output after which a run ends, bytes.
 pub(crate) const DEBUG_BYTES_MAX: u64 = 1 << 20;
 /// What the start of a worker may add to the wall time of a compile.

@@ -74,11 +74,17 @@ fn run_native_or_explain(
     run: impl Fn(&Request) -> Result<Report, Failure>,
 ) -> Result<Report, Failure> {
     let refusal = match run(request) {
-        Err(refusal @ Failure::Refused { .. }) if refusal.is_malformed_script() => refusal,
+        Err(refusal @ Failure::Refused { .. }) => refusal,
         answer => return answer,
     };
-    let report = run(&Request { tier: job::Tier::Interpreter, ..request.clone() })?;
-    if report.interpreted_cycles == 0 { Ok(report) } else { Err(refusal) }
+    if refusal.is_malformed_script() {
+        let report = run(&Request { tier: job::Tier::Interpreter, ..request.clone() })?;
+        if report.interpreted_cycles == 0 {
+            return Ok(report);
+        }
+    }
+    // Status 1 is for scripts that have an outcome; this one has none.
+    Err(Failure::Service(anyhow::Error::from(refusal)))
 }
 
 fn tier(tier: Tier) -> job::Tier {

@@ -62,7 +62,7 @@ fn script(code: &[u32], data: &[u8]) -> Vec<u8> {
 }
 
 fn exits(code: i8) -> Vec<u8> {
-    script(&[li(A7, 93), li(A0, code as u32), ECALL], &[])
+    script(&[li(A7, 93), li(A0, i32::from(code).cast_unsigned()), ECALL], &[])
 }
 
 /// Runs `antares` with a script on its standard input.
