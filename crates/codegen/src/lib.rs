@@ -1,1 +1,85 @@
 //! IR to LLVM to object to shared object. The only crate that knows LLVM.
+//!
+//! Each guest function becomes one host function in LLVM's `x86_regcallcc`, with guest registers as parameters and
+//! results (see [`antares_lift`]); the first two parameters are `base`, the host address of guest address 0, and the
+//! cycles left. What native code cannot do leaves through a trap with a [`antares_abi::LeaveReason`] as its number.
+//!
+//! Guest symbol names never reach the generated code: its symbols are ours, made of addresses.
+
+mod emit;
+mod link;
+mod optimize;
+
+use antares_lift::ir::Module;
+use inkwell::context::Context;
+
+pub use link::link;
+
+/// Why no code was generated. These are our mistakes or LLVM's, never the input's.
+#[derive(Debug, thiserror::Error)]
+pub enum CodegenError {
+    /// The builder refused an operation.
+    #[error("LLVM's builder: {0}")]
+    Builder(#[from] inkwell::builder::BuilderError),
+    /// LLVM has no such intrinsic for these types.
+    #[error("LLVM has no intrinsic {name}")]
+    Intrinsic {
+        /// Its name.
+        name: &'static str,
+    },
+    /// LLVM's verifier found a mistake in what we emitted.
+    #[error("LLVM's verifier: {message}")]
+    Verifier {
+        /// LLVM's words.
+        message: String,
+    },
+    /// The target, the passes or the code generator failed.
+    #[error("LLVM at {step}: {message}")]
+    Llvm {
+        /// What was being done.
+        step: &'static str,
+        /// LLVM's words.
+        message: String,
+    },
+    /// The linker failed.
+    #[error("lld: {message}")]
+    Link {
+        /// lld's words.
+        message: String,
+    },
+    /// A file for the linker could not be made or read.
+    #[error("linker file: {0}")]
+    File(#[from] std::io::Error),
+}
+
+/// What to give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// LLVM IR as emitted, as text.
+    LlvmBefore,
+    /// LLVM IR after optimisation, as text.
+    Llvm,
+    /// Host assembly, as text.
+    Assembly,
+    /// A relocatable object.
+    Object,
+}
+
+/// Generates code for `module`.
+///
+/// # Errors
+/// Only when we or LLVM fail; any module that the verifier of `antares-lift` accepts has code.
+pub fn compile(module: &Module, form: Form) -> Result<Vec<u8>, CodegenError> {
+    let context = Context::create();
+    let target = optimize::target_machine()?;
+    let emitted = emit::module(&context, module, &target)?;
+    if form == Form::LlvmBefore {
+        return Ok(emitted.print_to_string().to_string().into_bytes());
+    }
+    optimize::run(&emitted, &target)?;
+    match form {
+        Form::LlvmBefore | Form::Llvm => Ok(emitted.print_to_string().to_string().into_bytes()),
+        Form::Assembly => optimize::write(&emitted, &target, inkwell::targets::FileType::Assembly),
+        Form::Object => optimize::write(&emitted, &target, inkwell::targets::FileType::Object),
+    }
+}

@@ -1,1 +1,60 @@
 //! Program to IR: what each block does, its cycles and its address checks; text form and verifier.
+//!
+//! The pipeline: lift each block on its own, find where `sp` stands, place the checks, decide where the cycle limit is
+//! looked at, and give each function its signature from the liveness of registers across the whole program.
+#![forbid(unsafe_code)]
+
+mod bits;
+mod block;
+mod function;
+mod fused;
+mod instruction;
+pub mod ir;
+mod liveness;
+mod memory;
+mod meter;
+mod stack;
+mod text;
+mod verify;
+
+use antares_program::Program;
+
+pub use verify::{VerifyError, verify};
+
+/// Why a program was not lifted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LiftError {
+    /// More operations than allowed.
+    #[error("more than {max} IR operations")]
+    Operations {
+        /// Limit.
+        max: u64,
+    },
+}
+
+/// Lifts a program.
+///
+/// # Errors
+/// [`LiftError::Operations`] if it takes more than `operations_max` operations.
+pub fn lift(program: &Program, operations_max: u64) -> Result<ir::Module, LiftError> {
+    let drafts = function::lift_blocks(program, operations_max)?;
+    let stack = stack::analyze(&drafts);
+    let vm_version = program.options.vm_version;
+    let functions = drafts
+        .into_iter()
+        .zip(&stack.distances)
+        .map(|(draft, distances)| draft.finish(distances, vm_version))
+        .collect();
+    let mut module = ir::Module {
+        options: program.options,
+        code_start: program.code_start,
+        code_end: program.code_end,
+        writable: program.writable,
+        indirect_params: antares_program::RegSet::EMPTY,
+        indirect_changes: antares_program::RegSet::EMPTY,
+        functions,
+    };
+    meter::place(&mut module);
+    liveness::sign(&mut module, &stack.is_kept);
+    Ok(module)
+}

@@ -1,0 +1,287 @@
+//! `emit`: a module of IR as a module of LLVM IR: functions, entry thunks, the entry table and the header.
+
+mod control;
+mod function;
+mod memory;
+mod operations;
+mod state;
+mod stubs;
+
+use antares_abi::{ABI_VERSION, LIBRARY_MAGIC, LIBRARY_SYMBOL, LeaveReason};
+use antares_lift::ir;
+use antares_program::{FunctionId, Reg};
+use inkwell::{
+    AddressSpace,
+    attributes::{Attribute, AttributeLoc},
+    builder::Builder,
+    context::Context,
+    intrinsics::Intrinsic,
+    module::{Linkage, Module},
+    targets::TargetMachine,
+    types::{BasicMetadataTypeEnum, BasicTypeEnum, FunctionType, IntType, PointerType},
+    values::{CallSiteValue, FunctionValue, GlobalValue, IntValue},
+};
+
+use crate::CodegenError;
+
+/// LLVM's number of `x86_regcallcc`.
+const REGCALL: u32 = 92;
+
+/// Guest registers that a function returns in host registers beside the cycles left; x86_regcallcc returns eleven
+/// values in registers, and a twelfth would send all of them through memory.
+const RESULTS_IN_REGISTERS_MAX: usize = 10;
+
+/// How a function is called: guest registers in parameter order, results in registers, results through the state.
+pub(crate) struct Signature {
+    pub(crate) params: Vec<Reg>,
+    pub(crate) results: Vec<Reg>,
+    pub(crate) overflow: Vec<Reg>,
+}
+
+impl Signature {
+    fn of(function: &ir::Function) -> Self {
+        let params = function.params.iter().collect();
+        let mut results: Vec<Reg> = function.results.iter().collect();
+        // a0 and a1 first: they are read at once by most callers.
+        results.sort_by_key(|register| (!(10..=11).contains(&register.0), register.0));
+        let overflow = results.split_off(results.len().min(RESULTS_IN_REGISTERS_MAX));
+        Self { params, results, overflow }
+    }
+}
+
+/// What the parts of the emitter share.
+pub(crate) struct Emitter<'c, 'm> {
+    context: &'c Context,
+    module: Module<'c>,
+    builder: Builder<'c>,
+    ir: &'m ir::Module,
+    signatures: Vec<Signature>,
+    functions: Vec<FunctionValue<'c>>,
+    i64: IntType<'c>,
+    ptr: PointerType<'c>,
+    trap: FunctionValue<'c>,
+    in_register: Attribute,
+    ecall: FunctionValue<'c>,
+    dispatch: FunctionValue<'c>,
+    carryless: FunctionValue<'c>,
+}
+
+/// Emits `ir` for `target`.
+pub(crate) fn module<'c>(
+    context: &'c Context,
+    ir: &ir::Module,
+    target: &TargetMachine,
+) -> Result<Module<'c>, CodegenError> {
+    let module = context.create_module("antares");
+    module.set_triple(&target.get_triple());
+    module.set_data_layout(&target.get_target_data().get_data_layout());
+    let mut emitter = Emitter::new(context, module, ir)?;
+    emitter.declare_functions();
+    let table = emitter.declare_table();
+    emitter.stubs(table)?;
+    for function in &ir.functions {
+        function::emit(&emitter, function)?;
+    }
+    emitter.define_table(table)?;
+    emitter.define_header(table);
+    emitter.module.verify().map_err(|message| CodegenError::Verifier { message: message.to_string() })?;
+    Ok(emitter.module)
+}
+
+impl<'c, 'm> Emitter<'c, 'm> {
+    fn new(context: &'c Context, module: Module<'c>, ir: &'m ir::Module) -> Result<Self, CodegenError> {
+        let i64 = context.i64_type();
+        let ptr = context.ptr_type(AddressSpace::default());
+        let trap = Intrinsic::find("llvm.ubsantrap")
+            .and_then(|intrinsic| intrinsic.get_declaration(&module, &[]))
+            .ok_or(CodegenError::Intrinsic { name: "llvm.ubsantrap" })?;
+        let in_register = context.create_enum_attribute(Attribute::get_named_enum_kind_id("inreg"), 0);
+        let base_only = context.void_type().fn_type(&[ptr.into()], false);
+        let base_and_target = context.void_type().fn_type(&[ptr.into(), i64.into()], false);
+        let pair = context.struct_type(&[i64.into(), i64.into()], false);
+        let product = pair.fn_type(&[i64.into(), i64.into()], false);
+        let ecall = module.add_function("ecall", base_only, Some(Linkage::Internal));
+        let dispatch = module.add_function("dispatch", base_and_target, Some(Linkage::Internal));
+        let carryless = module.add_function("carryless", product, Some(Linkage::Internal));
+        let builder = context.create_builder();
+        let signatures = ir.functions.iter().map(Signature::of).collect();
+        let emitter = Self {
+            context,
+            module,
+            builder,
+            ir,
+            signatures,
+            functions: Vec::new(),
+            i64,
+            ptr,
+            trap,
+            in_register,
+            ecall,
+            dispatch,
+            carryless,
+        };
+        for stub in [ecall, dispatch, carryless] {
+            emitter.set_up(stub);
+            stub.add_attribute(AttributeLoc::Function, emitter.attribute("noinline"));
+        }
+        Ok(emitter)
+    }
+
+    fn attribute(&self, name: &str) -> Attribute {
+        self.context.create_enum_attribute(Attribute::get_named_enum_kind_id(name), 0)
+    }
+
+    /// What all our functions have in common. Stack probes make sure that deep recursion hits the guard page.
+    fn set_up(&self, function: FunctionValue<'c>) {
+        function.set_call_conventions(REGCALL);
+        for index in 0..function.count_params() {
+            function.add_attribute(AttributeLoc::Param(index), self.in_register);
+        }
+        function.add_attribute(AttributeLoc::Function, self.attribute("nounwind"));
+        let probes = self.context.create_string_attribute("probe-stack", "inline-asm");
+        function.add_attribute(AttributeLoc::Function, probes);
+    }
+
+    /// Makes a call follow our convention.
+    fn set_up_call(&self, call: CallSiteValue<'c>, params: u32) {
+        call.set_call_convention(REGCALL);
+        for index in 0..params {
+            call.add_attribute(AttributeLoc::Param(index), self.in_register);
+        }
+    }
+
+    fn function_type(&self, signature: &Signature) -> FunctionType<'c> {
+        let mut params: Vec<BasicMetadataTypeEnum> = vec![self.ptr.into(), self.i64.into()];
+        params.extend(signature.params.iter().map(|_| BasicMetadataTypeEnum::from(self.i64)));
+        let results: Vec<BasicTypeEnum> = vec![self.i64.into(); 1 + signature.results.len()];
+        self.context.struct_type(&results, false).fn_type(&params, false)
+    }
+
+    fn declare_functions(&mut self) {
+        for function in &self.ir.functions {
+            let signature = &self.signatures[function.id.0 as usize];
+            let name = match function.link {
+                Reg::RA => format!("guest_{:x}", function.entry.0),
+                link => format!("guest_{:x}_{link}", function.entry.0),
+            };
+            let value =
+                self.module.add_function(&name, self.function_type(signature), Some(Linkage::Internal));
+            self.set_up(value);
+            self.functions.push(value);
+        }
+    }
+
+    fn function(&self, id: FunctionId) -> FunctionValue<'c> {
+        self.functions[id.0 as usize]
+    }
+
+    fn signature(&self, id: FunctionId) -> &Signature {
+        &self.signatures[id.0 as usize]
+    }
+
+    fn table_length(&self) -> u32 {
+        u32::try_from((self.ir.code_end - self.ir.code_start) / 2).unwrap_or(0)
+    }
+
+    fn declare_table(&self) -> GlobalValue<'c> {
+        let length = self.table_length();
+        let table = self.module.add_global(self.context.i32_type().array_type(length), None, "entry_table");
+        table.set_linkage(Linkage::Internal);
+        table.set_constant(true);
+        table
+    }
+
+    fn define_table(&self, table: GlobalValue<'c>) -> Result<(), CodegenError> {
+        let i32 = self.context.i32_type();
+        let mut entries = vec![i32.const_zero(); self.table_length() as usize];
+        let start = table.as_pointer_value().const_to_int(self.i64);
+        for function in self.ir.functions.iter().filter(|function| function.is_exposed) {
+            let thunk = self.thunk(function)?;
+            let address = thunk.as_global_value().as_pointer_value().const_to_int(self.i64);
+            let index = usize::try_from((function.entry.0 - self.ir.code_start) / 2).unwrap_or(usize::MAX);
+            if let Some(entry) = entries.get_mut(index) {
+                *entry = address.const_sub(start).const_truncate(i32);
+            }
+        }
+        table.set_initializer(&i32.const_array(&entries));
+        Ok(())
+    }
+
+    /// The header, as `antares_abi::LibraryHeader` lays it out.
+    fn define_header(&self, table: GlobalValue<'c>) {
+        let (i8, i32) = (self.context.i8_type(), self.context.i32_type());
+        let magic: Vec<IntValue> =
+            LIBRARY_MAGIC.iter().map(|byte| i8.const_int(u64::from(*byte), false)).collect();
+        let magic = i8.const_array(&magic);
+        let fields = [
+            magic.get_type().into(),
+            i32.into(),
+            i32.into(),
+            i32.into(),
+            i32.into(),
+            self.i64.into(),
+            self.i64.into(),
+        ];
+        let kind = self.context.struct_type(&fields, false);
+        let header = self.module.add_global(kind, None, LIBRARY_SYMBOL);
+        header.set_constant(true);
+        let from = header.as_pointer_value().const_to_int(self.i64);
+        let distance = table.as_pointer_value().const_to_int(self.i64).const_sub(from);
+        let number = |number: u32| i32.const_int(u64::from(number), false);
+        let options = self.ir.options;
+        header.set_initializer(&kind.const_named_struct(&[
+            magic.into(),
+            number(ABI_VERSION).into(),
+            number(options.vm_version).into(),
+            number(u32::from(options.isa.0)).into(),
+            number(self.table_length()).into(),
+            self.i64.const_int(self.ir.code_start, false).into(),
+            distance.into(),
+        ]));
+    }
+
+    fn number(&self, number: i64) -> IntValue<'c> {
+        self.i64.const_int(number.cast_unsigned(), true)
+    }
+
+    /// Leaves native code if `is_bad`; goes on in a new block of `function`.
+    fn leave_if(
+        &self,
+        function: FunctionValue<'c>,
+        is_bad: IntValue<'c>,
+        reason: LeaveReason,
+    ) -> Result<(), CodegenError> {
+        let leave = self.context.append_basic_block(function, "leave");
+        let on = self.context.append_basic_block(function, "on");
+        let branch = self.builder.build_conditional_branch(is_bad, leave, on)?;
+        let weight = |weight| self.context.i32_type().const_int(weight, false).into();
+        let weights = self.context.metadata_node(&[
+            self.context.metadata_string("branch_weights").into(),
+            weight(1),
+            weight(1 << 20),
+        ]);
+        // The kind exists in every LLVM; a missing hint would change nothing but speed.
+        let _ = branch.set_metadata(weights, self.context.get_kind_id("prof"));
+        self.builder.position_at_end(leave);
+        self.leave(reason)?;
+        self.builder.position_at_end(on);
+        Ok(())
+    }
+
+    /// Leaves native code here; the block ends.
+    fn leave(&self, reason: LeaveReason) -> Result<(), CodegenError> {
+        let number = self.context.i8_type().const_int(reason as u64, false);
+        let call = self.builder.build_call(self.trap, &[number.into()], "")?;
+        call.add_attribute(AttributeLoc::Function, self.attribute("nomerge"));
+        call.add_attribute(AttributeLoc::Function, self.attribute("cold"));
+        self.builder.build_unreachable()?;
+        Ok(())
+    }
+
+    /// An overloaded intrinsic on 64-bit integers.
+    fn intrinsic(&self, name: &'static str) -> Result<FunctionValue<'c>, CodegenError> {
+        Intrinsic::find(name)
+            .and_then(|intrinsic| intrinsic.get_declaration(&self.module, &[self.i64.into()]))
+            .ok_or(CodegenError::Intrinsic { name })
+    }
+}

@@ -1,0 +1,199 @@
+//! How blocks end: jumps, calls, returns, syscalls.
+
+use antares_abi::LeaveReason;
+use antares_lift::ir::{Block, Terminator, Value};
+use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
+use inkwell::{
+    IntPredicate,
+    basic_block::BasicBlock,
+    values::{BasicMetadataValueEnum, BasicValueEnum, IntValue},
+};
+
+use crate::{
+    CodegenError,
+    emit::{function::FunctionEmitter, state::Field},
+};
+
+impl<'c> FunctionEmitter<'_, 'c, '_> {
+    pub(crate) fn terminator(&self, block: &Block, values: &[IntValue<'c>]) -> Result<(), CodegenError> {
+        let value = |value: Value| values[value.0 as usize];
+        match &block.terminator {
+            Terminator::Jump(to) => self.jump(*to),
+            Terminator::Branch { condition, taken, otherwise } => {
+                let zero = self.emitter.number(0);
+                let builder = &self.emitter.builder;
+                let is_taken = builder.build_int_compare(IntPredicate::NE, value(*condition), zero, "")?;
+                builder.build_conditional_branch(is_taken, self.target(*taken), self.target(*otherwise))?;
+                Ok(())
+            }
+            Terminator::Call { callee, to } => {
+                self.call(*callee)?;
+                self.jump(*to)
+            }
+            Terminator::TailCall { callee, link } => {
+                self.expect_own_link(link.map(value))?;
+                self.call(*callee)?;
+                self.give_back()
+            }
+            Terminator::CallIndirect { target, live, to } => {
+                self.call_indirect(value(*target), *live)?;
+                self.jump(*to)
+            }
+            Terminator::JumpIndirect { target, candidates, link } if candidates.is_empty() => {
+                self.expect_own_link(link.map(value))?;
+                self.call_indirect(value(*target), self.ir.results)?;
+                self.give_back()
+            }
+            Terminator::JumpIndirect { target, candidates, .. } => {
+                let other = self.emitter.context.append_basic_block(self.value, "unknown");
+                self.switch(value(*target), candidates, other)?;
+                self.emitter.builder.position_at_end(other);
+                self.emitter.leave(LeaveReason::UnknownTarget)
+            }
+            Terminator::Return { link, locals } => self.give_control_back(link.map(value), locals),
+            Terminator::Ecall { pc, uses, to } => {
+                self.ecall(*pc, *uses)?;
+                self.jump(*to)
+            }
+            Terminator::Exit { pc } => {
+                self.ecall(*pc, RegSet::of(&[Reg::A0, Reg::A7]))?;
+                // The host never goes on after an exit.
+                self.emitter.leave(LeaveReason::Unsupported)
+            }
+            Terminator::Leave => self.emitter.leave(LeaveReason::Unsupported),
+        }
+    }
+
+    fn target(&self, id: BlockId) -> BasicBlock<'c> {
+        self.blocks[id.0 as usize]
+    }
+
+    fn jump(&self, to: BlockId) -> Result<(), CodegenError> {
+        self.emitter.builder.build_unconditional_branch(self.target(to))?;
+        Ok(())
+    }
+
+    fn switch(
+        &self,
+        target: IntValue<'c>,
+        candidates: &[(GuestAddr, BlockId)],
+        other: BasicBlock<'c>,
+    ) -> Result<(), CodegenError> {
+        let i64 = self.emitter.i64;
+        let cases: Vec<_> =
+            candidates.iter().map(|(pc, block)| (i64.const_int(pc.0, false), self.target(*block))).collect();
+        self.emitter.builder.build_switch(target, other, &cases)?;
+        Ok(())
+    }
+
+    /// Calls a function and takes its results.
+    fn call(&self, callee: FunctionId) -> Result<(), CodegenError> {
+        let signature = self.emitter.signature(callee);
+        let mut arguments: Vec<BasicMetadataValueEnum> = vec![self.base.into(), self.cycles_left()?.into()];
+        for register in &signature.params {
+            arguments.push(self.get(*register)?.into());
+        }
+        let results = self.emitter.call_guest(callee, &arguments)?;
+        self.set_cycles_left(results[0])?;
+        for (register, value) in signature.results.iter().zip(&results[1..]) {
+            self.set(*register, *value)?;
+        }
+        for register in &signature.overflow {
+            let value = self.emitter.read_state(self.base, Field::register(*register))?;
+            self.set(*register, value)?;
+        }
+        Ok(())
+    }
+
+    /// Calls the function at a guest address through the state. Afterwards the registers in `live` are current.
+    fn call_indirect(&self, target: IntValue<'c>, live: RegSet) -> Result<(), CodegenError> {
+        let emitter = self.emitter;
+        let module = emitter.ir;
+        let reloads = module.indirect_changes.and(live).without(Reg::SP);
+        let may_move_sp = module.indirect_changes.has(Reg::SP);
+        let mut spills = module.indirect_params.or(reloads);
+        if may_move_sp {
+            spills = spills.with(Reg::SP);
+        }
+        for register in spills.iter().filter(|register| self.holds(*register)) {
+            emitter.write_state(self.base, Field::register(register), self.get(register)?)?;
+        }
+        emitter.write_state(self.base, Field::CYCLES_LEFT, self.cycles_left()?)?;
+        let call = emitter.builder.build_call(emitter.dispatch, &[self.base.into(), target.into()], "")?;
+        emitter.set_up_call(call, 2);
+        self.set_cycles_left(emitter.read_state(self.base, Field::CYCLES_LEFT)?)?;
+        for register in reloads.iter() {
+            self.set(register, emitter.read_state(self.base, Field::register(register))?)?;
+        }
+        if may_move_sp {
+            let sp = emitter.read_state(self.base, Field::register(Reg::SP))?;
+            self.expect(sp, self.get(Reg::SP)?)?;
+        }
+        Ok(())
+    }
+
+    /// Leaves native code unless both are equal.
+    fn expect(&self, found: IntValue<'c>, expected: IntValue<'c>) -> Result<(), CodegenError> {
+        let differs = self.emitter.builder.build_int_compare(IntPredicate::NE, found, expected, "differs")?;
+        self.emitter.leave_if(self.value, differs, LeaveReason::UnknownTarget)
+    }
+
+    fn expect_own_link(&self, link: Option<IntValue<'c>>) -> Result<(), CodegenError> {
+        match (link, self.own_link) {
+            (Some(link), Some(own)) => self.expect(link, own),
+            _ => Ok(()),
+        }
+    }
+
+    fn give_control_back(
+        &self,
+        link: Option<IntValue<'c>>,
+        locals: &[(GuestAddr, BlockId)],
+    ) -> Result<(), CodegenError> {
+        let (Some(link), Some(own), false) = (link, self.own_link, locals.is_empty()) else {
+            self.expect_own_link(link)?;
+            return self.give_back();
+        };
+        let emitter = self.emitter;
+        let back = emitter.context.append_basic_block(self.value, "back");
+        let local = emitter.context.append_basic_block(self.value, "local");
+        let other = emitter.context.append_basic_block(self.value, "unknown");
+        let is_own = emitter.builder.build_int_compare(IntPredicate::EQ, link, own, "is_own")?;
+        emitter.builder.build_conditional_branch(is_own, back, local)?;
+        emitter.builder.position_at_end(local);
+        let even = emitter.builder.build_and(link, emitter.number(!1), "")?;
+        self.switch(even, locals, other)?;
+        emitter.builder.position_at_end(other);
+        emitter.leave(LeaveReason::UnknownTarget)?;
+        emitter.builder.position_at_end(back);
+        self.give_back()
+    }
+
+    /// Returns to the host caller with the results.
+    fn give_back(&self) -> Result<(), CodegenError> {
+        let signature = self.emitter.signature(self.ir.id);
+        for register in &signature.overflow {
+            self.emitter.write_state(self.base, Field::register(*register), self.get(*register)?)?;
+        }
+        let mut values: Vec<BasicValueEnum> = vec![self.cycles_left()?.into()];
+        for register in &signature.results {
+            values.push(self.get(*register)?.into());
+        }
+        self.emitter.builder.build_aggregate_return(&values)?;
+        Ok(())
+    }
+
+    /// A syscall: what it may read goes to the state, what it changes comes back.
+    fn ecall(&self, pc: GuestAddr, uses: RegSet) -> Result<(), CodegenError> {
+        let emitter = self.emitter;
+        for register in uses.iter().filter(|register| self.holds(*register)) {
+            emitter.write_state(self.base, Field::register(register), self.get(register)?)?;
+        }
+        emitter.write_state(self.base, Field::PC, emitter.i64.const_int(pc.0, false))?;
+        emitter.write_state(self.base, Field::CYCLES_LEFT, self.cycles_left()?)?;
+        let call = emitter.builder.build_call(emitter.ecall, &[self.base.into()], "")?;
+        emitter.set_up_call(call, 1);
+        self.set_cycles_left(emitter.read_state(self.base, Field::CYCLES_LEFT)?)?;
+        self.set(Reg::A0, emitter.read_state(self.base, Field::register(Reg::A0))?)
+    }
+}

@@ -1,0 +1,182 @@
+//! One guest function: registers in stack slots (which LLVM turns into SSA values), blocks, operations.
+
+use antares_abi::LeaveReason;
+use antares_lift::ir::{self, Op, Terminator};
+use antares_program::{Reg, RegSet};
+use inkwell::{
+    IntPredicate,
+    basic_block::BasicBlock,
+    values::{FunctionValue, IntValue, PointerValue},
+};
+
+use crate::{CodegenError, emit::Emitter};
+
+/// A function being emitted.
+pub(crate) struct FunctionEmitter<'e, 'c, 'm> {
+    pub(crate) emitter: &'e Emitter<'c, 'm>,
+    pub(crate) ir: &'e ir::Function,
+    pub(crate) value: FunctionValue<'c>,
+    pub(crate) base: PointerValue<'c>,
+    pub(crate) left: PointerValue<'c>,
+    slots: [Option<PointerValue<'c>>; 32],
+    pub(crate) blocks: Vec<BasicBlock<'c>>,
+    /// The return address that the function was called with.
+    pub(crate) own_link: Option<IntValue<'c>>,
+}
+
+/// Emits `ir`.
+pub(crate) fn emit(emitter: &Emitter, ir: &ir::Function) -> Result<(), CodegenError> {
+    let mut function = FunctionEmitter::new(emitter, ir)?;
+    function.entry()?;
+    for (index, block) in ir.blocks.iter().enumerate() {
+        emitter.builder.position_at_end(function.blocks[index]);
+        function.block(block)?;
+    }
+    Ok(())
+}
+
+/// Registers that the function holds at any time.
+fn registers(emitter: &Emitter, ir: &ir::Function) -> RegSet {
+    let mut set = ir.params.or(ir.results);
+    for block in &ir.blocks {
+        for (register, _) in &block.writes {
+            set = set.with(*register);
+        }
+        for op in &block.ops {
+            if let Op::Read(register) = op {
+                set = set.with(*register);
+            }
+        }
+        match &block.terminator {
+            Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } => {
+                let callee = &emitter.ir.functions[callee.0 as usize];
+                set = set.or(callee.results).or(callee.params);
+            }
+            Terminator::Ecall { uses, .. } => set = set.or(*uses),
+            Terminator::Exit { .. } => set = set.with(Reg::A0).with(Reg::A7),
+            Terminator::CallIndirect { live, .. } => set = set.or(*live).with(Reg::SP),
+            _ => {}
+        }
+    }
+    set
+}
+
+impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
+    fn new(emitter: &'e Emitter<'c, 'm>, ir: &'e ir::Function) -> Result<Self, CodegenError> {
+        let value = emitter.function(ir.id);
+        emitter.builder.position_at_end(emitter.context.append_basic_block(value, "entry"));
+        let left = emitter.builder.build_alloca(emitter.i64, "left")?;
+        let mut slots = [None; 32];
+        for register in registers(emitter, ir).iter() {
+            slots[register.index()] = Some(emitter.builder.build_alloca(emitter.i64, &register.to_string())?);
+        }
+        let blocks = ir
+            .blocks
+            .iter()
+            .map(|block| emitter.context.append_basic_block(value, &format!("pc_{:x}", block.pc.0)))
+            .collect();
+        let base = emitter.base_of(value);
+        Ok(Self { emitter, ir, value, base, left, slots, blocks, own_link: None })
+    }
+
+    fn entry(&mut self) -> Result<(), CodegenError> {
+        let mut params = self.value.get_param_iter().skip(1);
+        if let Some(left) = params.next() {
+            self.emitter.builder.build_store(self.left, left)?;
+        }
+        let signature = self.emitter.signature(self.ir.id);
+        for (register, param) in signature.params.iter().zip(params) {
+            self.set(*register, param.into_int_value())?;
+            if *register == self.ir.link {
+                self.own_link = Some(param.into_int_value());
+            }
+        }
+        if let Some(low) = self.ir.frame_low {
+            let sp = self.get(Reg::SP)?;
+            self.emitter.check_frame(self.value, sp, low)?;
+        }
+        self.emitter.builder.build_unconditional_branch(self.blocks[0])?;
+        Ok(())
+    }
+
+    /// Whether the function has a slot for `register`; without one the register is not live anywhere in it.
+    pub(crate) fn holds(&self, register: Reg) -> bool {
+        self.slots[register.index()].is_some()
+    }
+
+    pub(crate) fn get(&self, register: Reg) -> Result<IntValue<'c>, CodegenError> {
+        match self.slots[register.index()] {
+            Some(slot) => {
+                let value = self.emitter.builder.build_load(self.emitter.i64, slot, &register.to_string())?;
+                Ok(value.into_int_value())
+            }
+            None => Ok(self.emitter.i64.const_zero()),
+        }
+    }
+
+    pub(crate) fn set(&self, register: Reg, value: IntValue<'c>) -> Result<(), CodegenError> {
+        if let Some(slot) = self.slots[register.index()] {
+            self.emitter.builder.build_store(slot, value)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn cycles_left(&self) -> Result<IntValue<'c>, CodegenError> {
+        Ok(self.emitter.builder.build_load(self.emitter.i64, self.left, "left")?.into_int_value())
+    }
+
+    pub(crate) fn set_cycles_left(&self, left: IntValue<'c>) -> Result<(), CodegenError> {
+        self.emitter.builder.build_store(self.left, left)?;
+        Ok(())
+    }
+
+    fn block(&self, block: &ir::Block) -> Result<(), CodegenError> {
+        self.charge(block)?;
+        let mut values: Vec<IntValue<'c>> = Vec::with_capacity(block.ops.len());
+        for op in &block.ops {
+            let value = self.operation(op, &values)?;
+            values.push(value);
+        }
+        for (register, value) in &block.writes {
+            self.set(*register, values[value.0 as usize])?;
+        }
+        self.terminator(block, &values)
+    }
+
+    /// Charges the block's cycles.
+    fn charge(&self, block: &ir::Block) -> Result<(), CodegenError> {
+        let builder = &self.emitter.builder;
+        let cycles = self.emitter.i64.const_int(block.cycles, false);
+        let left = builder.build_int_sub(self.cycles_left()?, cycles, "left")?;
+        self.set_cycles_left(left)?;
+        if block.is_metered {
+            let is_over =
+                builder.build_int_compare(IntPredicate::SLT, left, self.emitter.number(0), "is_over")?;
+            self.emitter.leave_if(self.value, is_over, LeaveReason::OutOfCycles)?;
+        }
+        Ok(())
+    }
+
+    /// One operation; those without a value give a zero that nothing uses.
+    fn operation(&self, op: &Op, values: &[IntValue<'c>]) -> Result<IntValue<'c>, CodegenError> {
+        let emitter = self.emitter;
+        let value = |value: ir::Value| values[value.0 as usize];
+        match *op {
+            Op::Const(number) => Ok(emitter.number(number)),
+            Op::Read(register) => self.get(register),
+            Op::Binary(op, a, b) => emitter.binary(op, value(a), value(b)),
+            Op::Unary(op, a) => emitter.unary(op, value(a)),
+            Op::Load { width, is_signed, base, offset } => {
+                emitter.load(self.base, (width, is_signed), value(base), offset)
+            }
+            Op::Store { width, base, offset, value: stored } => {
+                emitter.store(self.base, width, (value(base), offset), value(stored))?;
+                Ok(emitter.i64.const_zero())
+            }
+            Op::Check { access, base, low, high } => {
+                emitter.check(self.value, access, value(base), (low, high))?;
+                Ok(emitter.i64.const_zero())
+            }
+        }
+    }
+}

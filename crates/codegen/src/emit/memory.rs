@@ -1,0 +1,129 @@
+//! Guest memory: address checks, loads, stores.
+
+use antares_abi::{GUEST_MEMORY_BYTES, LeaveReason};
+use antares_lift::ir::{Access, Width};
+use inkwell::{
+    IntPredicate,
+    types::IntType,
+    values::{FunctionValue, InstructionValue, IntValue, PointerValue},
+};
+
+use crate::{CodegenError, emit::Emitter};
+
+impl<'c> Emitter<'c, '_> {
+    fn width(&self, width: Width) -> IntType<'c> {
+        match width {
+            Width::Byte => self.context.i8_type(),
+            Width::Half => self.context.i16_type(),
+            Width::Word => self.context.i32_type(),
+            Width::Double => self.i64,
+        }
+    }
+
+    /// Where accesses may lie, `[start, end)`. In VM version 0 a load may not touch the last byte of memory.
+    fn bounds(&self, access: Access) -> (u64, u64) {
+        match access {
+            Access::Write => self.ir.writable,
+            Access::Read if self.ir.options.vm_version == 0 => (0, GUEST_MEMORY_BYTES - 1),
+            Access::Read => (0, GUEST_MEMORY_BYTES),
+        }
+    }
+
+    /// Leaves native code unless `[base + low, base + high)` lies inside the bounds, modulo 2^64 and without a wrap.
+    pub(crate) fn check(
+        &self,
+        function: FunctionValue<'c>,
+        access: Access,
+        base: IntValue<'c>,
+        (low, high): (i64, i64),
+    ) -> Result<(), CodegenError> {
+        self.check_between(function, self.bounds(access), base, (low, high))
+    }
+
+    /// The check of a stack frame, once at the entry of its function: loads and stores both.
+    pub(crate) fn check_frame(
+        &self,
+        function: FunctionValue<'c>,
+        sp: IntValue<'c>,
+        low: i64,
+    ) -> Result<(), CodegenError> {
+        let (start, end) = self.bounds(Access::Write);
+        let end = end.min(self.bounds(Access::Read).1);
+        self.check_between(function, (start, end), sp, (low, 0))
+    }
+
+    fn check_between(
+        &self,
+        function: FunctionValue<'c>,
+        (start, end): (u64, u64),
+        base: IntValue<'c>,
+        (low, high): (i64, i64),
+    ) -> Result<(), CodegenError> {
+        let span = high.wrapping_sub(low).cast_unsigned();
+        let Some(room) = end.checked_sub(start).and_then(|bytes| bytes.checked_sub(span)) else {
+            let always = self.context.bool_type().const_int(1, false);
+            return self.leave_if(function, always, LeaveReason::BadAddress);
+        };
+        let offset = self.number(low.wrapping_sub_unsigned(start));
+        let distance = self.builder.build_int_add(base, offset, "distance")?;
+        let room = self.i64.const_int(room, false);
+        let is_bad = self.builder.build_int_compare(IntPredicate::UGT, distance, room, "is_bad")?;
+        self.leave_if(function, is_bad, LeaveReason::BadAddress)
+    }
+
+    fn host_address(
+        &self,
+        memory: PointerValue<'c>,
+        base: IntValue<'c>,
+        offset: i64,
+    ) -> Result<PointerValue<'c>, CodegenError> {
+        let i8 = self.context.i8_type();
+        // SAFETY: inkwell marks address arithmetic unsafe; it is not `inbounds` and wraps, whatever the operands are.
+        // That the sum lies in guest memory was checked by the IR's `check` before.
+        unsafe {
+            let at_base = self.builder.build_gep(i8, memory, &[base], "at_base")?;
+            Ok(self.builder.build_gep(i8, at_base, &[self.number(offset)], "address")?)
+        }
+    }
+
+    pub(crate) fn load(
+        &self,
+        memory: PointerValue<'c>,
+        (width, is_signed): (Width, bool),
+        base: IntValue<'c>,
+        offset: i64,
+    ) -> Result<IntValue<'c>, CodegenError> {
+        let address = self.host_address(memory, base, offset)?;
+        let value = self.builder.build_load(self.width(width), address, "loaded")?.into_int_value();
+        unaligned(value.as_instruction());
+        Ok(match (width, is_signed) {
+            (Width::Double, _) => value,
+            (_, true) => self.builder.build_int_s_extend(value, self.i64, "")?,
+            (_, false) => self.builder.build_int_z_extend(value, self.i64, "")?,
+        })
+    }
+
+    pub(crate) fn store(
+        &self,
+        memory: PointerValue<'c>,
+        width: Width,
+        (base, offset): (IntValue<'c>, i64),
+        value: IntValue<'c>,
+    ) -> Result<(), CodegenError> {
+        let address = self.host_address(memory, base, offset)?;
+        let value = match width {
+            Width::Double => value,
+            _ => self.builder.build_int_truncate(value, self.width(width), "")?,
+        };
+        unaligned(Some(self.builder.build_store(address, value)?));
+        Ok(())
+    }
+}
+
+/// Guest accesses may be unaligned.
+fn unaligned(instruction: Option<InstructionValue<'_>>) {
+    if let Some(instruction) = instruction {
+        // Fails only for instructions that have no alignment; loads and stores have one.
+        let _ = instruction.set_alignment(1);
+    }
+}

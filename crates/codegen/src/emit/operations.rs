@@ -1,0 +1,179 @@
+//! Arithmetic: one LLVM form for each IR operation. Everything that LLVM leaves undefined is defined here first.
+
+use antares_lift::ir::{BinaryOp, UnaryOp};
+use inkwell::{IntPredicate, values::IntValue};
+
+use crate::{CodegenError, emit::Emitter};
+
+type Emitted<'c> = Result<IntValue<'c>, CodegenError>;
+
+impl<'c> Emitter<'c, '_> {
+    pub(crate) fn binary(&self, op: BinaryOp, x: IntValue<'c>, y: IntValue<'c>) -> Emitted<'c> {
+        let b = &self.builder;
+        Ok(match op {
+            BinaryOp::Add => b.build_int_add(x, y, "")?,
+            BinaryOp::Sub => b.build_int_sub(x, y, "")?,
+            BinaryOp::And => b.build_and(x, y, "")?,
+            BinaryOp::Or => b.build_or(x, y, "")?,
+            BinaryOp::Xor => b.build_xor(x, y, "")?,
+            BinaryOp::Mul => b.build_int_mul(x, y, "")?,
+            BinaryOp::Shl => b.build_left_shift(x, self.distance(y)?, "")?,
+            BinaryOp::Lshr => b.build_right_shift(x, self.distance(y)?, false, "")?,
+            BinaryOp::Ashr => b.build_right_shift(x, self.distance(y)?, true, "")?,
+            BinaryOp::Rotl => self.call_three("llvm.fshl", x, x, y)?,
+            BinaryOp::Rotr => self.call_three("llvm.fshr", x, x, y)?,
+            BinaryOp::MulHigh => self.high_product(x, y, true, true)?,
+            BinaryOp::MulHighSignedUnsigned => self.high_product(x, y, true, false)?,
+            BinaryOp::MulHighUnsigned => self.high_product(x, y, false, false)?,
+            BinaryOp::Div | BinaryOp::Rem => self.signed_division(op, x, y)?,
+            BinaryOp::DivUnsigned | BinaryOp::RemUnsigned => self.unsigned_division(op, x, y)?,
+            BinaryOp::Eq => self.compare(IntPredicate::EQ, x, y)?,
+            BinaryOp::Ne => self.compare(IntPredicate::NE, x, y)?,
+            BinaryOp::Lt => self.compare(IntPredicate::SLT, x, y)?,
+            BinaryOp::LtUnsigned => self.compare(IntPredicate::ULT, x, y)?,
+            BinaryOp::Ge => self.compare(IntPredicate::SGE, x, y)?,
+            BinaryOp::GeUnsigned => self.compare(IntPredicate::UGE, x, y)?,
+            BinaryOp::Min => self.call_two("llvm.smin", x, y)?,
+            BinaryOp::MinUnsigned => self.call_two("llvm.umin", x, y)?,
+            BinaryOp::Max => self.call_two("llvm.smax", x, y)?,
+            BinaryOp::MaxUnsigned => self.call_two("llvm.umax", x, y)?,
+            BinaryOp::Clmul => self.carryless_product(x, y)?.0,
+            BinaryOp::ClmulHigh => self.carryless_product(x, y)?.1,
+            BinaryOp::ClmulReversed => {
+                let (low, high) = self.carryless_product(x, y)?;
+                self.call_three("llvm.fshl", high, low, self.number(1))?
+            }
+        })
+    }
+
+    pub(crate) fn unary(&self, op: UnaryOp, x: IntValue<'c>) -> Emitted<'c> {
+        let context = self.context;
+        Ok(match op {
+            UnaryOp::SextB => self.extend(x, context.i8_type(), true)?,
+            UnaryOp::SextH => self.extend(x, context.i16_type(), true)?,
+            UnaryOp::SextW => self.extend(x, context.i32_type(), true)?,
+            UnaryOp::ZextH => self.extend(x, context.i16_type(), false)?,
+            UnaryOp::ZextW => self.extend(x, context.i32_type(), false)?,
+            UnaryOp::Not => self.builder.build_not(x, "")?,
+            UnaryOp::Clz => self.count_zeros("llvm.ctlz", x)?,
+            UnaryOp::Ctz => self.count_zeros("llvm.cttz", x)?,
+            UnaryOp::Popcount => self.call("llvm.ctpop", &[x.into()])?,
+            UnaryOp::ByteSwap => self.call("llvm.bswap", &[x.into()])?,
+            UnaryOp::OrCombine => self.or_combine(x)?,
+        })
+    }
+
+    /// A shift's distance modulo 64; LLVM leaves larger ones undefined.
+    fn distance(&self, y: IntValue<'c>) -> Emitted<'c> {
+        Ok(self.builder.build_and(y, self.number(63), "")?)
+    }
+
+    fn compare(&self, predicate: IntPredicate, x: IntValue<'c>, y: IntValue<'c>) -> Emitted<'c> {
+        let bit = self.builder.build_int_compare(predicate, x, y, "")?;
+        Ok(self.builder.build_int_z_extend(bit, self.i64, "")?)
+    }
+
+    fn extend(&self, x: IntValue<'c>, narrow: inkwell::types::IntType<'c>, is_signed: bool) -> Emitted<'c> {
+        let low = self.builder.build_int_truncate(x, narrow, "")?;
+        Ok(match is_signed {
+            true => self.builder.build_int_s_extend(low, self.i64, "")?,
+            false => self.builder.build_int_z_extend(low, self.i64, "")?,
+        })
+    }
+
+    fn high_product(&self, x: IntValue<'c>, y: IntValue<'c>, x_signed: bool, y_signed: bool) -> Emitted<'c> {
+        let i128 = self.context.i128_type();
+        let widen = |value, is_signed: bool| match is_signed {
+            true => self.builder.build_int_s_extend(value, i128, ""),
+            false => self.builder.build_int_z_extend(value, i128, ""),
+        };
+        let product = self.builder.build_int_mul(widen(x, x_signed)?, widen(y, y_signed)?, "")?;
+        let high = self.builder.build_right_shift(product, i128.const_int(64, false), false, "")?;
+        Ok(self.builder.build_int_truncate(high, self.i64, "")?)
+    }
+
+    /// Division by zero and -2^63 / -1 are undefined in LLVM and trap on x86: both divide by 1 instead, which already
+    /// gives the right answer for the overflow.
+    fn signed_division(&self, op: BinaryOp, x: IntValue<'c>, y: IntValue<'c>) -> Emitted<'c> {
+        let b = &self.builder;
+        let is_zero = b.build_int_compare(IntPredicate::EQ, y, self.number(0), "")?;
+        let is_lowest = b.build_int_compare(IntPredicate::EQ, x, self.number(i64::MIN), "")?;
+        let is_minus_one = b.build_int_compare(IntPredicate::EQ, y, self.number(-1), "")?;
+        let overflows = b.build_and(is_lowest, is_minus_one, "")?;
+        let is_odd = b.build_or(is_zero, overflows, "")?;
+        let divisor = b.build_select(is_odd, self.number(1), y, "")?.into_int_value();
+        let (value, by_zero) = match op {
+            BinaryOp::Div => (b.build_int_signed_div(x, divisor, "")?, self.number(-1)),
+            _ => (b.build_int_signed_rem(x, divisor, "")?, x),
+        };
+        Ok(b.build_select(is_zero, by_zero, value, "")?.into_int_value())
+    }
+
+    fn unsigned_division(&self, op: BinaryOp, x: IntValue<'c>, y: IntValue<'c>) -> Emitted<'c> {
+        let b = &self.builder;
+        let is_zero = b.build_int_compare(IntPredicate::EQ, y, self.number(0), "")?;
+        let divisor = b.build_select(is_zero, self.number(1), y, "")?.into_int_value();
+        let (value, by_zero) = match op {
+            BinaryOp::DivUnsigned => (b.build_int_unsigned_div(x, divisor, "")?, self.number(-1)),
+            _ => (b.build_int_unsigned_rem(x, divisor, "")?, x),
+        };
+        Ok(b.build_select(is_zero, by_zero, value, "")?.into_int_value())
+    }
+
+    /// Each byte 0 or 255: the top bit of `(byte & 127) + 127 | byte` tells whether a byte has any bit.
+    fn or_combine(&self, x: IntValue<'c>) -> Emitted<'c> {
+        let b = &self.builder;
+        let low_bits = self.i64.const_int(0x7f7f_7f7f_7f7f_7f7f, false);
+        let top_bits = self.i64.const_int(0x8080_8080_8080_8080, false);
+        let low = b.build_and(x, low_bits, "")?;
+        let sum = b.build_int_add(low, low_bits, "")?;
+        let any = b.build_or(sum, x, "")?;
+        let top = b.build_and(any, top_bits, "")?;
+        let ones = b.build_right_shift(top, self.number(7), false, "")?;
+        Ok(b.build_int_mul(ones, self.number(255), "")?)
+    }
+
+    fn carryless_product(
+        &self,
+        x: IntValue<'c>,
+        y: IntValue<'c>,
+    ) -> Result<(IntValue<'c>, IntValue<'c>), CodegenError> {
+        let call = self.builder.build_call(self.carryless, &[x.into(), y.into()], "")?;
+        self.set_up_call(call, 2);
+        let Some(pair) = call.try_as_basic_value().basic() else {
+            return Err(CodegenError::Intrinsic { name: "carryless" });
+        };
+        let pair = pair.into_struct_value();
+        let half = |index| self.builder.build_extract_value(pair, index, "");
+        Ok((half(0)?.into_int_value(), half(1)?.into_int_value()))
+    }
+
+    fn count_zeros(&self, name: &'static str, x: IntValue<'c>) -> Emitted<'c> {
+        let defined_at_zero = self.context.bool_type().const_zero();
+        self.call(name, &[x.into(), defined_at_zero.into()])
+    }
+
+    fn call_two(&self, name: &'static str, x: IntValue<'c>, y: IntValue<'c>) -> Emitted<'c> {
+        self.call(name, &[x.into(), y.into()])
+    }
+
+    fn call_three(
+        &self,
+        name: &'static str,
+        x: IntValue<'c>,
+        y: IntValue<'c>,
+        z: IntValue<'c>,
+    ) -> Emitted<'c> {
+        self.call(name, &[x.into(), y.into(), z.into()])
+    }
+
+    fn call(
+        &self,
+        name: &'static str,
+        arguments: &[inkwell::values::BasicMetadataValueEnum<'c>],
+    ) -> Emitted<'c> {
+        let call = self.builder.build_call(self.intrinsic(name)?, arguments, "")?;
+        let value = call.try_as_basic_value().basic().ok_or(CodegenError::Intrinsic { name })?;
+        Ok(value.into_int_value())
+    }
+}

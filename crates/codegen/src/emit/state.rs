@@ -1,0 +1,53 @@
+//! Access to the state that native code shares with the host.
+
+use std::mem::offset_of;
+
+use antares_abi::{STATE_OFFSET, State};
+use antares_program::Reg;
+use inkwell::values::{IntValue, PointerValue};
+
+use crate::{CodegenError, emit::Emitter};
+
+/// A field of [`State`], by its offset.
+#[derive(Clone, Copy)]
+pub(crate) struct Field(usize);
+
+impl Field {
+    pub(crate) const PC: Self = Self(offset_of!(State, pc));
+    pub(crate) const CYCLES_LEFT: Self = Self(offset_of!(State, cycles_left));
+    pub(crate) const LEAVE_REASON: Self = Self(offset_of!(State, leave_reason));
+    pub(crate) const LEAVE: Self = Self(offset_of!(State, leave));
+    pub(crate) const ECALL: Self = Self(offset_of!(State, ecall));
+
+    pub(crate) fn register(register: Reg) -> Self {
+        Self(State::register_offset(register.index()))
+    }
+}
+
+impl<'c> Emitter<'c, '_> {
+    fn field(&self, base: PointerValue<'c>, field: Field) -> Result<PointerValue<'c>, CodegenError> {
+        let offset = self.i64.const_int((STATE_OFFSET + field.0) as u64, false);
+        // SAFETY: inkwell marks address arithmetic unsafe; it is not `inbounds` and wraps, whatever the operands are.
+        Ok(unsafe { self.builder.build_gep(self.context.i8_type(), base, &[offset], "field")? })
+    }
+
+    pub(crate) fn read_state(
+        &self,
+        base: PointerValue<'c>,
+        field: Field,
+    ) -> Result<IntValue<'c>, CodegenError> {
+        let field = self.field(base, field)?;
+        Ok(self.builder.build_load(self.i64, field, "state")?.into_int_value())
+    }
+
+    pub(crate) fn write_state(
+        &self,
+        base: PointerValue<'c>,
+        field: Field,
+        value: IntValue<'c>,
+    ) -> Result<(), CodegenError> {
+        let field = self.field(base, field)?;
+        self.builder.build_store(field, value)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,164 @@
+//! Small functions of every library: the ways to and from the host, indirect calls, and the carry-less product.
+
+use antares_abi::LeaveReason;
+use antares_lift::ir;
+use inkwell::{
+    IntPredicate,
+    module::Linkage,
+    values::{BasicMetadataValueEnum, BasicValue, FunctionValue, GlobalValue, IntValue, PointerValue},
+};
+
+use crate::{
+    CodegenError,
+    emit::{Emitter, state::Field},
+};
+
+impl<'c> Emitter<'c, '_> {
+    pub(crate) fn stubs(&self, table: GlobalValue<'c>) -> Result<(), CodegenError> {
+        self.define_ecall()?;
+        self.define_dispatch(table)?;
+        self.define_carryless()
+    }
+
+    /// The parameter that is the base pointer.
+    pub(crate) fn base_of(&self, function: FunctionValue<'c>) -> PointerValue<'c> {
+        function.get_first_param().map_or(self.ptr.const_null(), |param| param.into_pointer_value())
+    }
+
+    fn int_param(&self, function: FunctionValue<'c>, index: u32) -> IntValue<'c> {
+        function.get_nth_param(index).map_or(self.i64.const_zero(), |param| param.into_int_value())
+    }
+
+    /// Calls the host for a syscall; leaves native code for good if the host says so. Only this function follows the C
+    /// convention on its way out: a guest function that did would have to save vector registers at its entry.
+    fn define_ecall(&self) -> Result<(), CodegenError> {
+        let function = self.ecall;
+        let base = self.base_of(function);
+        self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
+        let kind = self.i64.fn_type(&[self.ptr.into()], false);
+        let host = self.read_pointer(base, Field::ECALL)?;
+        let answer = self.builder.build_indirect_call(kind, host, &[base.into()], "answer")?;
+        let answer =
+            answer.try_as_basic_value().basic().map_or(self.i64.const_zero(), |v| v.into_int_value());
+        let on = self.context.append_basic_block(function, "on");
+        let end = self.context.append_basic_block(function, "end");
+        let is_on = self.builder.build_int_compare(IntPredicate::EQ, answer, self.i64.const_zero(), "")?;
+        self.builder.build_conditional_branch(is_on, on, end)?;
+        self.builder.position_at_end(on);
+        self.builder.build_return(None)?;
+        self.builder.position_at_end(end);
+        let reason = self.i64.const_int(LeaveReason::Ecall as u64, false);
+        self.write_state(base, Field::LEAVE_REASON, reason)?;
+        let kind = self.context.void_type().fn_type(&[self.ptr.into()], false);
+        let leave = self.read_pointer(base, Field::LEAVE)?;
+        let call = self.builder.build_indirect_call(kind, leave, &[base.into()], "")?;
+        self.set_up_call(call, 1);
+        self.builder.build_unreachable()?;
+        Ok(())
+    }
+
+    fn read_pointer(&self, base: PointerValue<'c>, field: Field) -> Result<PointerValue<'c>, CodegenError> {
+        let address = self.read_state(base, field)?;
+        Ok(self.builder.build_int_to_ptr(address, self.ptr, "pointer")?)
+    }
+
+    /// Calls the thunk for a guest address, or leaves native code if there is none.
+    fn define_dispatch(&self, table: GlobalValue<'c>) -> Result<(), CodegenError> {
+        let function = self.dispatch;
+        let (base, target) = (self.base_of(function), self.int_param(function, 1));
+        self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
+        let start = self.i64.const_int(self.ir.code_start, false);
+        let distance = self.builder.build_int_sub(target, start, "distance")?;
+        let index = self.builder.build_right_shift(distance, self.number(1), false, "index")?;
+        let length = self.i64.const_int(u64::from(self.table_length()), false);
+        let is_outside = self.builder.build_int_compare(IntPredicate::UGE, index, length, "")?;
+        self.leave_if(function, is_outside, LeaveReason::UnknownTarget)?;
+        let i32 = self.context.i32_type();
+        let table = table.as_pointer_value();
+        // SAFETY: as in `field`: plain address arithmetic; the index was compared with the table's length.
+        let entry = unsafe { self.builder.build_gep(i32, table, &[index], "entry")? };
+        let offset = self.builder.build_load(i32, entry, "offset")?.into_int_value();
+        let is_none = self.builder.build_int_compare(IntPredicate::EQ, offset, i32.const_zero(), "")?;
+        self.leave_if(function, is_none, LeaveReason::UnknownTarget)?;
+        let offset = self.builder.build_int_s_extend(offset, self.i64, "")?;
+        // SAFETY: plain address arithmetic; the table holds distances to thunks.
+        let thunk = unsafe { self.builder.build_gep(self.context.i8_type(), table, &[offset], "thunk")? };
+        let kind = self.context.void_type().fn_type(&[self.ptr.into()], false);
+        let call = self.builder.build_indirect_call(kind, thunk, &[base.into()], "")?;
+        self.set_up_call(call, 1);
+        self.builder.build_return(None)?;
+        Ok(())
+    }
+
+    /// The entry thunk of a function: guest registers and cycles from the state, the call, and back to the state.
+    pub(crate) fn thunk(&self, function: &ir::Function) -> Result<FunctionValue<'c>, CodegenError> {
+        let kind = self.context.void_type().fn_type(&[self.ptr.into()], false);
+        let name = format!("enter_{:x}", function.entry.0);
+        let thunk = self.module.add_function(&name, kind, Some(Linkage::Internal));
+        self.set_up(thunk);
+        let base = self.base_of(thunk);
+        self.builder.position_at_end(self.context.append_basic_block(thunk, "entry"));
+        let signature = self.signature(function.id);
+        let left = self.read_state(base, Field::CYCLES_LEFT)?;
+        let mut arguments: Vec<BasicMetadataValueEnum> = vec![base.into(), left.into()];
+        for register in &signature.params {
+            arguments.push(self.read_state(base, Field::register(*register))?.into());
+        }
+        let results = self.call_guest(function.id, &arguments)?;
+        self.write_state(base, Field::CYCLES_LEFT, results[0])?;
+        for (register, value) in signature.results.iter().zip(&results[1..]) {
+            self.write_state(base, Field::register(*register), *value)?;
+        }
+        self.builder.build_return(None)?;
+        Ok(thunk)
+    }
+
+    /// Calls a guest function; gives the cycles left and the results in registers.
+    pub(crate) fn call_guest(
+        &self,
+        id: antares_program::FunctionId,
+        arguments: &[BasicMetadataValueEnum<'c>],
+    ) -> Result<Vec<IntValue<'c>>, CodegenError> {
+        let call = self.builder.build_call(self.function(id), arguments, "call")?;
+        self.set_up_call(call, u32::try_from(arguments.len()).unwrap_or(0));
+        let Some(aggregate) = call.try_as_basic_value().basic() else { return Ok(Vec::new()) };
+        let aggregate = aggregate.into_struct_value();
+        (0..aggregate.get_type().count_fields())
+            .map(|index| Ok(self.builder.build_extract_value(aggregate, index, "result")?.into_int_value()))
+            .collect()
+    }
+
+    /// Both halves of the carry-less product, bit by bit.
+    fn define_carryless(&self) -> Result<(), CodegenError> {
+        let function = self.carryless;
+        let i128 = self.context.i128_type();
+        let (x, y) = (self.int_param(function, 0), self.int_param(function, 1));
+        let entry = self.context.append_basic_block(function, "entry");
+        let turn = self.context.append_basic_block(function, "turn");
+        let end = self.context.append_basic_block(function, "end");
+        self.builder.position_at_end(entry);
+        let wide = self.builder.build_int_z_extend(x, i128, "wide")?;
+        self.builder.build_unconditional_branch(turn)?;
+        self.builder.position_at_end(turn);
+        let index = self.builder.build_phi(self.i64, "index")?;
+        let sum = self.builder.build_phi(i128, "sum")?;
+        let at = index.as_basic_value().into_int_value();
+        let bit = self.builder.build_right_shift(y, at, false, "")?;
+        let bit = self.builder.build_int_truncate(bit, self.context.bool_type(), "bit")?;
+        let distance = self.builder.build_int_z_extend(at, i128, "")?;
+        let shifted = self.builder.build_left_shift(wide, distance, "shifted")?;
+        let part = self.builder.build_select(bit, shifted, i128.const_zero(), "part")?.into_int_value();
+        let next_sum = self.builder.build_xor(sum.as_basic_value().into_int_value(), part, "next_sum")?;
+        let next = self.builder.build_int_add(at, self.number(1), "next")?;
+        let is_done = self.builder.build_int_compare(IntPredicate::EQ, next, self.number(64), "")?;
+        self.builder.build_conditional_branch(is_done, end, turn)?;
+        index.add_incoming(&[(&self.number(0), entry), (&next, turn)]);
+        sum.add_incoming(&[(&i128.const_zero(), entry), (&next_sum, turn)]);
+        self.builder.position_at_end(end);
+        let low = self.builder.build_int_truncate(next_sum, self.i64, "low")?;
+        let high = self.builder.build_right_shift(next_sum, i128.const_int(64, false), false, "")?;
+        let high = self.builder.build_int_truncate(high, self.i64, "high")?;
+        self.builder.build_aggregate_return(&[low.as_basic_value_enum(), high.as_basic_value_enum()])?;
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! The target machine and the passes. Nothing here depends on the machine that compiles.
+
+use std::sync::Once;
+
+use antares_abi::{TARGET_CPU, TARGET_FEATURES, TARGET_TRIPLE};
+use inkwell::{
+    OptimizationLevel,
+    module::Module,
+    passes::PassBuilderOptions,
+    targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple},
+};
+
+use crate::CodegenError;
+
+/// Passes over the emitted module. Vectorizers are off: guest code is scalar, and they cost time and code size.
+const PASSES: &str = "default<O2>";
+
+static START: Once = Once::new();
+
+fn start() {
+    START.call_once(|| {
+        Target::initialize_x86(&InitializationConfig::default());
+        let arguments = [c"antares".as_ptr(), c"-disable-lsr".as_ptr()];
+        // SAFETY: LLVM wants `argc` pointers to C strings and no overview; all are given, and `Once` keeps this the
+        // only call.
+        unsafe { llvm_sys::support::LLVMParseCommandLineOptions(2, arguments.as_ptr(), std::ptr::null()) }
+    });
+}
+
+fn llvm_error(step: &'static str) -> impl Fn(inkwell::support::LLVMString) -> CodegenError {
+    move |message| CodegenError::Llvm { step, message: message.to_string() }
+}
+
+/// The machine that code is generated for.
+pub(crate) fn target_machine() -> Result<TargetMachine, CodegenError> {
+    start();
+    let triple = TargetTriple::create(TARGET_TRIPLE);
+    let target = Target::from_triple(&triple).map_err(llvm_error("target"))?;
+    let machine = target.create_target_machine(
+        &triple,
+        TARGET_CPU,
+        TARGET_FEATURES,
+        OptimizationLevel::Default,
+        RelocMode::PIC,
+        CodeModel::Default,
+    );
+    machine.ok_or_else(|| CodegenError::Llvm { step: "target machine", message: TARGET_CPU.to_owned() })
+}
+
+/// Optimizes a module.
+pub(crate) fn run(module: &Module, target: &TargetMachine) -> Result<(), CodegenError> {
+    let options = PassBuilderOptions::create();
+    options.set_loop_vectorization(false);
+    options.set_loop_slp_vectorization(false);
+    options.set_loop_interleaving(false);
+    module.run_passes(PASSES, target, options).map_err(llvm_error("passes"))
+}
+
+/// Generates host code.
+pub(crate) fn write(
+    module: &Module,
+    target: &TargetMachine,
+    form: FileType,
+) -> Result<Vec<u8>, CodegenError> {
+    let buffer = target.write_to_memory_buffer(module, form).map_err(llvm_error("code generation"))?;
+    let bytes = buffer.as_slice();
+    // Text comes with a zero byte at its end.
+    Ok(bytes.strip_suffix(&[0]).filter(|_| form == FileType::Assembly).unwrap_or(bytes).to_vec())
+}

@@ -1,0 +1,167 @@
+//! The B extension: Zba, Zbb, Zbc, Zbs.
+
+use antares_program::{Instruction, Op};
+
+use crate::{
+    block::BlockBuilder,
+    instruction::set_word,
+    ir::{BinaryOp as B, UnaryOp as U, Value},
+};
+
+/// Lifts `i` if it belongs to the B extension.
+pub(crate) fn lift(b: &mut BlockBuilder, i: &Instruction) -> bool {
+    unary(b, i) || binary(b, i) || shift_add(b, i) || single_bit(b, i) || rotate_word(b, i)
+}
+
+fn unary(b: &mut BlockBuilder, i: &Instruction) -> bool {
+    // A register that is asked for counts as used, so the operation is looked at first.
+    if !is_unary(i.op) {
+        return false;
+    }
+    let x = b.get(i.rs1);
+    let value = match i.op {
+        Op::Clz => b.unary(U::Clz, x),
+        Op::Ctz => b.unary(U::Ctz, x),
+        Op::Cpop => b.unary(U::Popcount, x),
+        Op::Clzw => {
+            let word = b.unary(U::ZextW, x);
+            let zeros = b.unary(U::Clz, word);
+            b.binary_const(B::Sub, zeros, 32)
+        }
+        Op::Ctzw => {
+            let word = b.binary_const(B::Or, x, !0xffff_ffff);
+            b.unary(U::Ctz, word)
+        }
+        Op::Cpopw => {
+            let word = b.unary(U::ZextW, x);
+            b.unary(U::Popcount, word)
+        }
+        Op::Orcb => b.unary(U::OrCombine, x),
+        Op::Rev8 => b.unary(U::ByteSwap, x),
+        Op::Sextb => b.unary(U::SextB, x),
+        Op::Sexth => b.unary(U::SextH, x),
+        Op::Rori => b.binary_const(B::Rotr, x, i.imm),
+        Op::Slliuw => {
+            let word = b.unary(U::ZextW, x);
+            b.binary_const(B::Shl, word, i.imm)
+        }
+        _ => b.unary(U::ZextH, x),
+    };
+    b.set(i.rd, value);
+    true
+}
+
+fn is_unary(op: Op) -> bool {
+    use Op::{Clz, Clzw, Cpop, Cpopw, Ctz, Ctzw, Orcb, Rev8, Rori, Sextb, Sexth, Slliuw, Zexth};
+    matches!(op, Clz | Clzw | Cpop | Cpopw | Ctz | Ctzw | Orcb | Rev8 | Rori | Sextb | Sexth | Slliuw | Zexth)
+}
+
+fn binary(b: &mut BlockBuilder, i: &Instruction) -> bool {
+    let op = match i.op {
+        Op::Max => B::Max,
+        Op::Maxu => B::MaxUnsigned,
+        Op::Min => B::Min,
+        Op::Minu => B::MinUnsigned,
+        Op::Rol => B::Rotl,
+        Op::Ror => B::Rotr,
+        Op::Clmul => B::Clmul,
+        Op::Clmulh => B::ClmulHigh,
+        Op::Clmulr => B::ClmulReversed,
+        Op::Andn => return inverted(b, i, B::And),
+        Op::Orn => return inverted(b, i, B::Or),
+        Op::Xnor => return inverted(b, i, B::Xor),
+        _ => return false,
+    };
+    let (x, y) = (b.get(i.rs1), b.get(i.rs2));
+    let value = b.binary(op, x, y);
+    b.set(i.rd, value);
+    true
+}
+
+fn inverted(b: &mut BlockBuilder, i: &Instruction, op: B) -> bool {
+    let (x, y) = (b.get(i.rs1), b.get(i.rs2));
+    let y = b.unary(U::Not, y);
+    let value = b.binary(op, x, y);
+    b.set(i.rd, value);
+    true
+}
+
+fn shift_add(b: &mut BlockBuilder, i: &Instruction) -> bool {
+    let (distance, is_word) = match i.op {
+        Op::Adduw => (0, true),
+        Op::Sh1add => (1, false),
+        Op::Sh2add => (2, false),
+        Op::Sh3add => (3, false),
+        Op::Sh1adduw => (1, true),
+        Op::Sh2adduw => (2, true),
+        Op::Sh3adduw => (3, true),
+        _ => return false,
+    };
+    let (mut x, y) = (b.get(i.rs1), b.get(i.rs2));
+    if is_word {
+        x = b.unary(U::ZextW, x);
+    }
+    let shifted = b.binary_const(B::Shl, x, distance);
+    let value = b.binary(B::Add, shifted, y);
+    b.set(i.rd, value);
+    true
+}
+
+fn single_bit(b: &mut BlockBuilder, i: &Instruction) -> bool {
+    let is_immediate = matches!(i.op, Op::Bclri | Op::Bexti | Op::Binvi | Op::Bseti);
+    let combine = match i.op {
+        Op::Bclr | Op::Bclri => None,
+        Op::Bext | Op::Bexti => return bit_extract(b, i, is_immediate),
+        Op::Binv | Op::Binvi => Some(B::Xor),
+        Op::Bset | Op::Bseti => Some(B::Or),
+        _ => return false,
+    };
+    let x = b.get(i.rs1);
+    let one = b.constant(1);
+    let index = bit_index(b, i, is_immediate);
+    let bit = b.binary(B::Shl, one, index);
+    let value = match combine {
+        Some(op) => b.binary(op, x, bit),
+        None => {
+            let others = b.unary(U::Not, bit);
+            b.binary(B::And, x, others)
+        }
+    };
+    b.set(i.rd, value);
+    true
+}
+
+fn bit_extract(b: &mut BlockBuilder, i: &Instruction, is_immediate: bool) -> bool {
+    let x = b.get(i.rs1);
+    let index = bit_index(b, i, is_immediate);
+    let shifted = b.binary(B::Lshr, x, index);
+    let value = b.binary_const(B::And, shifted, 1);
+    b.set(i.rd, value);
+    true
+}
+
+fn bit_index(b: &mut BlockBuilder, i: &Instruction, is_immediate: bool) -> Value {
+    if is_immediate { b.constant(i.imm) } else { b.get(i.rs2) }
+}
+
+/// Rotations of the low word: the word twice, rotated as 64 bits.
+fn rotate_word(b: &mut BlockBuilder, i: &Instruction) -> bool {
+    let op = match i.op {
+        Op::Rolw => B::Rotl,
+        Op::Rorw | Op::Roriw => B::Rotr,
+        _ => return false,
+    };
+    let x = b.get(i.rs1);
+    let low = b.unary(U::ZextW, x);
+    let high = b.binary_const(B::Shl, low, 32);
+    let twins = b.binary(B::Or, low, high);
+    let distance = if i.op == Op::Roriw {
+        b.constant(i.imm & 31)
+    } else {
+        let y = b.get(i.rs2);
+        b.binary_const(B::And, y, 31)
+    };
+    let value = b.binary(op, twins, distance);
+    set_word(b, i.rd, value);
+    true
+}

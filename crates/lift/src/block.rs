@@ -1,0 +1,167 @@
+//! One block: guest instructions in, operations out. The methods here are what the instruction lifters build with.
+
+use std::collections::HashMap;
+
+use antares_program::{GuestAddr, Reg};
+
+use crate::{
+    ir::{BinaryOp, Op, UnaryOp, Value, Width},
+    memory::{Accesses, Address},
+};
+
+/// Builds the operations of one block.
+pub(crate) struct BlockBuilder {
+    pub(crate) ops: Vec<Op>,
+    registers: [Option<Value>; 32],
+    written: [bool; 32],
+    constants: HashMap<i64, Value>,
+    addresses: HashMap<Value, Address>,
+    pub(crate) accesses: Accesses,
+}
+
+impl BlockBuilder {
+    pub(crate) fn new() -> Self {
+        Self {
+            ops: Vec::new(),
+            registers: [None; 32],
+            written: [false; 32],
+            constants: HashMap::new(),
+            addresses: HashMap::new(),
+            accesses: Accesses::default(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, op: Op) -> Value {
+        let value = Value(u32::try_from(self.ops.len()).unwrap_or(u32::MAX));
+        self.ops.push(op);
+        value
+    }
+
+    pub(crate) fn constant(&mut self, number: i64) -> Value {
+        if let Some(value) = self.constants.get(&number) {
+            return *value;
+        }
+        let value = self.push(Op::Const(number));
+        self.constants.insert(number, value);
+        value
+    }
+
+    pub(crate) fn address_constant(&mut self, address: GuestAddr) -> Value {
+        self.constant(address.0.cast_signed())
+    }
+
+    /// Current value of a register.
+    pub(crate) fn get(&mut self, register: Reg) -> Value {
+        if register == Reg::ZERO {
+            return self.constant(0);
+        }
+        if let Some(value) = self.registers[register.index()] {
+            return value;
+        }
+        let value = self.push(Op::Read(register));
+        self.registers[register.index()] = Some(value);
+        value
+    }
+
+    /// Sets a register; `x0` stays 0.
+    pub(crate) fn set(&mut self, register: Reg, value: Value) {
+        if register != Reg::ZERO {
+            self.registers[register.index()] = Some(value);
+            self.written[register.index()] = true;
+        }
+    }
+
+    pub(crate) fn binary(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
+        let value = self.push(Op::Binary(op, a, b));
+        if op == BinaryOp::Add {
+            self.note_address(value, a, b);
+        }
+        value
+    }
+
+    pub(crate) fn binary_const(&mut self, op: BinaryOp, a: Value, number: i64) -> Value {
+        let b = self.constant(number);
+        self.binary(op, a, b)
+    }
+
+    pub(crate) fn unary(&mut self, op: UnaryOp, a: Value) -> Value {
+        self.push(Op::Unary(op, a))
+    }
+
+    /// Remembers that `value` is a known distance from another value, so that checks of both can be one.
+    fn note_address(&mut self, value: Value, a: Value, b: Value) {
+        if let Op::Const(offset) = self.ops[b.0 as usize] {
+            let address = self.address(a).plus(offset);
+            self.addresses.insert(value, address);
+        }
+    }
+
+    /// `value` as a base and a distance.
+    pub(crate) fn address(&self, value: Value) -> Address {
+        self.addresses.get(&value).copied().unwrap_or(Address { base: value, offset: 0 })
+    }
+
+    pub(crate) fn load(&mut self, width: Width, is_signed: bool, base: Value, offset: i64) -> Value {
+        let address = self.address(base).plus(offset);
+        let index = self.ops.len();
+        self.accesses.read(index, address, width);
+        self.push(Op::Load { width, is_signed, base: address.base, offset: address.offset })
+    }
+
+    pub(crate) fn store(&mut self, width: Width, base: Value, offset: i64, value: Value) {
+        let address = self.address(base).plus(offset);
+        let index = self.ops.len();
+        self.accesses.write(index, address, width);
+        self.push(Op::Store { width, base: address.base, offset: address.offset, value });
+    }
+
+    /// Registers that were written, with their final values.
+    pub(crate) fn writes(&self) -> Vec<(Reg, Value)> {
+        (1..32)
+            .map(Reg)
+            .filter(|register| self.written[register.index()])
+            .filter_map(|register| Some((register, self.registers[register.index()]?)))
+            .collect()
+    }
+
+    /// The register that `value` is the entry value of, if it is one.
+    pub(crate) fn read_of(&self, value: Value) -> Option<Reg> {
+        match self.ops[value.0 as usize] {
+            Op::Read(register) => Some(register),
+            _ => None,
+        }
+    }
+}
+
+/// The operations of a block with its checks in place.
+pub(crate) struct Finished {
+    pub(crate) ops: Vec<Op>,
+    renumbered: Vec<Value>,
+}
+
+impl Finished {
+    /// `ops` with each of `checks` before the operation it belongs to.
+    pub(crate) fn new(ops: &[Op], checks: &[(usize, Op)]) -> Self {
+        let mut finished = Self { ops: Vec::with_capacity(ops.len() + checks.len()), renumbered: Vec::new() };
+        let mut checks = checks.iter().peekable();
+        for (index, op) in ops.iter().enumerate() {
+            while let Some((_, check)) = checks.next_if(|(before, _)| *before == index) {
+                finished.push(check);
+            }
+            let value = Value(u32::try_from(finished.ops.len()).unwrap_or(u32::MAX));
+            finished.push(op);
+            finished.renumbered.push(value);
+        }
+        finished
+    }
+
+    fn push(&mut self, op: &Op) {
+        let op = op.map(|value| self.value(value));
+        self.ops.push(op);
+    }
+
+    /// The new number of a value.
+    pub(crate) fn value(&self, value: Value) -> Value {
+        self.renumbered[value.0 as usize]
+    }
+}

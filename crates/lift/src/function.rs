@@ -1,0 +1,225 @@
+//! Functions: lifts their blocks and terminators.
+
+use antares_program::{
+    Block, BlockId, Function, FunctionId, GuestAddr, Instruction, Op, Program, Reg, RegSet, Terminator,
+};
+
+use crate::{
+    LiftError,
+    block::{BlockBuilder, Finished},
+    instruction::{self, Lifted},
+    ir::{self, BinaryOp, Value},
+};
+
+/// A function whose blocks are lifted and whose checks are not placed yet.
+pub(crate) struct FunctionDraft {
+    id: FunctionId,
+    entry: GuestAddr,
+    link: Reg,
+    is_exposed: bool,
+    pub(crate) blocks: Vec<BlockDraft>,
+}
+
+/// A lifted block.
+pub(crate) struct BlockDraft {
+    pc: GuestAddr,
+    cycles: u64,
+    builder: BlockBuilder,
+    pub(crate) terminator: ir::Terminator,
+    /// How far the block moves `sp`; none if that is not a constant.
+    pub(crate) sp_moved: Option<i64>,
+}
+
+/// Lifts every block of a program.
+pub(crate) fn lift_blocks(program: &Program, operations_max: u64) -> Result<Vec<FunctionDraft>, LiftError> {
+    let mut operations = 0;
+    let mut drafts = Vec::with_capacity(program.functions.len());
+    for function in &program.functions {
+        let lifter =
+            Lifter { vm_version: program.options.vm_version, function, writes_link: writes_link(function) };
+        let mut blocks = Vec::with_capacity(function.blocks.len());
+        for block in &function.blocks {
+            let block = lifter.block(block);
+            operations += block.builder.ops.len() as u64;
+            if operations > operations_max {
+                return Err(LiftError::Operations { max: operations_max });
+            }
+            blocks.push(block);
+        }
+        let Function { id, entry, link, is_exposed, .. } = *function;
+        drafts.push(FunctionDraft { id, entry, link, is_exposed, blocks });
+    }
+    Ok(drafts)
+}
+
+/// Whether any instruction of `function` may write its link register. Operands of fused operations count as written.
+fn writes_link(function: &Function) -> bool {
+    let link = function.link;
+    let mut instructions = function.blocks.iter().flat_map(|block| &block.instructions);
+    instructions.any(|(_, i)| {
+        let is_fused = i.rs3 != Reg::ZERO || i.op == Op::Adc;
+        i.rd == link || (is_fused && [i.rs1, i.rs2, i.rs3].contains(&link))
+    })
+}
+
+struct Lifter<'a> {
+    vm_version: u32,
+    function: &'a Function,
+    writes_link: bool,
+}
+
+impl Lifter<'_> {
+    fn block(&self, block: &Block) -> BlockDraft {
+        let mut builder = BlockBuilder::new();
+        let mut cycles = 0;
+        let mut terminator = None;
+        for (index, (pc, i)) in block.instructions.iter().enumerate() {
+            cycles += u64::from(i.cycles);
+            match instruction::lift(&mut builder, *pc, i) {
+                Lifted::Done => {}
+                Lifted::Ends => {
+                    debug_assert_eq!(index + 1, block.instructions.len());
+                    terminator = Some(self.ending(&mut builder, *pc, i, &block.terminator));
+                }
+                Lifted::Unsupported => {
+                    terminator = Some(ir::Terminator::Leave);
+                    break;
+                }
+            }
+        }
+        let terminator =
+            terminator.unwrap_or_else(|| self.without_instruction(&mut builder, &block.terminator));
+        let sp_moved = sp_moved(&mut builder);
+        BlockDraft { pc: block.pc, cycles, builder, terminator, sp_moved }
+    }
+
+    /// The terminator of a block whose last instruction is a jump, a branch or an `ecall`.
+    fn ending(
+        &self,
+        b: &mut BlockBuilder,
+        pc: GuestAddr,
+        i: &Instruction,
+        terminator: &Terminator,
+    ) -> ir::Terminator {
+        let next = GuestAddr(pc.0.wrapping_add(u64::from(i.length)));
+        match terminator {
+            Terminator::Branch { taken, otherwise } => {
+                let condition = instruction::condition(b, i);
+                ir::Terminator::Branch { condition, taken: *taken, otherwise: *otherwise }
+            }
+            Terminator::Ecall(to) => ir::Terminator::Ecall { pc, uses: syscall_registers(), to: *to },
+            Terminator::Exit => ir::Terminator::Exit { pc },
+            Terminator::IndirectCall { to, .. } => {
+                let target = self.jump_target(b, i, next);
+                ir::Terminator::CallIndirect { target, live: RegSet::EMPTY, to: *to }
+            }
+            Terminator::IndirectJump { candidates } => {
+                let target = self.jump_target(b, i, next);
+                let link = candidates.is_empty().then(|| self.link(b)).flatten();
+                ir::Terminator::JumpIndirect { target, candidates: self.addresses(candidates), link }
+            }
+            Terminator::Return { locals } => {
+                ir::Terminator::Return { link: self.link(b), locals: self.addresses(locals) }
+            }
+            Terminator::Jump(_) | Terminator::Call { .. } | Terminator::TailCall(_) => {
+                let link = b.address_constant(next);
+                b.set(i.rd, link);
+                self.without_instruction(b, terminator)
+            }
+            Terminator::Leave => ir::Terminator::Leave,
+        }
+    }
+
+    /// The terminator of a block that only falls through.
+    fn without_instruction(&self, b: &mut BlockBuilder, terminator: &Terminator) -> ir::Terminator {
+        match terminator {
+            Terminator::Jump(to) => ir::Terminator::Jump(*to),
+            Terminator::Call { callee, to, .. } => ir::Terminator::Call { callee: *callee, to: *to },
+            Terminator::TailCall(callee) => ir::Terminator::TailCall { callee: *callee, link: self.link(b) },
+            _ => ir::Terminator::Leave,
+        }
+    }
+
+    /// The target of `jalr`, with its link register written. VM version 0 writes the link register first, so that a
+    /// target in the same register is lost (ckb-vm issue 92).
+    fn jump_target(&self, b: &mut BlockBuilder, i: &Instruction, next: GuestAddr) -> Value {
+        let link = b.address_constant(next);
+        if self.vm_version == 0 {
+            b.set(i.rd, link);
+        }
+        let base = b.get(i.rs1);
+        let sum = if i.imm == 0 { base } else { b.binary_const(BinaryOp::Add, base, i.imm) };
+        let target = b.binary_const(BinaryOp::And, sum, !1);
+        b.set(i.rd, link);
+        target
+    }
+
+    fn link(&self, b: &mut BlockBuilder) -> Option<Value> {
+        self.writes_link.then(|| b.get(self.function.link))
+    }
+
+    fn addresses(&self, blocks: &[BlockId]) -> Vec<(GuestAddr, BlockId)> {
+        blocks.iter().map(|id| (self.function.blocks[id.0 as usize].pc, *id)).collect()
+    }
+}
+
+/// Registers that a syscall may read: its arguments and its number.
+fn syscall_registers() -> RegSet {
+    (10..=17).map(Reg).fold(RegSet::EMPTY, RegSet::with)
+}
+
+fn sp_moved(builder: &mut BlockBuilder) -> Option<i64> {
+    let is_written = builder.writes().iter().any(|(register, _)| *register == Reg::SP);
+    if !is_written {
+        return Some(0);
+    }
+    let value = builder.get(Reg::SP);
+    let address = builder.address(value);
+    (builder.read_of(address.base) == Some(Reg::SP)).then_some(address.offset)
+}
+
+impl FunctionDraft {
+    /// Places the checks; `distances` say where `sp` stands at each block's entry, from its place at the function's.
+    pub(crate) fn finish(self, distances: &[Option<i64>], vm_version: u32) -> ir::Function {
+        let mut frame_low: Option<i64> = None;
+        let mut blocks = Vec::with_capacity(self.blocks.len());
+        for (mut block, distance) in self.blocks.into_iter().zip(distances) {
+            if let Some(low) = distance.and_then(|distance| block.take_frame(distance)) {
+                frame_low = Some(frame_low.map_or(low, |lowest| lowest.min(low)));
+            }
+            blocks.push(block.finish(vm_version));
+        }
+        ir::Function {
+            id: self.id,
+            entry: self.entry,
+            link: self.link,
+            is_exposed: self.is_exposed,
+            params: RegSet::EMPTY,
+            results: RegSet::EMPTY,
+            frame_low,
+            blocks,
+        }
+    }
+}
+
+impl BlockDraft {
+    fn take_frame(&mut self, distance: i64) -> Option<i64> {
+        let sp = (0..).map(Value).take(self.builder.ops.len());
+        let sp = sp.into_iter().find(|value| self.builder.read_of(*value) == Some(Reg::SP))?;
+        self.builder.accesses.take_frame(sp, distance)
+    }
+
+    fn finish(self, vm_version: u32) -> ir::Block {
+        let checks = self.builder.accesses.checks(vm_version);
+        let finished = Finished::new(&self.builder.ops, &checks);
+        let writes = self.builder.writes();
+        ir::Block {
+            pc: self.pc,
+            cycles: self.cycles,
+            is_metered: false,
+            writes: writes.into_iter().map(|(register, value)| (register, finished.value(value))).collect(),
+            terminator: self.terminator.map(|value| finished.value(value)),
+            ops: finished.ops,
+        }
+    }
+}

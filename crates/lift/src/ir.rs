@@ -1,0 +1,389 @@
+//! The intermediate representation: what each block of guest code does, in 64-bit values and guest registers.
+//!
+//! Inside a block every operation gives one value at the most, numbered by its place; between blocks values live in
+//! guest registers: a block reads them ([`Op::Read`]) and writes them at its end ([`Block::writes`]).
+
+use antares_abi::CompileOptions;
+use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
+
+/// A value of a block: the index of the operation that gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Value(pub u32);
+
+/// Two operands, one result; all on 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BinaryOp {
+    /// Sum, modulo 2^64.
+    Add,
+    /// Difference, modulo 2^64.
+    Sub,
+    /// Bitwise and.
+    And,
+    /// Bitwise or.
+    Or,
+    /// Bitwise exclusive or.
+    Xor,
+    /// Shift left; the distance counts modulo 64, as in all shifts and rotates.
+    Shl,
+    /// Logical shift right.
+    Lshr,
+    /// Arithmetic shift right.
+    Ashr,
+    /// Rotate left.
+    Rotl,
+    /// Rotate right.
+    Rotr,
+    /// Low half of the product.
+    Mul,
+    /// High half, both signed.
+    MulHigh,
+    /// High half, first signed, second unsigned.
+    MulHighSignedUnsigned,
+    /// High half, both unsigned.
+    MulHighUnsigned,
+    /// Signed quotient; by zero -1, overflow -2^63 (RISC-V).
+    Div,
+    /// Unsigned quotient; by zero 2^64-1.
+    DivUnsigned,
+    /// Signed remainder; by zero the dividend, overflow 0.
+    Rem,
+    /// Unsigned remainder; by zero the dividend.
+    RemUnsigned,
+    /// 1 if equal, else 0; as all comparisons.
+    Eq,
+    /// Not equal.
+    Ne,
+    /// Less, signed.
+    Lt,
+    /// Less, unsigned.
+    LtUnsigned,
+    /// Greater or equal, signed.
+    Ge,
+    /// Greater or equal, unsigned.
+    GeUnsigned,
+    /// Signed minimum.
+    Min,
+    /// Unsigned minimum.
+    MinUnsigned,
+    /// Signed maximum.
+    Max,
+    /// Unsigned maximum.
+    MaxUnsigned,
+    /// Carry-less product, low half.
+    Clmul,
+    /// Carry-less product, high half.
+    ClmulHigh,
+    /// Carry-less product, reversed.
+    ClmulReversed,
+}
+
+/// One operand, one result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UnaryOp {
+    /// Sign extend the low 8 bits.
+    SextB,
+    /// Sign extend the low 16 bits.
+    SextH,
+    /// Sign extend the low 32 bits.
+    SextW,
+    /// Zero extend the low 16 bits.
+    ZextH,
+    /// Zero extend the low 32 bits.
+    ZextW,
+    /// Bitwise complement.
+    Not,
+    /// Leading zeros, 64 for 0.
+    Clz,
+    /// Trailing zeros, 64 for 0.
+    Ctz,
+    /// Ones.
+    Popcount,
+    /// Each byte becomes 0 if it is 0, else 255.
+    OrCombine,
+    /// Bytes in reverse order.
+    ByteSwap,
+}
+
+/// Width of a memory access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Width {
+    /// 1 byte.
+    Byte,
+    /// 2 bytes.
+    Half,
+    /// 4 bytes.
+    Word,
+    /// 8 bytes.
+    Double,
+}
+
+impl Width {
+    /// Bytes of the access.
+    #[must_use]
+    pub fn bytes(self) -> i64 {
+        match self {
+            Self::Byte => 1,
+            Self::Half => 2,
+            Self::Word => 4,
+            Self::Double => 8,
+        }
+    }
+}
+
+/// What a range of addresses is checked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Inside memory.
+    Read,
+    /// Inside memory and on no executable page.
+    Write,
+}
+
+/// An operation. Addresses are `base + offset` modulo 2^64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// A constant.
+    Const(i64),
+    /// The register's value when the block is entered.
+    Read(Reg),
+    /// Two operands.
+    Binary(BinaryOp, Value, Value),
+    /// One operand.
+    Unary(UnaryOp, Value),
+    /// Load, extended to 64 bits. A check has passed before.
+    Load {
+        /// Bytes.
+        width: Width,
+        /// Sign extended, else zero extended.
+        is_signed: bool,
+        /// Base.
+        base: Value,
+        /// Offset.
+        offset: i64,
+    },
+    /// Store of the low bytes; gives no value. A check has passed before.
+    Store {
+        /// Bytes.
+        width: Width,
+        /// Base.
+        base: Value,
+        /// Offset.
+        offset: i64,
+        /// What to store.
+        value: Value,
+    },
+    /// Leaves native code unless all of `[base + low, base + high)` may be accessed; gives no value.
+    Check {
+        /// What for.
+        access: Access,
+        /// Base.
+        base: Value,
+        /// First offset.
+        low: i64,
+        /// Offset after the last byte.
+        high: i64,
+    },
+}
+
+impl Op {
+    /// Whether the operation gives a value.
+    #[must_use]
+    pub fn has_value(&self) -> bool {
+        !matches!(self, Self::Store { .. } | Self::Check { .. })
+    }
+
+    /// The same operation on other values.
+    #[must_use]
+    pub fn map(&self, mut other: impl FnMut(Value) -> Value) -> Self {
+        match *self {
+            Self::Const(_) | Self::Read(_) => *self,
+            Self::Binary(op, a, b) => Self::Binary(op, other(a), other(b)),
+            Self::Unary(op, a) => Self::Unary(op, other(a)),
+            Self::Load { width, is_signed, base, offset } => {
+                Self::Load { width, is_signed, base: other(base), offset }
+            }
+            Self::Store { width, base, offset, value } => {
+                Self::Store { width, base: other(base), offset, value: other(value) }
+            }
+            Self::Check { access, base, low, high } => Self::Check { access, base: other(base), low, high },
+        }
+    }
+}
+
+/// How a block ends. Register writes of the block have happened before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Terminator {
+    /// Goes on at a block.
+    Jump(BlockId),
+    /// Goes to `taken` if the value is not 0.
+    Branch {
+        /// 0 or not.
+        condition: Value,
+        /// Where to go if it is not 0.
+        taken: BlockId,
+        /// Where to go if it is 0.
+        otherwise: BlockId,
+    },
+    /// Calls a function; the link register has been written.
+    Call {
+        /// The function.
+        callee: FunctionId,
+        /// Where to go on.
+        to: BlockId,
+    },
+    /// Goes to another function for good. If `link` is given it must equal the function's own return address.
+    TailCall {
+        /// The function.
+        callee: FunctionId,
+        /// Current value of the link register, if the function ever writes it.
+        link: Option<Value>,
+    },
+    /// Calls the function at an address; `ra` has been written.
+    CallIndirect {
+        /// Guest address.
+        target: Value,
+        /// Registers that may be read after the call.
+        live: RegSet,
+        /// Where to go on.
+        to: BlockId,
+    },
+    /// Jumps to one of `candidates`, or leaves native code. Without candidates: a tail call of the function there.
+    JumpIndirect {
+        /// Guest address.
+        target: Value,
+        /// Addresses inside this function.
+        candidates: Vec<(GuestAddr, BlockId)>,
+        /// Current value of the link register, if the function ever writes it.
+        link: Option<Value>,
+    },
+    /// Returns to the caller. If `link` is given: only if it equals the function's own return address, else jumps to
+    /// one of `locals`, or leaves native code.
+    Return {
+        /// Where the guest jumps to, if the function ever writes the link register.
+        link: Option<Value>,
+        /// Return points of calls into this function's own middle.
+        locals: Vec<(GuestAddr, BlockId)>,
+    },
+    /// A syscall.
+    Ecall {
+        /// Address of the instruction.
+        pc: GuestAddr,
+        /// Registers that the syscall may read.
+        uses: RegSet,
+        /// Where to go on.
+        to: BlockId,
+    },
+    /// The syscall that ends the script.
+    Exit {
+        /// Address of the instruction.
+        pc: GuestAddr,
+    },
+    /// Leaves native code: there is no instruction that it runs.
+    Leave,
+}
+
+impl Terminator {
+    /// Blocks of this function that may come next.
+    #[must_use]
+    pub fn successors(&self) -> Vec<BlockId> {
+        match self {
+            Self::Jump(to)
+            | Self::Call { to, .. }
+            | Self::CallIndirect { to, .. }
+            | Self::Ecall { to, .. } => {
+                vec![*to]
+            }
+            Self::Branch { taken, otherwise, .. } => vec![*taken, *otherwise],
+            Self::JumpIndirect { candidates: blocks, .. } | Self::Return { locals: blocks, .. } => {
+                blocks.iter().map(|(_, block)| *block).collect()
+            }
+            Self::TailCall { .. } | Self::Exit { .. } | Self::Leave => Vec::new(),
+        }
+    }
+
+    /// The same terminator on other values.
+    #[must_use]
+    pub fn map(&self, mut other: impl FnMut(Value) -> Value) -> Self {
+        let mut mapped = self.clone();
+        match &mut mapped {
+            Self::Branch { condition: value, .. } | Self::CallIndirect { target: value, .. } => {
+                *value = other(*value);
+            }
+            Self::JumpIndirect { target, link, .. } => {
+                *target = other(*target);
+                *link = link.map(other);
+            }
+            Self::TailCall { link, .. } | Self::Return { link, .. } => *link = link.map(other),
+            Self::Jump(_) | Self::Call { .. } | Self::Ecall { .. } | Self::Exit { .. } | Self::Leave => {}
+        }
+        mapped
+    }
+
+    /// The values that it looks at.
+    #[must_use]
+    pub fn values(&self) -> Vec<Value> {
+        let mut values = Vec::new();
+        let _same = self.map(|value| {
+            values.push(value);
+            value
+        });
+        values
+    }
+}
+
+/// A straight line of operations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Guest address.
+    pub pc: GuestAddr,
+    /// Cycles of the whole block, charged when it is entered.
+    pub cycles: u64,
+    /// Whether the cycle limit is looked at when the block is entered.
+    pub is_metered: bool,
+    /// Operations.
+    pub ops: Vec<Op>,
+    /// Registers and what they hold at the end; each register once, never `x0`.
+    pub writes: Vec<(Reg, Value)>,
+    /// How it ends.
+    pub terminator: Terminator,
+}
+
+/// A function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its index in the module.
+    pub id: FunctionId,
+    /// Entry pc.
+    pub entry: GuestAddr,
+    /// Link register.
+    pub link: Reg,
+    /// Whether it may be entered from the host or by an indirect call.
+    pub is_exposed: bool,
+    /// Registers passed in.
+    pub params: RegSet,
+    /// Registers passed out.
+    pub results: RegSet,
+    /// If given, stores to `[sp + low, sp)` are checked once, at the entry.
+    pub frame_low: Option<i64>,
+    /// Blocks; the first one is the entry.
+    pub blocks: Vec<Block>,
+}
+
+/// A whole program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// VM version and ISA.
+    pub options: CompileOptions,
+    /// First address of executable pages.
+    pub code_start: u64,
+    /// End of executable pages.
+    pub code_end: u64,
+    /// Where stores are native, `[start, end)`.
+    pub writable: (u64, u64),
+    /// Registers that some exposed function reads.
+    pub indirect_params: RegSet,
+    /// Registers that some exposed function may change.
+    pub indirect_changes: RegSet,
+    /// Functions, by id.
+    pub functions: Vec<Function>,
+}

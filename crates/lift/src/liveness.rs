@@ -1,0 +1,281 @@
+//! Signatures: which guest registers a function is passed and which it passes back.
+//!
+//! * *changes*: registers that a function or something it calls may write, without its link register (checked at the
+//!   return) and without `sp` where that is given back.
+//! * *wanted*: registers that some caller may read after a call.
+//! * results are what is changed and wanted; params are what is live at the entry.
+
+use std::collections::VecDeque;
+
+use antares_program::{FunctionId, Reg, RegSet};
+
+use crate::ir::{Block, Function, Module, Op, Terminator};
+
+/// Gives every function its params and results.
+pub(crate) fn sign(module: &mut Module, is_kept: &[bool]) {
+    let mut analysis = Analysis::new(module, is_kept);
+    analysis.find_changes(module);
+    analysis.find_live(module);
+    module.indirect_params = analysis.indirect_params;
+    module.indirect_changes = analysis.indirect_changes;
+    for (index, function) in module.functions.iter_mut().enumerate() {
+        function.params = analysis.params[index];
+        function.results = analysis.results(index);
+        for block in &mut function.blocks {
+            if let Terminator::CallIndirect { live, to, .. } = &mut block.terminator {
+                *live = analysis.live_in[index][to.0 as usize];
+            }
+        }
+    }
+}
+
+/// Whether the jump is a tail call of a function found by its address.
+fn is_dispatch(terminator: &Terminator) -> bool {
+    matches!(terminator, Terminator::JumpIndirect { candidates, .. } if candidates.is_empty())
+}
+
+struct Analysis<'a> {
+    is_kept: &'a [bool],
+    callers: Vec<Vec<usize>>,
+    exposed: Vec<usize>,
+    /// Functions that call or tail-call indirectly.
+    dispatchers: Vec<usize>,
+    changes: Vec<RegSet>,
+    wanted: Vec<RegSet>,
+    params: Vec<RegSet>,
+    live_in: Vec<Vec<RegSet>>,
+    indirect_changes: RegSet,
+    indirect_params: RegSet,
+    indirect_wanted: RegSet,
+}
+
+impl<'a> Analysis<'a> {
+    fn new(module: &Module, is_kept: &'a [bool]) -> Self {
+        let count = module.functions.len();
+        let mut callers = vec![Vec::new(); count];
+        let mut dispatchers = Vec::new();
+        for (index, function) in module.functions.iter().enumerate() {
+            for block in &function.blocks {
+                if let Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } =
+                    block.terminator
+                {
+                    callers[callee.0 as usize].push(index);
+                }
+            }
+            let is_indirect = |block: &Block| {
+                matches!(block.terminator, Terminator::CallIndirect { .. }) || is_dispatch(&block.terminator)
+            };
+            if function.blocks.iter().any(is_indirect) {
+                dispatchers.push(index);
+            }
+        }
+        for list in &mut callers {
+            list.sort_unstable();
+            list.dedup();
+        }
+        let exposed = (0..count).filter(|index| module.functions[*index].is_exposed).collect();
+        Self {
+            is_kept,
+            callers,
+            exposed,
+            dispatchers,
+            changes: vec![RegSet::EMPTY; count],
+            wanted: vec![RegSet::EMPTY; count],
+            params: vec![RegSet::EMPTY; count],
+            live_in: module.functions.iter().map(|f| vec![RegSet::EMPTY; f.blocks.len()]).collect(),
+            indirect_changes: RegSet::EMPTY,
+            indirect_params: RegSet::EMPTY,
+            indirect_wanted: RegSet::EMPTY,
+        }
+    }
+
+    fn results(&self, index: usize) -> RegSet {
+        self.changes[index].and(self.wanted[index])
+    }
+
+    fn find_changes(&mut self, module: &Module) {
+        let mut queue = Queue::full(module.functions.len());
+        while let Some(index) = queue.pop() {
+            let changes = self.changes_of(&module.functions[index], index);
+            if changes == self.changes[index] {
+                continue;
+            }
+            self.changes[index] = changes;
+            queue.add(&self.callers[index]);
+            if module.functions[index].is_exposed {
+                self.indirect_changes = self.indirect_changes.or(changes);
+                queue.add(&self.dispatchers);
+            }
+        }
+    }
+
+    fn changes_of(&self, function: &Function, index: usize) -> RegSet {
+        let mut changes = RegSet::EMPTY;
+        for block in &function.blocks {
+            changes = block.writes.iter().fold(changes, |set, (register, _)| set.with(*register));
+            changes = changes.or(match &block.terminator {
+                Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } => {
+                    self.changed_by(*callee)
+                }
+                Terminator::Ecall { .. } => RegSet::of(&[Reg::A0]),
+                Terminator::CallIndirect { .. } => self.indirect_changes.without(Reg::SP),
+                other if is_dispatch(other) => self.indirect_changes.without(Reg::SP),
+                _ => RegSet::EMPTY,
+            });
+        }
+        let changes = changes.without(function.link);
+        if self.is_kept[index] { changes.without(Reg::SP) } else { changes }
+    }
+
+    fn changed_by(&self, callee: FunctionId) -> RegSet {
+        self.changes[callee.0 as usize]
+    }
+
+    fn find_live(&mut self, module: &Module) {
+        for &index in &self.exposed {
+            if !self.is_kept[index] {
+                // The caller compares sp after an indirect call, so it must get the real one.
+                self.wanted[index] = RegSet::of(&[Reg::SP]);
+            }
+        }
+        let mut queue = Queue::full(module.functions.len());
+        while let Some(index) = queue.pop() {
+            let function = &module.functions[index];
+            self.solve(function, index);
+            let params = self.params_of(function, index);
+            if params != self.params[index] {
+                self.params[index] = params;
+                queue.add(&self.callers[index]);
+                if function.is_exposed && params.minus(self.indirect_params) != RegSet::EMPTY {
+                    self.indirect_params = self.indirect_params.or(params);
+                    queue.add(&self.dispatchers);
+                }
+            }
+            self.tell_callees(function, index, &mut queue);
+        }
+    }
+
+    /// Liveness inside one function, to its fixpoint.
+    fn solve(&mut self, function: &Function, index: usize) {
+        let mut has_changed = true;
+        while has_changed {
+            has_changed = false;
+            for (number, block) in function.blocks.iter().enumerate().rev() {
+                let live = self.live_before(block, index);
+                if live != self.live_in[index][number] {
+                    self.live_in[index][number] = live;
+                    has_changed = true;
+                }
+            }
+        }
+    }
+
+    fn live_before(&self, block: &Block, index: usize) -> RegSet {
+        let mut live = self.live_at_end(block, index);
+        for (register, _) in &block.writes {
+            live = live.without(*register);
+        }
+        block.ops.iter().fold(live, |live, op| match op {
+            Op::Read(register) => live.with(*register),
+            _ => live,
+        })
+    }
+
+    /// Registers that the terminator, or anything after it, may read.
+    fn live_at_end(&self, block: &Block, index: usize) -> RegSet {
+        let after = |to: antares_program::BlockId| self.live_in[index][to.0 as usize];
+        match &block.terminator {
+            Terminator::Call { callee, to } => {
+                after(*to).minus(self.changed_by(*callee)).or(self.params[callee.0 as usize])
+            }
+            Terminator::TailCall { callee, .. } => {
+                self.results(index).minus(self.changed_by(*callee)).or(self.params[callee.0 as usize])
+            }
+            Terminator::CallIndirect { to, .. } => after(*to).or(self.indirect_params).with(Reg::SP),
+            Terminator::Ecall { uses, to, .. } => after(*to).without(Reg::A0).or(*uses),
+            Terminator::Exit { .. } => RegSet::of(&[Reg::A0, Reg::A7]),
+            Terminator::Leave => RegSet::EMPTY,
+            other if is_dispatch(other) => self.results(index).or(self.indirect_params).with(Reg::SP),
+            Terminator::Return { locals, .. } => {
+                locals.iter().fold(self.results(index), |live, (_, block)| live.or(after(*block)))
+            }
+            other => other.successors().into_iter().fold(RegSet::EMPTY, |live, to| live.or(after(to))),
+        }
+    }
+
+    fn params_of(&self, function: &Function, index: usize) -> RegSet {
+        let compares_link = function.blocks.iter().any(|block| {
+            matches!(
+                block.terminator,
+                Terminator::Return { link: Some(_), .. }
+                    | Terminator::TailCall { link: Some(_), .. }
+                    | Terminator::JumpIndirect { link: Some(_), .. }
+            )
+        });
+        let mut params = self.live_in[index][0];
+        if compares_link {
+            params = params.with(function.link);
+        }
+        if function.frame_low.is_some() { params.with(Reg::SP) } else { params }
+    }
+
+    /// Tells callees what is wanted of them.
+    fn tell_callees(&mut self, function: &Function, index: usize, queue: &mut Queue) {
+        let mut indirect = RegSet::EMPTY;
+        for block in &function.blocks {
+            match &block.terminator {
+                Terminator::Call { callee, to } => {
+                    self.want(callee.0 as usize, self.live_in[index][to.0 as usize], queue);
+                }
+                Terminator::TailCall { callee, .. } => {
+                    self.want(callee.0 as usize, self.wanted[index], queue)
+                }
+                Terminator::CallIndirect { to, .. } => {
+                    indirect = indirect.or(self.live_in[index][to.0 as usize])
+                }
+                other if is_dispatch(other) => indirect = indirect.or(self.wanted[index]),
+                _ => {}
+            }
+        }
+        if indirect.minus(self.indirect_wanted) != RegSet::EMPTY {
+            self.indirect_wanted = self.indirect_wanted.or(indirect);
+            for exposed in self.exposed.clone() {
+                self.want(exposed, self.indirect_wanted, queue);
+            }
+        }
+    }
+
+    fn want(&mut self, callee: usize, registers: RegSet, queue: &mut Queue) {
+        let results = self.results(callee);
+        self.wanted[callee] = self.wanted[callee].or(registers);
+        if self.results(callee) != results {
+            queue.add(&[callee]);
+        }
+    }
+}
+
+/// Functions still to be looked at, each once.
+struct Queue {
+    order: VecDeque<usize>,
+    is_queued: Vec<bool>,
+}
+
+impl Queue {
+    fn full(count: usize) -> Self {
+        Self { order: (0..count).rev().collect(), is_queued: vec![true; count] }
+    }
+
+    fn pop(&mut self) -> Option<usize> {
+        let index = self.order.pop_front()?;
+        self.is_queued[index] = false;
+        Some(index)
+    }
+
+    fn add(&mut self, indices: &[usize]) {
+        for &index in indices {
+            if !std::mem::replace(&mut self.is_queued[index], true) {
+                self.order.push_back(index);
+            }
+        }
+    }
+}

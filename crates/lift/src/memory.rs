@@ -1,0 +1,118 @@
+//! Address checks of one block: accesses with the same base are checked together, before the first of them.
+//!
+//! All accesses of a block happen if it is entered (a failed check restarts the script elsewhere), so one check of the
+//! whole span refuses exactly what the single checks would refuse.
+
+use crate::ir::{Access, Op, Value, Width};
+
+/// Spans wider than this are not merged: they could not all be inside memory.
+const SPAN_BYTES_MAX: i64 = 1 << 20;
+
+/// `base + offset`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) base: Value,
+    pub(crate) offset: i64,
+}
+
+impl Address {
+    pub(crate) fn plus(self, offset: i64) -> Self {
+        Self { offset: self.offset.wrapping_add(offset), ..self }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    /// Index of the first operation that needs the check.
+    first: usize,
+    access: Access,
+    base: Value,
+    low: i64,
+    high: i64,
+}
+
+/// The accesses of a block, grouped.
+#[derive(Debug, Default)]
+pub(crate) struct Accesses {
+    groups: Vec<Group>,
+}
+
+impl Accesses {
+    pub(crate) fn read(&mut self, index: usize, address: Address, width: Width) {
+        self.add(index, Access::Read, address, width);
+    }
+
+    pub(crate) fn write(&mut self, index: usize, address: Address, width: Width) {
+        self.add(index, Access::Write, address, width);
+    }
+
+    fn add(&mut self, first: usize, access: Access, address: Address, width: Width) {
+        let low = address.offset;
+        let Some(high) = low.checked_add(width.bytes()) else {
+            // An offset at the end of i64: its own group, checked by itself modulo 2^64.
+            self.groups.push(Group {
+                first,
+                access,
+                base: address.base,
+                low,
+                high: low.wrapping_add(width.bytes()),
+            });
+            return;
+        };
+        let fits = |group: &&mut Group| {
+            let span = group.high.max(high).checked_sub(group.low.min(low));
+            group.access == access
+                && group.base == address.base
+                && span.is_some_and(|span| span <= SPAN_BYTES_MAX)
+        };
+        match self.groups.iter_mut().find(fits) {
+            Some(group) => {
+                group.low = group.low.min(low);
+                group.high = group.high.max(high);
+            }
+            None => self.groups.push(Group { first, access, base: address.base, low, high }),
+        }
+    }
+
+    /// Removes what the check of the stack frame at the function's entry covers: accesses of `sp` (the entry value of
+    /// the block, `distance` from the function's) below the function's entry `sp`. Returns the lowest such offset.
+    pub(crate) fn take_frame(&mut self, sp: Value, distance: i64) -> Option<i64> {
+        let mut lowest = None;
+        self.groups.retain(|group| {
+            let is_frame = group.base == sp && group.high.saturating_add(distance) <= 0;
+            if is_frame {
+                let low = group.low.saturating_add(distance);
+                lowest = Some(lowest.map_or(low, |lowest: i64| lowest.min(low)));
+            }
+            !is_frame
+        });
+        lowest
+    }
+
+    /// Checks to put before operations, by index. Reads that a write check covers need none of their own, but in VM
+    /// version 0, where a load may not touch the last byte of memory and a store may.
+    pub(crate) fn checks(&self, vm_version: u32) -> Vec<(usize, Op)> {
+        let is_covered = |group: &Group| {
+            vm_version > 0
+                && group.access == Access::Read
+                && self.groups.iter().any(|other| {
+                    other.access == Access::Write
+                        && other.base == group.base
+                        && other.first <= group.first
+                        && other.low <= group.low
+                        && group.high <= other.high
+                })
+        };
+        let mut checks: Vec<(usize, Op)> = self
+            .groups
+            .iter()
+            .filter(|group| !is_covered(group))
+            .map(|group| {
+                let Group { first, access, base, low, high } = *group;
+                (first, Op::Check { access, base, low, high })
+            })
+            .collect();
+        checks.sort_by_key(|(first, _)| *first);
+        checks
+    }
+}

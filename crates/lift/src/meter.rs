@@ -1,0 +1,69 @@
+//! Where the cycle limit is looked at: once in every cycle of the control flow, and before every syscall.
+//!
+//! A script beyond its limit has no other effect, so the look may come late; it only must come. Recursion passes the
+//! entries of functions that call; loops pass a block that is the target of an edge back.
+
+use crate::ir::{Function, Module, Terminator};
+
+/// Marks the blocks that look.
+pub(crate) fn place(module: &mut Module) {
+    module.functions.iter_mut().for_each(place_in);
+}
+
+fn place_in(function: &mut Function) {
+    let calls = function.blocks.iter().any(|block| {
+        matches!(
+            block.terminator,
+            Terminator::Call { .. }
+                | Terminator::TailCall { .. }
+                | Terminator::CallIndirect { .. }
+                | Terminator::JumpIndirect { .. }
+        )
+    });
+    function.blocks[0].is_metered = calls;
+    for target in targets_of_back_edges(function) {
+        function.blocks[target].is_metered = true;
+    }
+    for block in &mut function.blocks {
+        if matches!(block.terminator, Terminator::Ecall { .. } | Terminator::Exit { .. }) {
+            block.is_metered = true;
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Visit {
+    New,
+    Open,
+    Closed,
+}
+
+/// Targets of edges to a block that is still open in a depth-first search: every cycle has one.
+fn targets_of_back_edges(function: &Function) -> Vec<usize> {
+    let successors: Vec<Vec<usize>> = function
+        .blocks
+        .iter()
+        .map(|block| block.terminator.successors().iter().map(|id| id.0 as usize).collect())
+        .collect();
+    let mut visits = vec![Visit::New; successors.len()];
+    let mut targets = Vec::new();
+    let mut path = vec![(0, 0)];
+    visits[0] = Visit::Open;
+    while let Some((block, edge)) = path.last_mut() {
+        let Some(&next) = successors[*block].get(*edge) else {
+            visits[*block] = Visit::Closed;
+            path.pop();
+            continue;
+        };
+        *edge += 1;
+        match visits[next] {
+            Visit::New => {
+                visits[next] = Visit::Open;
+                path.push((next, 0));
+            }
+            Visit::Open => targets.push(next),
+            Visit::Closed => {}
+        }
+    }
+    targets
+}

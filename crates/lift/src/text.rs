@@ -1,0 +1,189 @@
+//! The text form of the IR.
+
+use std::fmt;
+
+use antares_program::{BlockId, GuestAddr};
+
+use crate::ir::{Access, BinaryOp, Block, Function, Module, Op, Terminator, UnaryOp, Value, Width};
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}", self.0)
+    }
+}
+
+impl BinaryOp {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Add => "add",
+            Self::Sub => "sub",
+            Self::And => "and",
+            Self::Or => "or",
+            Self::Xor => "xor",
+            Self::Shl => "shl",
+            Self::Lshr => "lshr",
+            Self::Ashr => "ashr",
+            Self::Rotl => "rotl",
+            Self::Rotr => "rotr",
+            Self::Mul => "mul",
+            Self::MulHigh => "mul.high",
+            Self::MulHighSignedUnsigned => "mul.high.su",
+            Self::MulHighUnsigned => "mul.high.u",
+            Self::Div => "div",
+            Self::DivUnsigned => "div.u",
+            Self::Rem => "rem",
+            Self::RemUnsigned => "rem.u",
+            Self::Eq => "eq",
+            Self::Ne => "ne",
+            Self::Lt => "lt",
+            Self::LtUnsigned => "lt.u",
+            Self::Ge => "ge",
+            Self::GeUnsigned => "ge.u",
+            Self::Min => "min",
+            Self::MinUnsigned => "min.u",
+            Self::Max => "max",
+            Self::MaxUnsigned => "max.u",
+            Self::Clmul => "clmul",
+            Self::ClmulHigh => "clmul.high",
+            Self::ClmulReversed => "clmul.reversed",
+        }
+    }
+}
+
+impl UnaryOp {
+    fn name(self) -> &'static str {
+        match self {
+            Self::SextB => "sext.b",
+            Self::SextH => "sext.h",
+            Self::SextW => "sext.w",
+            Self::ZextH => "zext.h",
+            Self::ZextW => "zext.w",
+            Self::Not => "not",
+            Self::Clz => "clz",
+            Self::Ctz => "ctz",
+            Self::Popcount => "popcount",
+            Self::OrCombine => "or.combine",
+            Self::ByteSwap => "byte.swap",
+        }
+    }
+}
+
+impl Width {
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Byte => "b",
+            Self::Half => "h",
+            Self::Word => "w",
+            Self::Double => "d",
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Const(number) => write!(f, "const {number:#x}"),
+            Self::Read(register) => write!(f, "read {register}"),
+            Self::Binary(op, a, b) => write!(f, "{} {a}, {b}", op.name()),
+            Self::Unary(op, a) => write!(f, "{} {a}", op.name()),
+            Self::Load { width, is_signed, base, offset } => {
+                write!(f, "load.{}{} {base}{offset:+}", width.suffix(), if *is_signed { "" } else { "u" })
+            }
+            Self::Store { width, base, offset, value } => {
+                write!(f, "store.{} {base}{offset:+}, {value}", width.suffix())
+            }
+            Self::Check { access, base, low, high } => {
+                let access = if *access == Access::Read { "read" } else { "write" };
+                write!(f, "check.{access} {base}{low:+}..{high:+}")
+            }
+        }
+    }
+}
+
+struct Blocks<'a>(&'a [(GuestAddr, BlockId)]);
+
+impl fmt::Display for Blocks<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let items: Vec<String> = self.0.iter().map(|(pc, id)| format!("{pc}: {id}")).collect();
+        write!(f, "[{}]", items.join(", "))
+    }
+}
+
+struct Link<'a>(&'a Option<Value>);
+
+impl fmt::Display for Link<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(value) => write!(f, " if {value} is the return address"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Terminator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Jump(to) => write!(f, "jump {to}"),
+            Self::Branch { condition, taken, otherwise } => {
+                write!(f, "branch {condition}, {taken}, {otherwise}")
+            }
+            Self::Call { callee, to } => write!(f, "call {callee}, then {to}"),
+            Self::TailCall { callee, link } => write!(f, "tail.call {callee}{}", Link(link)),
+            Self::CallIndirect { target, live, to } => {
+                write!(f, "call.indirect {target}, then {to} with {live}")
+            }
+            Self::JumpIndirect { target, candidates, link } => {
+                write!(f, "jump.indirect {target}, {}{}", Blocks(candidates), Link(link))
+            }
+            Self::Return { link, locals } if locals.is_empty() => write!(f, "return{}", Link(link)),
+            Self::Return { link, locals } => write!(f, "return{} else {}", Link(link), Blocks(locals)),
+            Self::Ecall { pc, uses, to } => write!(f, "ecall at {pc} {uses}, then {to}"),
+            Self::Exit { pc } => write!(f, "exit at {pc}"),
+            Self::Leave => f.write_str("leave"),
+        }
+    }
+}
+
+impl fmt::Display for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, op) in self.ops.iter().enumerate() {
+            match op.has_value() {
+                true => writeln!(f, "    v{index} = {op}")?,
+                false => writeln!(f, "    {op}")?,
+            }
+        }
+        for (register, value) in &self.writes {
+            writeln!(f, "    {register} = {value}")?;
+        }
+        writeln!(f, "    {}", self.terminator)
+    }
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, entry, params, results, .. } = self;
+        write!(f, "function {id} at {entry} {params} -> {results}")?;
+        if self.is_exposed {
+            f.write_str(" exposed")?;
+        }
+        if let Some(low) = self.frame_low {
+            write!(f, " frame {low}")?;
+        }
+        writeln!(f)?;
+        for (index, block) in self.blocks.iter().enumerate() {
+            let metered = if block.is_metered { " metered" } else { "" };
+            write!(f, "block{index} at {} cycles {}{metered}:\n{block}", block.pc, block.cycles)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "module version {} isa {}", self.options.vm_version, self.options.isa)?;
+        writeln!(f, "code {:#x}..{:#x}", self.code_start, self.code_end)?;
+        writeln!(f, "stores {:#x}..{:#x}", self.writable.0, self.writable.1)?;
+        writeln!(f, "indirect {} changes {}", self.indirect_params, self.indirect_changes)?;
+        self.functions.iter().try_for_each(|function| write!(f, "\n{function}"))
+    }
+}
