@@ -1,0 +1,17 @@
+/* The first argument as a number: how often a guest repeats its work, or what it computes. */
+#ifndef ARGUMENT_H
+#define ARGUMENT_H
+
+static long argument(int argc, char **argv, long otherwise)
+{
+	if (argc < 1 || !argv[0])
+		return otherwise;
+	const char *text = argv[0];
+	int negative = *text == '-';
+	long number = 0;
+	for (text += negative; *text >= '0' && *text <= '9'; text++)
+		number = number * 10 + (*text - '0');
+	return negative ? -number : number;
+}
+
+#endif

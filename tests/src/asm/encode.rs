@@ -1,0 +1,88 @@
+//! Encodings of the base formats: fields in, instruction word out.
+
+use super::Register;
+
+/// Puts a register into a field.
+fn field(register: Register, shift: u32) -> u32 {
+    u32::from(register & 31) << shift
+}
+
+/// R-type.
+#[must_use]
+pub fn r(opcode: u32, funct3: u32, funct7: u32, rd: Register, rs1: Register, rs2: Register) -> u32 {
+    opcode | field(rd, 7) | funct3 << 12 | field(rs1, 15) | field(rs2, 20) | funct7 << 25
+}
+
+/// I-type; the immediate's low 12 bits count.
+#[must_use]
+pub fn i(opcode: u32, funct3: u32, rd: Register, rs1: Register, immediate: i32) -> u32 {
+    opcode | field(rd, 7) | funct3 << 12 | field(rs1, 15) | (immediate.cast_unsigned() & 0xfff) << 20
+}
+
+/// S-type; the immediate's low 12 bits count.
+#[must_use]
+pub fn s(funct3: u32, rs1: Register, rs2: Register, immediate: i32) -> u32 {
+    let bits = immediate.cast_unsigned();
+    0x23 | (bits & 31) << 7 | funct3 << 12 | field(rs1, 15) | field(rs2, 20) | (bits >> 5 & 127) << 25
+}
+
+/// B-type; `None` where the distance does not fit.
+#[must_use]
+pub fn b(funct3: u32, rs1: Register, rs2: Register, distance: i64) -> Option<u32> {
+    let bits = within(distance, 13)?;
+    let immediate =
+        (bits >> 11 & 1) << 7 | (bits >> 1 & 15) << 8 | (bits >> 5 & 63) << 25 | (bits >> 12 & 1) << 31;
+    Some(0x63 | funct3 << 12 | field(rs1, 15) | field(rs2, 20) | immediate)
+}
+
+/// U-type; the immediate's high 20 bits count.
+#[must_use]
+pub fn u(opcode: u32, rd: Register, immediate: u32) -> u32 {
+    opcode | field(rd, 7) | (immediate & 0xffff_f000)
+}
+
+/// `jal`; `None` where the distance does not fit.
+#[must_use]
+pub fn jal(rd: Register, distance: i64) -> Option<u32> {
+    let bits = within(distance, 21)?;
+    let immediate =
+        (bits >> 12 & 255) << 12 | (bits >> 11 & 1) << 20 | (bits >> 1 & 1023) << 21 | (bits >> 20 & 1) << 31;
+    Some(0x6f | field(rd, 7) | immediate)
+}
+
+/// `c.j`; `None` where the distance does not fit.
+#[must_use]
+pub fn c_j(distance: i64) -> Option<u16> {
+    let bits = within(distance, 12)?;
+    let moved = [(11, 12), (4, 11), (9, 10), (8, 9), (10, 8), (6, 7), (7, 6), (3, 5), (2, 4), (1, 3), (5, 2)];
+    scatter(0xa001, bits, &moved)
+}
+
+/// `c.beqz` or `c.bnez`; `None` where the distance does not fit.
+#[must_use]
+pub fn c_branch(not: bool, rs1: Register, distance: i64) -> Option<u16> {
+    let bits = within(distance, 9)?;
+    let moved = [(8, 12), (4, 11), (3, 10), (7, 6), (6, 5), (2, 4), (1, 3), (5, 2)];
+    let base = if not { 0xe001 } else { 0xc001 };
+    scatter(base | u32::from(rs1 & 7) << 7, bits, &moved)
+}
+
+/// Upper and lower parts of a 32-bit value for `lui`/`auipc` and a following signed 12-bit immediate.
+#[must_use]
+pub fn split(value: i64) -> Option<(u32, i32)> {
+    let value = i32::try_from(value).ok()?;
+    let low = value << 20 >> 20;
+    Some((value.wrapping_sub(low).cast_unsigned(), low))
+}
+
+/// `distance` as bits if it is even and fits `width` bits with its sign.
+fn within(distance: i64, width: u32) -> Option<u32> {
+    let limit = 1_i64 << (width - 1);
+    let fits = distance % 2 == 0 && (-limit..limit).contains(&distance);
+    fits.then(|| i32::try_from(distance).ok().map(i32::cast_unsigned)).flatten()
+}
+
+fn scatter(base: u32, bits: u32, moved: &[(u32, u32)]) -> Option<u16> {
+    let word = moved.iter().fold(base, |word, (from, to)| word | (bits >> from & 1) << to);
+    u16::try_from(word).ok()
+}

@@ -1,0 +1,24 @@
+//! Builds guests: `guests list`, or `guests NAME OUT` to copy one to a file.
+#![allow(clippy::print_stdout, reason = "a command line tool")]
+#![forbid(unsafe_code)]
+
+use std::{env, fs};
+
+use anyhow::{Result, bail};
+use antares_tests::guests;
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["list"] => {
+            for guest in guests::guests() {
+                println!("{:<28} {}", guest.name, guest.about);
+            }
+        }
+        [name, out] => {
+            fs::write(out, guests::bytes(name)?)?;
+        }
+        _ => bail!("usage: guests list | guests NAME OUT"),
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! A minimal writer of RISC-V ELF files: program headers, and section headers only where there are symbols.
+
+/// A loadable segment. Its vaddr and its offset in the file agree modulo the page size.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// Where it is loaded.
+    pub address: u64,
+    /// 4 read, 2 write, 1 execute.
+    pub flags: u32,
+    /// What is loaded.
+    pub bytes: Vec<u8>,
+    /// Bytes of memory; what is beyond `bytes` is zero.
+    pub memory_bytes: u64,
+}
+
+/// A function symbol.
+#[derive(Clone, Debug)]
+pub struct Symbol {
+    /// Its name.
+    pub name: String,
+    /// Its address.
+    pub address: u64,
+    /// Its size in bytes, 0 for unknown.
+    pub size: u64,
+}
+
+/// An executable.
+#[derive(Clone, Debug)]
+pub struct Elf {
+    /// Entry point.
+    pub entry: u64,
+    /// Segments.
+    pub segments: Vec<Segment>,
+    /// Symbols; `None` leaves out all section headers, as `sstrip` does.
+    pub symbols: Option<Vec<Symbol>>,
+}
+
+const HEADER_BYTES: u64 = 64;
+const PROGRAM_HEADER_BYTES: u64 = 56;
+const SECTION_HEADER_BYTES: u64 = 64;
+const PAGE_BYTES: u64 = 4096;
+
+impl Elf {
+    /// The file's bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        let mut headers = Vec::new();
+        let count = self.segments.len() as u64;
+        let start = HEADER_BYTES + PROGRAM_HEADER_BYTES * count;
+        for segment in &self.segments {
+            let at = start + body.len() as u64;
+            let offset = at + (segment.address.wrapping_sub(at)) % PAGE_BYTES;
+            body.resize(body.len() + (offset - at) as usize, 0);
+            body.extend_from_slice(&segment.bytes);
+            push32(&mut headers, &[1, segment.flags]);
+            let file_bytes = segment.bytes.len() as u64;
+            let numbers = [offset, segment.address, segment.address, file_bytes, segment.memory_bytes, PAGE_BYTES];
+            push64(&mut headers, &numbers);
+        }
+        let (sections, section_count) = self.section_headers(start + body.len() as u64, &mut body);
+        let mut bytes = self.header(sections, section_count);
+        bytes.extend(headers);
+        bytes.extend(body);
+        bytes
+    }
+
+    fn header(&self, sections: u64, section_count: u16) -> Vec<u8> {
+        let mut bytes = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+        push16(&mut bytes, &[2, 243]);
+        push32(&mut bytes, &[1]);
+        push64(&mut bytes, &[self.entry, HEADER_BYTES, sections]);
+        push32(&mut bytes, &[1]);
+        let segments = u16::try_from(self.segments.len()).unwrap_or(u16::MAX);
+        let string_section = section_count.saturating_sub(1);
+        push16(&mut bytes, &[64, 56, segments, 64, section_count, string_section]);
+        bytes
+    }
+
+    /// Appends symbols, strings and section headers to `body`, whose end is at `at`; gives where the headers are.
+    fn section_headers(&self, at: u64, body: &mut Vec<u8>) -> (u64, u16) {
+        let Some(symbols) = &self.symbols else { return (0, 0) };
+        let mut strings = b"\0.text\0.symtab\0.strtab\0".to_vec();
+        let mut table = vec![0; 24];
+        for symbol in symbols {
+            push32(&mut table, &[u32::try_from(strings.len()).unwrap_or(0)]);
+            strings.extend(symbol.name.bytes().chain([0]));
+            table.extend_from_slice(&[0x12, 0, 1, 0]);
+            push64(&mut table, &[symbol.address, symbol.size]);
+        }
+        let text = &self.segments[0];
+        let text_offset = HEADER_BYTES + PROGRAM_HEADER_BYTES * self.segments.len() as u64;
+        let text_offset = text_offset + text.address.wrapping_sub(text_offset) % PAGE_BYTES;
+        let strings_at = at + table.len() as u64;
+        let headers_at = strings_at + strings.len() as u64;
+        let mut headers = vec![0; SECTION_HEADER_BYTES as usize];
+        let text_bytes = text.bytes.len() as u64;
+        section(&mut headers, [1, 1], [6, text.address, text_offset, text_bytes], [0, 0], [2, 0]);
+        section(&mut headers, [7, 2], [0, 0, at, table.len() as u64], [3, 1], [8, 24]);
+        section(&mut headers, [15, 3], [0, 0, strings_at, strings.len() as u64], [0, 0], [1, 0]);
+        body.extend(table);
+        body.extend(strings);
+        body.extend(headers);
+        (headers_at, 4)
+    }
+}
+
+/// One section header: name and type; flags, address, offset, size; link and info; alignment and entry size.
+fn section(to: &mut Vec<u8>, kind: [u32; 2], place: [u64; 4], link: [u32; 2], rest: [u64; 2]) {
+    push32(to, &kind);
+    push64(to, &place);
+    push32(to, &link);
+    push64(to, &rest);
+}
+
+fn push16(to: &mut Vec<u8>, numbers: &[u16]) {
+    numbers.iter().for_each(|number| to.extend_from_slice(&number.to_le_bytes()));
+}
+
+fn push32(to: &mut Vec<u8>, numbers: &[u32]) {
+    numbers.iter().for_each(|number| to.extend_from_slice(&number.to_le_bytes()));
+}
+
+fn push64(to: &mut Vec<u8>, numbers: &[u64]) {
+    numbers.iter().for_each(|number| to.extend_from_slice(&number.to_le_bytes()));
+}

@@ -1,0 +1,84 @@
+//! Random programs: a seed and settings in, items out. The same seed gives the same program on every machine.
+
+pub mod batch;
+mod builder;
+mod fused;
+mod pieces;
+mod random;
+mod stream;
+mod structured;
+
+use antares_abi::{CompileOptions, Isa};
+
+pub use random::Random;
+
+use crate::asm::{Item, Label};
+
+/// Where a program starts.
+pub const ENTRY: Label = 0;
+/// Start of a program's own constants.
+pub const CONSTANTS: Label = 1;
+/// Start of the batch's writable scratch area of [`SCRATCH_BYTES`]; the same for all programs of a batch.
+pub const SCRATCH: Label = 2;
+/// Start of the code segment; the same for all programs of a batch.
+pub const TEXT: Label = 3;
+/// First label that is a program's own.
+pub const FIRST_OWN: Label = 8;
+
+/// Size of the scratch area: two pages, with their border in the middle.
+pub const SCRATCH_BYTES: u64 = 8192;
+
+/// Most labels of one program.
+pub const LABELS_MAX: u32 = 4096;
+
+/// What kind of program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Instructions of all kinds in a row, with branches and loops between them.
+    Stream,
+    /// Functions that call each other, loops, jump tables, frames.
+    Structured,
+}
+
+/// What is generated.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// VM version and ISA.
+    pub options: CompileOptions,
+    /// What kind of program.
+    pub kind: Kind,
+    /// Whether the program may do what ends in an error: bad addresses, invalid encodings, forged returns.
+    pub wild: bool,
+}
+
+/// One program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Its code; starts with [`ENTRY`].
+    pub text: Vec<Item>,
+    /// Its constants and tables; start with [`CONSTANTS`].
+    pub constants: Vec<Item>,
+    /// Cycle limit that it is run with.
+    pub cycles_max: u64,
+}
+
+/// The program of `seed`.
+#[must_use]
+pub fn program(seed: u64, settings: Settings) -> Program {
+    let builder = builder::Builder::new(Random::new(seed), settings);
+    match settings.kind {
+        Kind::Stream => stream::build(builder),
+        Kind::Structured => structured::build(builder),
+    }
+}
+
+/// Settings for a batch of programs, drawn by `random`: every version with the ISA that it implies most often, other
+/// combinations sometimes.
+pub fn draw_options(random: &mut Random) -> CompileOptions {
+    let vm_version = [0, 1, 2, 2][random.below(4) as usize];
+    let usual = Isa::of_version(vm_version);
+    let isa = if random.one_in(3) { Isa(random.below(8) as u8) } else { usual };
+    // Version 0 with fusions is refused as a whole: worth one batch in a while.
+    let isa = if vm_version == 0 && isa.has(Isa::MOP) && !random.one_in(20) { Isa(isa.0 & !Isa::MOP.0) } else { isa };
+    CompileOptions { vm_version, isa }
+}

@@ -1,0 +1,181 @@
+//! Batches: many programs in one ELF, each selected by its number as the argument.
+
+use bytes::Bytes;
+
+use super::{ENTRY, FIRST_OWN, LABELS_MAX, Program, Random, SCRATCH, SCRATCH_BYTES, TEXT};
+use crate::{
+    asm::{
+        Item, Label, encode,
+        layout::{self, LayoutError, Placed},
+        operations,
+    },
+    elf::{Elf, Segment, Symbol},
+};
+
+const PAGE_BYTES: u64 = 4096;
+
+/// How a batch is laid out.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Start of the code segment.
+    pub text: u64,
+    /// Which symbols it has.
+    pub symbols: Symbols,
+    /// Whether the start selects by a row of jumps instead of comparisons.
+    pub jump_row: bool,
+}
+
+/// Which symbols a batch has. They are hints for a compiler, never truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Symbols {
+    /// No section headers at all.
+    Stripped,
+    /// One for the start of each program.
+    Right,
+    /// Wrong addresses, sizes and hostile names.
+    Wrong,
+}
+
+impl Shape {
+    /// Draws a layout.
+    pub fn draw(random: &mut Random) -> Self {
+        Self {
+            text: random.pick(&[0x1_0000, 0x1_0000, 0x1000, 0x20_0000, 0x12_3000]),
+            symbols: random.pick(&[Symbols::Stripped, Symbols::Right, Symbols::Right, Symbols::Wrong]),
+            jump_row: random.one_in(4),
+        }
+    }
+}
+
+/// The argument that selects program `index`.
+#[must_use]
+pub fn argument(index: usize) -> Bytes {
+    // Neither byte is 0, so that C strings would work as well.
+    Bytes::copy_from_slice(&[(index & 127) as u8 | 128, (index >> 7 & 127) as u8 | 128])
+}
+
+/// The ELF of `programs`.
+///
+/// # Errors
+///
+/// A branch is out of reach: the programs are too large for one batch.
+pub fn elf(programs: &[Program], shape: Shape) -> Result<Vec<u8>, LayoutError> {
+    let mut text = vec![Item::Label(TEXT)];
+    text.extend(start(programs.len(), shape.jump_row));
+    let mut constants = Vec::new();
+    for (index, program) in programs.iter().enumerate() {
+        text.extend(program.text.iter().map(|item| renumbered(item, index)));
+        constants.extend(program.constants.iter().map(|item| renumbered(item, index)));
+    }
+    let text_at = Placed { address: shape.text, items: &text };
+    let constants_address = (shape.text + layout::size(text_at)).next_multiple_of(PAGE_BYTES);
+    let constants_at = Placed { address: constants_address, items: &constants };
+    let scratch = (constants_address + layout::size(constants_at)).next_multiple_of(PAGE_BYTES);
+    let labels = layout::labels(&[text_at, constants_at, Placed { address: scratch, items: &[Item::Label(SCRATCH)] }]);
+    let segment = |address, flags, bytes: Vec<u8>, memory_bytes| Segment { address, flags, bytes, memory_bytes };
+    let text_bytes = layout::assemble(text_at, &labels)?;
+    let constant_bytes = layout::assemble(constants_at, &labels)?;
+    let (text_size, constants_size) = (text_bytes.len() as u64, constant_bytes.len() as u64);
+    let mut random = Random::new(shape.text);
+    let filled: Vec<u8> = (0..SCRATCH_BYTES / 16).flat_map(|_| random.bits().to_le_bytes()).collect();
+    let segments = vec![
+        segment(shape.text, 5, text_bytes, text_size),
+        segment(constants_address, 4, constant_bytes, constants_size),
+        segment(scratch, 6, filled, SCRATCH_BYTES),
+    ];
+    let entries: Vec<u64> = (0..programs.len()).map(|index| labels[&label(ENTRY, index)]).collect();
+    let symbols = symbols(shape, &entries, text_size);
+    Ok(Elf { entry: shape.text, segments, symbols }.to_bytes())
+}
+
+/// Reads the argument and goes to the program that it names; exits with -1 if there is none.
+fn start(count: usize, jump_row: bool) -> Vec<Item> {
+    let (t0, t1, t2) = (5, 6, 7);
+    let mut items = vec![
+        Item::Word(operations::load(6, t0, 2, 8)),
+        Item::Word(operations::load(4, t1, t0, 0)),
+        Item::Word(operations::load(4, t2, t0, 1)),
+        Item::Word(encode::i(0x13, 7, t1, t1, 127)),
+        Item::Word(encode::i(0x13, 7, t2, t2, 127)),
+        Item::Word(encode::i(0x13, 1, t2, t2, 7)),
+        Item::Word(encode::r(0x33, 6, 0, t1, t1, t2)),
+    ];
+    let count_word = i32::try_from(count).unwrap_or(i32::MAX);
+    if jump_row {
+        items.extend([
+            Item::Word(encode::i(0x13, 0, t2, 0, count_word)),
+            // Over the seven words of the jump to the exit below.
+            Item::Word(encode::b(6, t1, t2, 8).unwrap_or(0)),
+            Item::Jump { rd: 0, to: TEXT + 1 },
+            Item::Word(encode::i(0x13, 1, t1, t1, 2)),
+            Item::Address { rd: t2, of: TEXT + 2, plus: 0 },
+            Item::Word(encode::r(0x33, 0, 0, t1, t1, t2)),
+            Item::Word(encode::i(0x67, 0, 0, t1, 0)),
+            Item::Label(TEXT + 2),
+        ]);
+        items.extend((0..count).map(|index| Item::Jump { rd: 0, to: label(ENTRY, index) }));
+    } else {
+        for index in 0..count {
+            let number = i32::try_from(index).unwrap_or(i32::MAX);
+            items.push(Item::Word(encode::i(0x13, 0, t2, 0, number)));
+            items.push(Item::Word(encode::b(1, t1, t2, 8).unwrap_or(0)));
+            items.push(Item::Jump { rd: 1, to: label(ENTRY, index) });
+        }
+    }
+    items.push(Item::Label(TEXT + 1));
+    items.extend([encode::i(0x13, 0, 10, 0, -1), encode::i(0x13, 0, 17, 0, 93), 0x73].map(Item::Word));
+    items
+}
+
+fn symbols(shape: Shape, entries: &[u64], text_size: u64) -> Option<Vec<Symbol>> {
+    let mut random = Random::new(text_size);
+    let right = entries.iter().enumerate().map(|(index, &address)| Symbol {
+        name: format!("program_{index}"),
+        address,
+        size: entries.get(index + 1).map_or(0, |next| next - address),
+    });
+    match shape.symbols {
+        Symbols::Stripped => None,
+        Symbols::Right => Some(right.collect()),
+        Symbols::Wrong => Some(
+            right
+                .map(|_| Symbol {
+                    name: random.pick(&["antares_library", "State", "main", "", "a b\"\n%s"]).to_owned(),
+                    address: shape.text.wrapping_add(u64::from(random.below(0x2000))),
+                    size: random.number(),
+                })
+                .collect(),
+        ),
+    }
+}
+
+/// A program's label within the batch.
+fn label(label: Label, index: usize) -> Label {
+    if (1..FIRST_OWN).contains(&label) && label != super::CONSTANTS {
+        return label;
+    }
+    label + FIRST_OWN + LABELS_MAX * u32::try_from(index).unwrap_or(u32::MAX / LABELS_MAX)
+}
+
+fn renumbered(item: &Item, index: usize) -> Item {
+    let mut item = item.clone();
+    match &mut item {
+        Item::Label(to)
+        | Item::Branch { to, .. }
+        | Item::ShortBranch { to, .. }
+        | Item::Jump { to, .. }
+        | Item::ShortJump { to }
+        | Item::FarJump { to, .. }
+        | Item::FarJumpAbsolute { to, .. }
+        | Item::Address { of: to, .. }
+        | Item::AddressAbsolute { of: to, .. }
+        | Item::Entry32(to)
+        | Item::Entry64(to) => *to = label(*to, index),
+        Item::EntryRelative { to, base } => {
+            *to = label(*to, index);
+            *base = label(*base, index);
+        }
+        Item::Word(_) | Item::Half(_) | Item::Data(_) | Item::Align(_) => {}
+    }
+    item
+}

@@ -1,0 +1,176 @@
+//! What generators write with: sections under construction, labels, the choice of registers.
+
+use antares_abi::Isa;
+
+use super::{CONSTANTS, ENTRY, FIRST_OWN, Program, Random, SCRATCH, Settings};
+use crate::asm::{Item, Label, Register, encode, operations};
+
+pub(super) const RA: Register = 1;
+pub(super) const SP: Register = 2;
+pub(super) const GP: Register = 3;
+pub(super) const T0: Register = 5;
+pub(super) const T1: Register = 6;
+pub(super) const T2: Register = 7;
+pub(super) const S0: Register = 8;
+pub(super) const S1: Register = 9;
+pub(super) const A0: Register = 10;
+pub(super) const A5: Register = 15;
+pub(super) const A7: Register = 17;
+pub(super) const S10: Register = 26;
+pub(super) const S11: Register = 27;
+pub(super) const T6: Register = 31;
+
+/// A program under construction.
+pub(super) struct Builder {
+    pub(super) random: Random,
+    pub(super) settings: Settings,
+    pub(super) text: Vec<Item>,
+    pub(super) constants: Vec<Item>,
+    next_label: Label,
+    /// Bit mask of registers that ordinary instructions leave alone.
+    pub(super) kept: u32,
+    /// Bytes above sp that statements may use.
+    pub(super) stack_room: i32,
+    /// Registers that are read and written most.
+    hot: [Register; 6],
+}
+
+impl Builder {
+    pub(super) fn new(mut random: Random, settings: Settings) -> Self {
+        let hot = [(); 6].map(|()| random.between(5, 31) as Register);
+        let text = vec![Item::Label(ENTRY)];
+        let constants = vec![Item::Align(8), Item::Label(CONSTANTS)];
+        let kept = [0, SP, GP, S0, A5].iter().fold(0, |mask, register| mask | 1 << register);
+        Self { random, settings, text, constants, next_label: FIRST_OWN, kept, stack_room: 504, hot }
+    }
+
+    pub(super) fn finish(self, cycles_max: u64) -> Program {
+        Program { text: self.text, constants: self.constants, cycles_max }
+    }
+
+    pub(super) fn has(&self, isa: Isa) -> bool {
+        self.settings.options.isa.has(isa)
+    }
+
+    pub(super) fn push(&mut self, item: Item) {
+        self.text.push(item);
+    }
+
+    pub(super) fn word(&mut self, word: u32) {
+        self.text.push(Item::Word(word));
+    }
+
+    pub(super) fn half(&mut self, half: u16) {
+        self.text.push(Item::Half(half));
+    }
+
+    pub(super) fn new_label(&mut self) -> Label {
+        self.next_label += 1;
+        self.next_label - 1
+    }
+
+    pub(super) fn place(&mut self, label: Label) {
+        self.text.push(Item::Label(label));
+    }
+
+    /// Keeps `register` from being written.
+    pub(super) fn keep(&mut self, register: Register) {
+        self.kept |= 1 << register;
+    }
+
+    fn any_register(&mut self) -> Register {
+        if self.random.below(10) < 6 { self.random.pick(&self.hot.clone()) } else { self.random.below(32) as Register }
+    }
+
+    /// A register to read.
+    pub(super) fn source(&mut self) -> Register {
+        self.any_register()
+    }
+
+    /// A register to write: not a kept one, x0 now and then.
+    pub(super) fn target(&mut self) -> Register {
+        if self.random.one_in(24) {
+            return 0;
+        }
+        loop {
+            let register = self.any_register();
+            if self.kept & 1 << register == 0 {
+                return register;
+            }
+        }
+    }
+
+    /// A register of x8 to x15 to write.
+    pub(super) fn small_target(&mut self) -> Register {
+        loop {
+            let register = self.random.between(8, 15) as Register;
+            if self.kept & 1 << register == 0 {
+                return register;
+            }
+        }
+    }
+
+    pub(super) fn addi(&mut self, rd: Register, rs1: Register, immediate: i32) {
+        self.word(encode::i(0x13, 0, rd, rs1, immediate));
+    }
+
+    pub(super) fn register_op(&mut self, name: &str, rd: Register, rs1: Register, rs2: Register) {
+        self.word(operations::named(name).encode(rd, rs1, rs2, 0));
+    }
+
+    pub(super) fn load64(&mut self, rd: Register, base: Register, offset: i32) {
+        self.word(operations::load(3, rd, base, offset));
+    }
+
+    pub(super) fn store64(&mut self, base: Register, value: Register, offset: i32) {
+        self.word(encode::s(3, base, value, offset));
+    }
+
+    pub(super) fn ecall(&mut self, number: i32) {
+        let low = number.clamp(-2048, 2047);
+        self.addi(A7, 0, low);
+        if number != low {
+            self.addi(A7, A7, number - low);
+        }
+        self.word(0x73);
+    }
+
+    /// The address of a label, in one of the two ways.
+    pub(super) fn address(&mut self, rd: Register, of: Label, plus: i32) {
+        let item = if self.random.one_in(2) {
+            Item::Address { rd, of, plus }
+        } else {
+            Item::AddressAbsolute { rd, of, plus }
+        };
+        self.push(item);
+    }
+
+    /// Sets all registers but sp and gp to numbers that find mistakes, then the two bases to the scratch area.
+    pub(super) fn prologue(&mut self) {
+        self.address(T6, CONSTANTS, 0);
+        let mut offset = 0;
+        for register in (1..=31).filter(|register| ![SP, GP, T6].contains(register)) {
+            let number = self.random.number();
+            if self.random.one_in(3) {
+                let small = self.random.between(-2048, 2047);
+                self.addi(register, 0, small);
+            } else {
+                self.constants.push(Item::Data(number));
+                self.load64(register, T6, offset);
+                offset += 8;
+            }
+        }
+        self.address(S0, SCRATCH, 2048);
+        self.address(A5, SCRATCH, 4096);
+        let room = 512 + 16 * self.random.between(0, 4);
+        self.addi(SP, SP, -room);
+    }
+
+    /// Stores all registers where the test finds them, at the very bottom of memory, and exits.
+    pub(super) fn epilogue(&mut self) {
+        for register in 1..32 {
+            self.store64(0, register, 8 * i32::from(register));
+        }
+        self.ecall(93);
+    }
+}

@@ -1,0 +1,41 @@
+//! Guests: RISC-V ELF files built at test time from sources in this repository and in published crates.
+//!
+//! A guest is built once and kept under `target/guests/<hash>`, where the hash covers compiler flags and all sources.
+
+mod build;
+mod published;
+mod recipes;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+pub use build::{guest_compiler, native_compile};
+pub use published::{PublishedScript, published_scripts, secp256k1_sources};
+pub use recipes::{Guest, Source, guest_named, guests};
+
+/// Folder of the guests' own sources.
+#[must_use]
+pub fn source_folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("guests")
+}
+
+/// The ELF of the guest `name`, built if it is not there yet.
+///
+/// # Errors
+///
+/// No such guest, no RISC-V compiler, or the compiler refuses the sources.
+pub fn build(name: &str) -> Result<PathBuf> {
+    let guest = guest_named(name).with_context(|| format!("no guest is named {name:?}"))?;
+    build::build(&guest).with_context(|| format!("building guest {name}"))
+}
+
+/// The bytes of the guest `name`, built if it is not there yet.
+///
+/// # Errors
+///
+/// As [`build`], or the file cannot be read.
+pub fn bytes(name: &str) -> Result<Vec<u8>> {
+    let path = build(name)?;
+    std::fs::read(&path).with_context(|| format!("reading {}", path.display()))
+}

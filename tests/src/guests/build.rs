@@ -1,0 +1,188 @@
+//! Builds guests with gcc for RISC-V, and the same C for this machine.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use antares_abi::Sha256Digest;
+use anyhow::{Context, Result, ensure};
+
+use super::{Guest, Source, published::secp256k1_sources, source_folder};
+
+/// Name of the RISC-V compiler (Debian package `gcc-riscv64-unknown-elf`).
+const GUEST_COMPILER: &str = "riscv64-unknown-elf-gcc";
+
+/// Flags of every guest.
+const GUEST_FLAGS: [&str; 13] = [
+    "-O3",
+    "-mabi=lp64",
+    "-mcmodel=medany",
+    "-static",
+    "-nostdlib",
+    "-ffreestanding",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-fno-ident",
+    "-Wl,--gc-sections",
+    "-Wl,--build-id=none",
+    "-isystem",
+    "/usr/lib/picolibc/riscv64-unknown-elf/include",
+];
+
+/// What libsecp256k1 is built with, here and natively: small tables, no hand-written assembly.
+const SECP256K1_FLAGS: [&str; 4] =
+    ["-DECMULT_WINDOW_SIZE=6", "-DECMULT_GEN_KB=2", "-DUSE_EXTERNAL_DEFAULT_CALLBACKS=1", "-w"];
+
+/// The RISC-V compiler's version line.
+///
+/// # Errors
+///
+/// The compiler is not installed.
+pub fn guest_compiler() -> Result<String> {
+    let output = Command::new(GUEST_COMPILER).arg("--version").output();
+    let output = output.with_context(|| format!("{GUEST_COMPILER} is not installed; run the set-up script"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
+}
+
+/// Where built guests are kept.
+fn kept_folder() -> PathBuf {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target"),
+        PathBuf::from,
+    );
+    target.join("guests")
+}
+
+/// The guest's ELF, built if no file of the same sources and flags is kept.
+pub(super) fn build(guest: &Guest) -> Result<PathBuf> {
+    let mut flags: Vec<OsString> = GUEST_FLAGS.iter().map(OsString::from).collect();
+    flags.push(format!("-march={}", guest.march).into());
+    let mut sources = Sources::of(&guest.source)?;
+    let folder = source_folder();
+    flags.push(joined("-Wl,-T,", &folder.join("guest.ld")));
+    sources.watched.push(folder.join("guest.ld"));
+    if let Source::Case { case, .. } = &guest.source {
+        flags.push(format!("-D{case}").into());
+    } else {
+        sources.files.insert(0, folder.join("start.S"));
+        sources.files.extend(guest_libraries(&guest.source)?);
+    }
+    let key = sources.digest(&flags)?;
+    let path = kept_folder().join(key.to_string()).join(&guest.name);
+    if !path.exists() {
+        compile(GUEST_COMPILER, &flags, &sources, &path)?;
+    }
+    Ok(path)
+}
+
+/// Builds the C of `guest` for this machine, with `driver` (a file of the tests' folder) calling its `main` under the
+/// name `guest_main`.
+///
+/// # Errors
+///
+/// The guest is assembly, or the compiler is missing or refuses the sources.
+pub fn native_compile(guest: &Guest, compiler: &str, driver: &Path) -> Result<PathBuf> {
+    ensure!(!matches!(guest.source, Source::Case { .. }), "{} is written in RISC-V assembly", guest.name);
+    let mut flags: Vec<OsString> = vec!["-O3".into(), "-march=x86-64-v3".into(), "-madx".into()];
+    flags.push("-Dmain=guest_main".into());
+    let mut sources = Sources::of(&guest.source)?;
+    sources.files.push(driver.to_owned());
+    let key = sources.digest(&[flags.as_slice(), &[compiler.into()]].concat())?;
+    let path = kept_folder().join(key.to_string()).join(&guest.name);
+    if !path.exists() {
+        compile(compiler, &flags, &sources, &path)?;
+    }
+    Ok(path)
+}
+
+/// What one build reads.
+struct Sources {
+    /// Files given to the compiler.
+    files: Vec<PathBuf>,
+    /// Further files that decide the result.
+    watched: Vec<PathBuf>,
+    /// Flags that belong to the sources.
+    flags: Vec<OsString>,
+}
+
+impl Sources {
+    fn of(source: &Source) -> Result<Self> {
+        let folder = source_folder();
+        let own = match source {
+            Source::Program(file) | Source::Secp256k1(file) | Source::Picolibc(file) => file,
+            Source::Case { file, .. } => file,
+        };
+        let mut sources = Self {
+            files: vec![folder.join(own)],
+            watched: vec![folder.join("argument.h"), folder.join("attacks/exit.h")],
+            flags: vec![joined("-I", &folder)],
+        };
+        if matches!(source, Source::Secp256k1(_)) {
+            let library = secp256k1_sources()?;
+            for include in ["", "include", "src"] {
+                sources.flags.push(joined("-I", &library.join(include)));
+            }
+            sources.flags.extend(SECP256K1_FLAGS.map(OsString::from));
+            sources.files.push(library.join("src/secp256k1.c"));
+            sources.files.push(library.join("src/precomputed_ecmult.c"));
+        }
+        Ok(sources)
+    }
+
+    fn digest(&self, flags: &[OsString]) -> Result<Sha256Digest> {
+        let mut seen = Vec::new();
+        for flag in flags.iter().chain(&self.flags) {
+            seen.extend_from_slice(flag.as_encoded_bytes());
+            seen.push(0);
+        }
+        for file in self.files.iter().chain(&self.watched) {
+            let bytes = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+            seen.extend_from_slice(&Sha256Digest::of(&bytes).0);
+        }
+        Ok(Sha256Digest::of(&seen))
+    }
+}
+
+/// What a C guest is linked with.
+fn guest_libraries(source: &Source) -> Result<Vec<PathBuf>> {
+    let ask = |arguments: &[&str]| -> Result<PathBuf> {
+        let output = Command::new(GUEST_COMPILER)
+            .args(["-march=rv64imac", "-mabi=lp64"])
+            .args(arguments)
+            .output()
+            .with_context(|| format!("{GUEST_COMPILER} is not installed; run the set-up script"))?;
+        Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim()))
+    };
+    let gcc = ask(&["-print-libgcc-file-name"])?;
+    if matches!(source, Source::Picolibc(_)) {
+        return Ok(vec![ask(&["--specs=picolibc.specs", "-print-file-name=libc.a"])?, gcc]);
+    }
+    Ok(vec![source_folder().join("memory.c"), gcc])
+}
+
+fn compile(compiler: &str, flags: &[OsString], sources: &Sources, path: &Path) -> Result<()> {
+    let folder = path.parent().context("a kept guest has a folder")?;
+    fs::create_dir_all(folder)?;
+    let fresh = tempfile::NamedTempFile::new_in(folder)?.into_temp_path();
+    let output = Command::new(compiler)
+        .args(flags)
+        .args(&sources.flags)
+        .args(&sources.files)
+        .arg("-o")
+        .arg(&fresh)
+        .output()
+        .with_context(|| format!("{compiler} is not installed; run the set-up script"))?;
+    ensure!(output.status.success(), "{compiler} failed:\n{}", String::from_utf8_lossy(&output.stderr));
+    fresh.persist(path)?;
+    Ok(())
+}
+
+fn joined(prefix: &str, path: &Path) -> OsString {
+    let mut text = OsString::from(prefix);
+    text.push(path);
+    text
+}
