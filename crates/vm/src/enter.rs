@@ -87,3 +87,80 @@ pub(crate) unsafe extern "C" fn ecall(base: *mut u8) -> u64 {
         ecall = sym host::ecall,
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use antares_abi::State;
+
+    use super::*;
+    use crate::{
+        memory::{Core, state_of},
+        stack::NativeStack,
+    };
+
+    /// Native code that destroys every register but base, and leaves from deeper in its stack.
+    #[unsafe(naked)]
+    extern "C" fn clobber_and_leave() {
+        naked_asm!(
+            "mov rbx, 1\n mov rcx, 2\n mov rdx, 3\n mov rsi, 4\n mov rdi, 5\n mov rbp, 6\n mov r8, 7\n mov r9, 8",
+            "mov r10, 9\n mov r11, 10\n mov r12, 11\n mov r13, 12\n mov r14, 13\n mov r15, 14",
+            "sub rsp, 4096",
+            "std",
+            "jmp {leave}",
+            leave = sym leave,
+        )
+    }
+
+    /// Native code that destroys every register and returns.
+    #[unsafe(naked)]
+    extern "C" fn clobber_and_return() {
+        naked_asm!(
+            "mov rax, 1\n mov rbx, 1\n mov rcx, 2\n mov rdx, 3\n mov rsi, 4\n mov rdi, 5\n mov rbp, 6\n mov r8, 7",
+            "mov r9, 8\n mov r10, 9\n mov r11, 10\n mov r12, 11\n mov r13, 12\n mov r14, 13\n mov r15, 14",
+            "std",
+            "ret",
+        )
+    }
+
+    /// Calls `enter` with known values in the registers that it has to keep; 0 if it kept them (and the direction
+    /// flag is clear).
+    #[unsafe(naked)]
+    unsafe extern "C" fn enter_and_compare(base: *mut u8, thunk: *const u8, stack_top: *mut u8) -> u64 {
+        naked_asm!(
+            "push rbx\n push rbp\n push r12\n push r13\n push r14\n push r15\n sub rsp, 8",
+            "mov rbx, 101\n mov rbp, 102\n mov r12, 103\n mov r13, 104\n mov r14, 105\n mov r15, 106",
+            "call {enter}",
+            "pushfq\n pop rax\n and eax, 0x400",
+            "sub rbx, 101\n sub rbp, 102\n sub r12, 103\n sub r13, 104\n sub r14, 105\n sub r15, 106",
+            "or rax, rbx\n or rax, rbp\n or rax, r12\n or rax, r13\n or rax, r14\n or rax, r15",
+            "cld",
+            "add rsp, 8\n pop r15\n pop r14\n pop r13\n pop r12\n pop rbp\n pop rbx",
+            "ret",
+            enter = sym enter,
+        )
+    }
+
+    #[track_caller]
+    fn check(thunk: extern "C" fn(), reason: u64) {
+        let mut core = Core::map().unwrap();
+        core.reset(0, 2, 0);
+        let stack = NativeStack::map(1 << 16).unwrap();
+        let state = state_of(core.base());
+        // SAFETY: core and stack are mapped and ours; the thunk keeps to what `enter` asks of native code.
+        let (differs, found) = unsafe {
+            let differs = enter_and_compare(core.base(), thunk as *const u8, stack.top());
+            (differs, (&raw const (*state.cast::<State>()).leave_reason).read())
+        };
+        assert_eq!((differs, found), (0, reason));
+    }
+
+    #[test]
+    fn saved_registers_survive_leaving() {
+        check(clobber_and_leave, 0);
+    }
+
+    #[test]
+    fn saved_registers_survive_returning() {
+        check(clobber_and_return, LeaveReason::Returned as u64);
+    }
+}

@@ -104,6 +104,13 @@ impl Library {
 }
 
 impl Thunk<'_> {
+    /// Code of the test program itself.
+    #[cfg(test)]
+    pub(crate) fn of_test(code: extern "C" fn()) -> Self {
+        let text = only_text(&segments_around(code as usize)).expect("the test program has one text segment");
+        Self { address: code as *const u8, text, library: PhantomData }
+    }
+
     /// Where it starts.
     pub(crate) fn address(&self) -> *const u8 {
         self.address

@@ -1,0 +1,144 @@
+//! Guests and libraries built from assembly text with the tools of the compiler: `clang-22` and `ld.lld-22`.
+
+use std::{fs, path::Path, process::Command};
+
+use antares_abi::{ABI_VERSION, GUARD_BYTES, LIBRARY_MAGIC, LIBRARY_SYMBOL, STATE_OFFSET, State};
+use antares_vm::Library;
+use bytes::Bytes;
+
+/// Guest address of `_start` in every guest that [`guest`] makes.
+pub(crate) const ENTRY: u64 = 0x11000;
+
+/// What precedes the code of every library: offsets from base, and an ecall as generated code makes it. The thunk
+/// keeps base in rbx.
+const PREAMBLE: &str = "
+    .intel_syntax noprefix
+    .macro ecall_at pc, cycles
+        mov qword ptr [rbx + PC], \\pc
+        sub qword ptr [rbx + CYCLES_LEFT], \\cycles
+        mov rdi, rbx
+        call qword ptr [rbx + ECALL]
+        test rax, rax
+        jnz leave_now
+    .endm
+    .macro set index, value
+        mov qword ptr [rbx + STATE + 8 * \\index], \\value
+    .endm
+    .macro trap reason
+        .byte 0x67, 0x0f, 0xb9, 0x40, \\reason
+    .endm
+    .text
+    leave_now:
+        mov rax, rbx
+        jmp qword ptr [rbx + LEAVE]
+    thunk:
+        mov rbx, rax
+";
+
+/// Assembles and links a RISC-V program whose `_start` is at [`ENTRY`], in instructions of 4 bytes.
+#[track_caller]
+pub(crate) fn guest(source: &str) -> Bytes {
+    let source = format!(".text\n.globl _start\n_start:\n{source}");
+    let flags = ["--target=riscv64-unknown-elf", "-march=rv64im_zba_zbb_zbc_zbs", "-mno-relax"];
+    Bytes::from(build(&source, &flags, &["-static", &format!("-Ttext={ENTRY:#x}")]))
+}
+
+/// The header that a library begins with, as a test wants it.
+#[derive(Clone, Debug)]
+pub(crate) struct Header {
+    pub(crate) magic: [u8; 8],
+    pub(crate) abi_version: u32,
+    pub(crate) vm_version: u32,
+    pub(crate) isa: u32,
+    pub(crate) table_length: u32,
+    pub(crate) table_base: u64,
+    pub(crate) table_offset: &'static str,
+    pub(crate) symbol: &'static str,
+}
+
+impl Default for Header {
+    fn default() -> Self {
+        Self {
+            magic: LIBRARY_MAGIC,
+            abi_version: ABI_VERSION,
+            vm_version: 2,
+            isa: 3,
+            table_length: 1,
+            table_base: ENTRY,
+            table_offset: "table - header",
+            symbol: LIBRARY_SYMBOL,
+        }
+    }
+}
+
+/// A shared object with `header` and one thunk, `code`, for the first entry of the table.
+#[track_caller]
+pub(crate) fn library_bytes(header: &Header, code: &str) -> Vec<u8> {
+    let offset = |field: usize| STATE_OFFSET + field;
+    let constants = [
+        ("STATE", STATE_OFFSET),
+        ("GUARD", GUARD_BYTES),
+        ("PC", offset(std::mem::offset_of!(State, pc))),
+        ("CYCLES_LEFT", offset(std::mem::offset_of!(State, cycles_left))),
+        ("LEAVE_REASON", offset(std::mem::offset_of!(State, leave_reason))),
+        ("LEAVE", offset(std::mem::offset_of!(State, leave))),
+        ("ECALL", offset(std::mem::offset_of!(State, ecall))),
+    ];
+    let constants: String = constants.iter().map(|(name, value)| format!(".set {name}, {value}\n")).collect();
+    let Header { magic, abi_version, vm_version, isa, table_length, table_base, table_offset, symbol } =
+        header;
+    let magic = magic.map(|byte| byte.to_string()).join(", ");
+    let source = format!(
+        "{constants}{PREAMBLE}{code}
+        .section .rodata
+        .p2align 3
+        .globl {symbol}
+        {symbol}:
+        header:
+        .byte {magic}
+        .long {abi_version}, {vm_version}, {isa}, {table_length}
+        .quad {table_base}, {table_offset}
+        table:
+        .long thunk - table
+        "
+    );
+    build(&source, &["--target=x86_64-unknown-linux-gnu", "-fPIC"], &["-shared"])
+}
+
+/// Loads what [`library_bytes`] gives.
+#[track_caller]
+pub(crate) fn library(code: &str) -> Library {
+    load(&library_bytes(&Header::default(), code)).unwrap()
+}
+
+/// Loads a library from its bytes.
+pub(crate) fn load(bytes: &[u8]) -> Result<Library, antares_vm::LibraryError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("library.so");
+    fs::write(&path, bytes).unwrap();
+    Library::load_path(&path)
+}
+
+#[track_caller]
+fn build(source: &str, assembler: &[&str], linker: &[&str]) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("source.s"), source).unwrap();
+    call(
+        Command::new("clang-22")
+            .args(assembler)
+            .arg("-c")
+            .arg(path("source.s"))
+            .arg("-o")
+            .arg(path("object")),
+    );
+    call(Command::new("ld.lld-22").args(linker).arg(path("object")).arg("-o").arg(path("linked")));
+    fs::read(path("linked")).unwrap()
+}
+
+#[track_caller]
+fn call(command: &mut Command) {
+    let program = Path::new(command.get_program()).display().to_string();
+    let output = command.output().unwrap_or_else(|error| panic!("{program}: {error}"));
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,11 @@
+//! Tests of the machine from outside: real guests, real shared objects, ckb-vm's own machine as the oracle.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod faults;
+mod guests;
+mod interpreter;
+mod jail;
+mod library;
+mod native;
+mod oracle;
+mod restart;

@@ -1,0 +1,158 @@
+//! Native code that reaches its end: exits, debug output, limits, and which tier is taken.
+
+use antares_vm::{LeaveReason, Limits, Machine, Outcome, Script, Tier, VmError};
+use bytes::Bytes;
+
+use crate::{
+    guests::{guest, library},
+    oracle::{ROOMY, ask, compare, script},
+};
+
+/// A guest that exits with -7 after 502 cycles, and the same by hand.
+const EXIT: &str = "li a0, -7\n li a7, 93\n ecall";
+const EXIT_NATIVE: &str = "set 10, -7\n set 17, 93\n ecall_at 0x11008, 502";
+
+/// A guest that prints "hi" twice (one cycle for each) and exits with 3 after 1515 cycles, and the same by hand.
+pub(crate) const PRINT: &str = "
+    lui a0, 0x100
+    li t0, 104
+    sb t0, 0(a0)
+    li t0, 105
+    sb t0, 1(a0)
+    li a7, 2000
+    addi a7, a7, 177
+    ecall
+    ecall
+    li a7, 93
+    li a0, 3
+    ecall";
+pub(crate) const PRINT_NATIVE: &str = "
+    mov byte ptr [rbx + 0x100000], 104
+    mov byte ptr [rbx + 0x100001], 105
+    set 10, 0x100000
+    set 17, 2177
+    ecall_at 0x1101c, 511
+    ecall_at 0x11020, 500
+    set 17, 93
+    set 10, 3
+    ecall_at 0x1102c, 502";
+
+/// Runs `source` natively as `code` says and compares with the oracle, twice in one machine.
+#[track_caller]
+fn check(source: &str, code: &str) {
+    let (elf, library) = (guest(source), library(code));
+    let oracle = ask(&script(&elf), ROOMY.cycles_max);
+    let mut machine = Machine::new().unwrap();
+    for tier in [Tier::Auto, Tier::Native] {
+        let report = machine.run(&script(&elf), &ROOMY, tier, Some(&library)).unwrap();
+        assert_eq!(report.restarted, None);
+        assert_eq!((report.native_cycles, report.interpreted_cycles), (report.cycles, 0));
+        compare(&oracle, &machine, &report);
+    }
+}
+
+#[test]
+fn exits() {
+    check(EXIT, EXIT_NATIVE);
+}
+
+#[test]
+fn prints_then_exits() {
+    check(PRINT, PRINT_NATIVE);
+}
+
+#[test]
+fn clobbers_everything_and_exits() {
+    let garbage = "
+        set 10, -7
+        set 17, 93
+        mov qword ptr [rbx + PC], 0x11008
+        sub qword ptr [rbx + CYCLES_LEFT], 502
+        mov rdi, rbx
+        mov rbp, 1\n mov r12, 2\n mov r13, 3\n mov r14, 4\n mov r15, 5
+        call qword ptr [rbx + ECALL]
+        mov rax, rbx
+        mov rbx, 6\n mov rcx, 7\n mov rdx, 8\n mov rsi, 9\n mov rdi, 10
+        lea rsp, [rsp - 1000]
+        std
+        jmp qword ptr [rax + LEAVE]";
+    check(EXIT, garbage);
+}
+
+#[test]
+fn an_ecall_needs_no_native_stack() {
+    const STACK: usize = 64 << 10;
+    // All but 64 bytes of the stack are in use; the call takes 8 of them.
+    let code = format!("sub rsp, {STACK} - 24 - 64\n push rax\n {PRINT_NATIVE}");
+    let (elf, library) = (guest(PRINT), library(&code));
+    let mut machine = Machine::with_native_stack(STACK).unwrap();
+    let report = machine.run(&script(&elf), &ROOMY, Tier::Native, Some(&library)).unwrap();
+    assert_eq!(report.restarted, None);
+    compare(&ask(&script(&elf), ROOMY.cycles_max), &machine, &report);
+}
+
+#[test]
+fn endless_ecalls_end_at_the_output_limit() {
+    let elf = guest("lui a0, 0x200\n li a7, 2000\n addi a7, a7, 177\n 1: ecall\n j 1b");
+    let code = "set 10, 0x200000\n set 17, 2177\n sub qword ptr [rbx + CYCLES_LEFT], 3
+                1: ecall_at 0x1100c, 500\n sub qword ptr [rbx + CYCLES_LEFT], 3\n jmp 1b";
+    let (library, limits) = (library(code), Limits { debug_bytes_max: 1000, ..ROOMY });
+    let mut machine = Machine::new().unwrap();
+    let native = machine.run(&script(&elf), &limits, Tier::Native, Some(&library)).unwrap();
+    let interpreted = machine.run(&script(&elf), &limits, Tier::Interpreter, None).unwrap();
+    assert_eq!((&native.outcome, native.restarted), (&Outcome::OutputLimit, None));
+    assert_eq!((native.outcome, native.cycles), (interpreted.outcome, interpreted.cycles));
+    assert_eq!((native.debug.len(), native.debug), (1000, interpreted.debug));
+}
+
+#[test]
+fn the_tier_follows_library_and_script() {
+    let (elf, library) = (guest(EXIT), library(EXIT_NATIVE));
+    let mut machine = Machine::new().unwrap();
+    let mut run = |vm_version, isa, tier, library| {
+        let script = Script { elf: &elf, args: &[], vm_version, isa };
+        machine
+            .run(&script, &ROOMY, tier, library)
+            .map(|report| (report.native_cycles, report.interpreted_cycles))
+    };
+    assert_eq!(run(2, 3, Tier::Auto, Some(&library)).unwrap(), (502, 0));
+    assert_eq!(run(2, 3, Tier::Interpreter, Some(&library)).unwrap(), (0, 502));
+    assert_eq!(run(2, 3, Tier::Auto, None).unwrap(), (0, 502));
+    assert_eq!(run(1, 3, Tier::Auto, Some(&library)).unwrap(), (0, 502));
+    assert_eq!(run(2, 1, Tier::Auto, Some(&library)).unwrap(), (0, 502));
+    assert!(matches!(run(2, 3, Tier::Native, None), Err(VmError::NoLibrary)));
+    let mismatch = run(1, 3, Tier::Native, Some(&library));
+    assert!(matches!(mismatch, Err(VmError::LibraryMismatch { library_version: 2, vm_version: 1, .. })));
+}
+
+#[test]
+fn an_entry_without_native_code_is_interpreted() {
+    let mut bytes = guest("nop\n nop\n li a0, 1\n li a7, 93\n ecall").to_vec();
+    let library = library(EXIT_NATIVE);
+    let mut machine = Machine::new().unwrap();
+    // Behind the table, odd, before the table, beyond memory.
+    for entry in [0x11002, 0x11001, 0x10ffe, u64::MAX] {
+        bytes[24..32].copy_from_slice(&u64::to_le_bytes(entry));
+        let elf = Bytes::from(bytes.clone());
+        let report = machine.run(&script(&elf), &ROOMY, Tier::Native, Some(&library)).unwrap();
+        assert_eq!(report.restarted, Some(LeaveReason::UnknownTarget));
+        compare(&ask(&script(&elf), ROOMY.cycles_max), &machine, &report);
+    }
+}
+
+#[test]
+fn a_cycle_limit_beyond_i64_is_none() {
+    let (elf, library) = (guest(EXIT), library(EXIT_NATIVE));
+    let limits = Limits { cycles_max: u64::MAX, ..ROOMY };
+    let report = Machine::new().unwrap().run(&script(&elf), &limits, Tier::Native, Some(&library)).unwrap();
+    assert_eq!((report.outcome, report.native_cycles), (Outcome::Exit(-7), 502));
+}
+
+#[test]
+fn a_machine_moves_between_threads() {
+    let (elf, library) = (guest(EXIT), library("trap 4"));
+    let mut machine = Machine::new().unwrap();
+    let run = move || machine.run(&script(&elf), &ROOMY, Tier::Native, Some(&library)).unwrap();
+    let report = std::thread::spawn(run).join().unwrap();
+    assert_eq!((report.outcome, report.restarted), (Outcome::Exit(-7), Some(LeaveReason::Unsupported)));
+}

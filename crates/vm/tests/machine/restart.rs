@@ -1,0 +1,128 @@
+//! Native code that gives up: the reason is told, and the interpreter's answer is the whole answer.
+
+use antares_vm::{LeaveReason, Limits, Machine, Outcome, Tier};
+
+use crate::{
+    guests::{guest, library},
+    native::{PRINT, PRINT_NATIVE},
+    oracle::{ROOMY, ask, compare, script},
+};
+
+/// Runs a guest that prints and exits, with native code that ends as `code` says; expects a restart for `reason`
+/// that nobody can tell from a run without native code.
+#[track_caller]
+fn check(code: &str, reason: LeaveReason) {
+    let (elf, library) = (guest(PRINT), library(code));
+    let oracle = ask(&script(&elf), ROOMY.cycles_max);
+    let mut machine = Machine::new().unwrap();
+    for tier in [Tier::Auto, Tier::Native] {
+        let report = machine.run(&script(&elf), &ROOMY, tier, Some(&library)).unwrap();
+        assert_eq!(report.restarted, Some(reason));
+        assert_eq!((report.native_cycles, report.interpreted_cycles), (0, report.cycles));
+        compare(&oracle, &machine, &report);
+    }
+}
+
+#[test]
+fn traps_carry_their_reason() {
+    use LeaveReason::*;
+    for reason in [UnknownTarget, Unsupported, OutOfCycles, BadAddress, StackOverflow] {
+        check(&format!("trap {}", reason as u64), reason);
+    }
+}
+
+#[test]
+fn traps_without_a_reason_are_unsupported() {
+    check("trap 99", LeaveReason::Unsupported);
+    check("ud2", LeaveReason::Unsupported);
+    check("int3", LeaveReason::Unsupported);
+    check("xor ecx, ecx\n mov eax, 1\n cdq\n idiv ecx", LeaveReason::Unsupported);
+}
+
+#[test]
+fn what_was_printed_and_written_before_is_forgotten() {
+    let dirty = "
+        mov rcx, 0x4141414141414141
+        mov rdx, 0x3ffff8
+        1: mov qword ptr [rbx + rdx], rcx
+        sub rdx, 8
+        cmp rdx, 0x100000
+        jg 1b
+        set 5, 77";
+    let (print, _) = PRINT_NATIVE.rsplit_once("set 17").unwrap();
+    check(&format!("{dirty}\n{print}\n trap 6"), LeaveReason::BadAddress);
+}
+
+#[test]
+fn a_reason_in_the_state_counts() {
+    check("mov qword ptr [rbx + LEAVE_REASON], 3\n jmp leave_now", LeaveReason::UnknownTarget);
+    check("jmp leave_now", LeaveReason::Unsupported);
+    check("mov qword ptr [rbx + LEAVE_REASON], 12345\n jmp leave_now", LeaveReason::Unsupported);
+}
+
+#[test]
+fn a_return_is_a_reason() {
+    check("ret", LeaveReason::Returned);
+    check(
+        "xor eax, eax\n mov ebx, eax\n mov rbp, rax\n mov r12, rax\n mov r13, rax\n ret",
+        LeaveReason::Returned,
+    );
+}
+
+#[test]
+fn endless_recursion_ends_at_the_guard() {
+    check("1: call 1b", LeaveReason::StackOverflow);
+    check("1: sub rsp, 4000\n mov qword ptr [rsp], rax\n jmp 1b", LeaveReason::StackOverflow);
+}
+
+#[test]
+fn stray_accesses_are_bad_addresses() {
+    let addresses = [
+        "rbx + 0x400000",             // the guard behind guest memory
+        "rbx + 0x400000 + GUARD - 8", // its end
+        "rbx + STATE + 0x1000",       // the guard behind the state
+        "rcx",                        // not canonical
+        "rdx",                        // never mapped
+        "rsi",                        // the kernel's
+    ];
+    for address in addresses {
+        let load = "mov rcx, 0x8000000000000000\n mov rdx, 8\n mov rsi, -4096";
+        check(&format!("{load}\n mov qword ptr [{address}], rax"), LeaveReason::BadAddress);
+        check(&format!("{load}\n mov rax, qword ptr [{address}]"), LeaveReason::BadAddress);
+    }
+}
+
+#[test]
+fn failed_syscalls_are_the_interpreter_s() {
+    for (number, argument) in [(4242, 0), (2177, -1), (2177, 0x3f_ffff)] {
+        let fill = "li t0, 0x3fffff\n li t1, 65\n sb t1, 0(t0)";
+        let elf = guest(&format!("{fill}\n li a0, {argument}\n li a7, {number}\n ecall"));
+        let code = format!(
+            "mov byte ptr [rbx + 0x3fffff], 65\n set 10, {argument}\n set 17, {number}\n ecall_at 0x11010, 9"
+        );
+        let mut machine = Machine::new().unwrap();
+        let report = machine.run(&script(&elf), &ROOMY, Tier::Native, Some(&library(&code))).unwrap();
+        assert_eq!(report.restarted, Some(LeaveReason::Ecall));
+        assert!(matches!(report.outcome, Outcome::Error { .. }));
+        compare(&ask(&script(&elf), ROOMY.cycles_max), &machine, &report);
+    }
+}
+
+#[test]
+fn passing_the_cycle_limit_is_the_interpreter_s() {
+    let (elf, library) = (guest(PRINT), library(PRINT_NATIVE));
+    let mut machine = Machine::new().unwrap();
+    let all = ask(&script(&elf), ROOMY.cycles_max).cycles;
+    for cycles_max in (0..40).chain(500..530).chain(1000..1030).chain(all - 3..all) {
+        let limits = Limits { cycles_max, ..ROOMY };
+        let report = machine.run(&script(&elf), &limits, Tier::Native, Some(&library)).unwrap();
+        assert_eq!(
+            (&report.outcome, report.restarted),
+            (&Outcome::CyclesExceeded, Some(LeaveReason::OutOfCycles))
+        );
+        compare(&ask(&script(&elf), cycles_max), &machine, &report);
+    }
+    let limits = Limits { cycles_max: all, ..ROOMY };
+    let report = machine.run(&script(&elf), &limits, Tier::Native, Some(&library)).unwrap();
+    assert_eq!((report.outcome, report.restarted), (Outcome::Exit(3), None));
+}
