@@ -1,8 +1,54 @@
 //! The structural check of a compiled library, after sealing and before anybody maps it.
+//!
+//! A library of ours is data and code and nothing else: the dynamic linker must find nothing to run, to fetch, to relocate
+//! or to resolve in it. Whatever is not on a list here is refused, so that what a loader would do with it never matters.
+//! Everything is read as the dynamic linker reads it: through program headers and addresses, not through sections.
 
-use antares_abi::Sha256Digest;
+use std::io;
+
+use antares_abi::{ABI_VERSION, LIBRARY_MAGIC, LIBRARY_SYMBOL, LibraryHeader, Sha256Digest};
+use object::{
+    LittleEndian as Le, Pod,
+    elf::{
+        self, Dyn64, DynamicTag, EM_X86_64, ET_DYN, FileHeader64, PF_W, PF_X, PT_DYNAMIC, PT_GNU_RELRO,
+        PT_GNU_STACK, PT_LOAD, ProgramHeader64, ProgramType, Sym64,
+    },
+    pod,
+    read::elf::{Dyn, FileHeader, GnuHashTable, ProgramHeader, Sym},
+};
 
 use crate::Sealed;
+
+/// Address space of a library, bytes, at most.
+const LIBRARY_SPAN_BYTES_MAX: u64 = 1 << 30;
+/// Bytes of a host page.
+const PAGE_BYTES: u64 = 4096;
+/// Entries of the dynamic section, at most.
+const DYNAMIC_ENTRIES_MAX: usize = 64;
+
+/// Segments that may be there.
+const SEGMENTS: [ProgramType; 8] = [
+    elf::PT_NULL,
+    PT_LOAD,
+    PT_DYNAMIC,
+    elf::PT_NOTE,
+    elf::PT_PHDR,
+    elf::PT_GNU_EH_FRAME,
+    PT_GNU_STACK,
+    PT_GNU_RELRO,
+];
+
+/// Entries of the dynamic section that may be there. No needed library, no initialiser, no relocation, no version.
+const TAGS: [DynamicTag; 8] = [
+    elf::DT_SONAME,
+    elf::DT_GNU_HASH,
+    elf::DT_STRTAB,
+    elf::DT_STRSZ,
+    elf::DT_SYMTAB,
+    elf::DT_SYMENT,
+    elf::DT_FLAGS,
+    elf::DT_FLAGS_1,
+];
 
 /// Why a library is not one of ours.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +61,68 @@ pub enum ArtifactError {
         /// Digest of the sealed bytes.
         found: Sha256Digest,
     },
+    /// The sealed file cannot be read.
+    #[error("the library cannot be read")]
+    Read(#[from] io::Error),
+    /// Not an ELF file, or cut off.
+    #[error("the library is not a whole ELF file: {0}")]
+    Elf(#[from] object::Error),
+    /// Not a shared object for x86-64.
+    #[error("the library is not an x86-64 shared object (type {kind}, machine {machine})")]
+    Kind {
+        /// `e_type`.
+        kind: u16,
+        /// `e_machine`.
+        machine: u16,
+    },
+    /// A segment of a kind that no library of ours has.
+    #[error("the library has a segment of type {kind:#x}")]
+    Segment {
+        /// `p_type`.
+        kind: u32,
+    },
+    /// A segment that is writable and executable.
+    #[error("the library's segment at {address:#x} is writable and executable")]
+    WritableCode {
+        /// `p_vaddr`.
+        address: u64,
+    },
+    /// Segments out of order, overlapping, too far apart, or outside of the file.
+    #[error("the library's segment at {address:#x} is misplaced")]
+    Place {
+        /// `p_vaddr`.
+        address: u64,
+    },
+    /// The stack would become executable.
+    #[error("the library does not say that the stack is not executable")]
+    Stack,
+    /// An entry of the dynamic section that no library of ours has: it would make the dynamic linker do something.
+    #[error("the library's dynamic section has an entry of type {tag:#x}")]
+    Tag {
+        /// `d_tag`.
+        tag: u64,
+    },
+    /// Flags that would make the dynamic linker do something (`TEXTREL`, `STATIC_TLS`, ...).
+    #[error("the library's dynamic flags are {flags:#x}")]
+    Flags {
+        /// `d_val` of `DT_FLAGS` or `DT_FLAGS_1`.
+        flags: u64,
+    },
+    /// A part that every library of ours has.
+    #[error("the library has no {part}")]
+    Missing {
+        /// The part.
+        part: &'static str,
+    },
+    /// A symbol that is imported, computed at run time, thread-local, or exported beside the one there must be.
+    #[error("the library has an unexpected symbol, {name:?}")]
+    Symbol {
+        /// Its name.
+        name: String,
+    },
+    /// The header is of another version, or none.
+    #[error("the library's header is not of ABI version {ABI_VERSION}")]
+    Header,
 }
 
 /// Checks that `sealed` has the digest `expected` and the shape of a library of ours.
@@ -25,5 +133,172 @@ pub fn verify_library(sealed: &Sealed, expected: Sha256Digest) -> Result<(), Art
     if sealed.digest() != expected {
         return Err(ArtifactError::Digest { expected, found: sealed.digest() });
     }
-    Ok(())
+    check(&sealed.read()?)
+}
+
+fn check(file: &[u8]) -> Result<(), ArtifactError> {
+    let header = FileHeader64::<Le>::parse(file)?;
+    let (kind, machine) = (header.e_type(Le), header.e_machine(Le));
+    if !header.is_little_endian() || !header.is_class_64() || kind != ET_DYN || machine != EM_X86_64 {
+        return Err(ArtifactError::Kind { kind: kind.0, machine: machine.0 });
+    }
+    let segments = header.program_headers(Le, file)?;
+    let image = Image::of(segments, file)?;
+    let dynamic = one(segments, PT_DYNAMIC).ok_or(ArtifactError::Missing { part: "dynamic section" })?;
+    let dynamic = Dynamic::of(&image, dynamic.p_vaddr(Le))?;
+    let address = dynamic.only_symbol(&image)?;
+    check_header(image.at(address, "header")?)
+}
+
+fn one(segments: &[ProgramHeader64<Le>], kind: ProgramType) -> Option<&ProgramHeader64<Le>> {
+    let mut found = segments.iter().filter(|segment| segment.p_type(Le) == kind);
+    found.next().filter(|_| found.next().is_none())
+}
+
+fn check_header(bytes: &[u8]) -> Result<(), ArtifactError> {
+    let version = LIBRARY_MAGIC.len()..LIBRARY_MAGIC.len() + 4;
+    let is_ours = bytes.len() >= size_of::<LibraryHeader>()
+        && bytes.starts_with(&LIBRARY_MAGIC)
+        && bytes.get(version) == Some(&ABI_VERSION.to_le_bytes());
+    if is_ours { Ok(()) } else { Err(ArtifactError::Header) }
+}
+
+/// What the dynamic linker would map.
+struct Image<'a> {
+    /// Address and bytes from the file of each loaded segment.
+    loaded: Vec<(u64, &'a [u8])>,
+}
+
+impl<'a> Image<'a> {
+    fn of(segments: &[ProgramHeader64<Le>], file: &'a [u8]) -> Result<Self, ArtifactError> {
+        let is_data = |flags: elf::ProgramFlags| flags.0 & PF_X.0 == 0;
+        if !one(segments, PT_GNU_STACK).is_some_and(|stack| is_data(stack.p_flags(Le))) {
+            return Err(ArtifactError::Stack);
+        }
+        let mut loaded = Vec::new();
+        let mut page = 0;
+        for segment in segments {
+            let kind = segment.p_type(Le);
+            if !SEGMENTS.contains(&kind) {
+                return Err(ArtifactError::Segment { kind: kind.0 });
+            }
+            let address = segment.p_vaddr(Le);
+            let misplaced = ArtifactError::Place { address };
+            if kind != PT_LOAD {
+                continue;
+            }
+            if segment.p_flags(Le).0 & PF_W.0 != 0 && !is_data(segment.p_flags(Le)) {
+                return Err(ArtifactError::WritableCode { address });
+            }
+            // The dynamic linker maps segment after segment over one reservation, trusting their order.
+            let end = address.checked_add(segment.p_memsz(Le)).filter(|end| *end <= LIBRARY_SPAN_BYTES_MAX);
+            let bytes = segment.data(Le, file);
+            let (Some(end), Ok(bytes)) = (end, bytes) else { return Err(misplaced) };
+            let is_congruent = address % PAGE_BYTES == segment.p_offset(Le) % PAGE_BYTES;
+            let is_whole = segment.p_filesz(Le) <= segment.p_memsz(Le) && segment.p_align(Le) == PAGE_BYTES;
+            if address / PAGE_BYTES < page || !is_congruent || !is_whole {
+                return Err(misplaced);
+            }
+            page = end.div_ceil(PAGE_BYTES);
+            loaded.push((address, bytes));
+        }
+        if let Some(relocated) = one(segments, PT_GNU_RELRO) {
+            // The dynamic linker changes the protection of these pages, wherever they are.
+            let address = relocated.p_vaddr(Le);
+            let end = address.checked_add(relocated.p_memsz(Le));
+            if end.is_none_or(|end| end.div_ceil(PAGE_BYTES) > page) {
+                return Err(ArtifactError::Place { address });
+            }
+        }
+        Ok(Self { loaded })
+    }
+
+    /// The bytes of the file from `address` to the end of its segment.
+    fn at(&self, address: u64, part: &'static str) -> Result<&'a [u8], ArtifactError> {
+        let tail = |(start, bytes): &(u64, &'a [u8])| {
+            let offset = usize::try_from(address.checked_sub(*start)?).ok()?;
+            bytes.get(offset..).filter(|tail| !tail.is_empty())
+        };
+        self.loaded.iter().find_map(tail).ok_or(ArtifactError::Missing { part })
+    }
+
+    /// The `count` entries at `address`.
+    fn table<T: Pod>(
+        &self,
+        address: u64,
+        count: usize,
+        part: &'static str,
+    ) -> Result<&'a [T], ArtifactError> {
+        let bytes = self.at(address, part)?;
+        let (entries, _) =
+            pod::slice_from_bytes(bytes, count).map_err(|()| ArtifactError::Missing { part })?;
+        Ok(entries)
+    }
+}
+
+/// Addresses from the dynamic section.
+#[derive(Default)]
+struct Dynamic {
+    hash: Option<u64>,
+    symbols: Option<u64>,
+    strings: Option<u64>,
+}
+
+impl Dynamic {
+    fn of(image: &Image<'_>, address: u64) -> Result<Self, ArtifactError> {
+        let room = image.at(address, "dynamic section")?.len() / size_of::<Dyn64<Le>>();
+        let entries = image.table::<Dyn64<Le>>(address, room.min(DYNAMIC_ENTRIES_MAX), "dynamic section")?;
+        let mut found = Self::default();
+        for entry in entries {
+            let (tag, value) = (entry.d_tag(Le), entry.d_val(Le));
+            match tag {
+                elf::DT_NULL => return Ok(found),
+                elf::DT_GNU_HASH => found.hash = Some(value),
+                elf::DT_SYMTAB => found.symbols = Some(value),
+                elf::DT_STRTAB => found.strings = Some(value),
+                elf::DT_FLAGS if value & !elf::DF_BIND_NOW.0 != 0 => {
+                    return Err(ArtifactError::Flags { flags: value });
+                }
+                elf::DT_FLAGS_1 if value & !elf::DF_1_NOW.0 != 0 => {
+                    return Err(ArtifactError::Flags { flags: value });
+                }
+                tag if !TAGS.contains(&tag) => return Err(ArtifactError::Tag { tag: tag.0.cast_unsigned() }),
+                _ => {}
+            }
+        }
+        Err(ArtifactError::Missing { part: "end of the dynamic section" })
+    }
+
+    /// Address of the one symbol there must be.
+    fn only_symbol(&self, image: &Image<'_>) -> Result<u64, ArtifactError> {
+        let (Some(hash), Some(symbols), Some(strings)) = (self.hash, self.symbols, self.strings) else {
+            return Err(ArtifactError::Missing { part: "symbol table" });
+        };
+        let hash = GnuHashTable::<FileHeader64<Le>>::parse(Le, image.at(hash, "hash table")?)?;
+        let count = hash.symbol_table_length(Le).ok_or(ArtifactError::Missing { part: "hash table" })?;
+        let count = usize::try_from(count).map_err(|_| ArtifactError::Missing { part: "symbol table" })?;
+        let symbols = image.table::<Sym64<Le>>(symbols, count, "symbol table")?;
+        let strings = image.at(strings, "string table")?;
+        // The first entry is the null symbol.
+        let mut exported = None;
+        for symbol in symbols.iter().skip(1) {
+            let name = name_of(symbol, strings);
+            let is_ours = name == LIBRARY_SYMBOL.as_bytes()
+                && symbol.st_type() == elf::STT_OBJECT
+                && symbol.st_bind() == elf::STB_GLOBAL
+                && !symbol.is_undefined(Le)
+                && exported.is_none();
+            if !is_ours {
+                return Err(ArtifactError::Symbol { name: String::from_utf8_lossy(name).into_owned() });
+            }
+            exported = Some(symbol.st_value(Le));
+        }
+        exported.ok_or(ArtifactError::Missing { part: "header symbol" })
+    }
+}
+
+fn name_of<'a>(symbol: &Sym64<Le>, strings: &'a [u8]) -> &'a [u8] {
+    let start = usize::try_from(symbol.st_name(Le)).unwrap_or(usize::MAX);
+    let name = strings.get(start..).unwrap_or_default();
+    name.split(|byte| *byte == 0).next().unwrap_or_default()
 }

@@ -46,6 +46,14 @@ pub enum PoolError {
         /// The paths tried.
         looked: Vec<PathBuf>,
     },
+    /// The configured number of workers makes no sense.
+    #[error("workers_max is {found}, it must be from 1 to {most}")]
+    WorkersMax {
+        /// What is configured.
+        found: usize,
+        /// Most that can be.
+        most: usize,
+    },
     /// A job is larger than a frame may be.
     #[error("a job of {bytes} bytes is over the limit of {bytes_max} bytes")]
     JobTooLarge {

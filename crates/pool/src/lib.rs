@@ -1,13 +1,35 @@
 //! Zygotes and workers: spawn, lend, time out, kill, replace; the frames between parent and child.
+//!
+//! ```text
+//! service: Pool ------- socket ------- zygote (worker binary, one thread, locked in)
+//!   |  run, compile       Spawn + fds     | fork
+//!   +----- stream: job ---------------> child (locked in further, one job, then gone)
+//!          <------------- report
+//! ```
+//! Services use [`Pool`]; worker binaries implement [`Worker`] and call [`serve`]. Bulk data travels as [`Sealed`]
+//! memory files. A child that does not answer in time, dies, or breaks its rules is a [`Verdict`] for its own caller.
 
 mod artifact;
+mod child;
+mod errand;
 mod error;
+mod frame;
 pub mod job;
+mod ledger;
+mod output;
 mod pool;
 mod sealed;
+mod supervisor;
+mod talk;
+mod wire;
+mod zygote;
 
 pub use antares_sandbox::{Layer, LayerStatus};
 pub use artifact::{ArtifactError, verify_library};
+pub use child::{Files, Worker};
 pub use error::PoolError;
-pub use pool::{Compiled, Pool, PoolConfig, PoolStats, Verdict, worker_path};
+pub use frame::{JOB_BYTES_MAX, REPORT_BYTES_MAX};
+pub use output::OUTPUT_BYTES_MAX;
+pub use pool::{Compiled, Pool, PoolConfig, PoolStats, Verdict, WORKERS_MAX, worker_path};
 pub use sealed::Sealed;
+pub use zygote::{ZygoteError, serve};

@@ -1,17 +1,31 @@
 //! The supervisor's view: start a pool, run and compile in it, see how it does.
 
 use std::{
+    fs::File,
+    os::fd::AsFd,
     path::{Path, PathBuf},
-    sync::Arc,
-    time::Instant,
+    sync::{Arc, mpsc::sync_channel},
+    thread::JoinHandle,
+    time::{Duration, Instant},
 };
 
 use antares_sandbox::{Layer, LayerStatus};
+use rustix::net::{Shutdown, shutdown};
 
 use crate::{
-    PoolError, Sealed,
+    PoolError, REPORT_BYTES_MAX, Sealed,
+    errand::Errand,
     job::{CompileJob, CompileReport, RunJob, RunReport},
+    ledger::{Count, Ledger},
+    output::take_output,
+    sealed,
+    supervisor::supervise,
 };
+
+/// Children alive at once, at most, whatever the configuration says.
+pub const WORKERS_MAX: usize = 1024;
+/// Bytes of a report beside its debug output: the lengths of 65,536 lines, texts of errors, figures.
+const REPORT_OVERHEAD_BYTES: usize = 512 << 10;
 
 /// What a pool is made of.
 #[derive(Clone, Debug)]
@@ -41,6 +55,31 @@ pub enum Verdict<T> {
         /// What is known about it, for people.
         detail: String,
     },
+}
+
+impl<T> Verdict<T> {
+    /// The verdict with another answer.
+    pub fn map<U>(self, answer: impl FnOnce(T) -> U) -> Verdict<U> {
+        match self {
+            Self::Done(report) => Verdict::Done(answer(report)),
+            Self::DeadlineExceeded => Verdict::DeadlineExceeded,
+            Self::SandboxViolation { detail } => Verdict::SandboxViolation { detail },
+            Self::WorkerLost { detail } => Verdict::WorkerLost { detail },
+        }
+    }
+
+    /// What `next` makes of the answer, if there is one.
+    ///
+    /// # Errors
+    /// Those of `next`.
+    pub fn and_then<U, E>(self, next: impl FnOnce(T) -> Result<Verdict<U>, E>) -> Result<Verdict<U>, E> {
+        match self {
+            Self::Done(report) => next(report),
+            Self::DeadlineExceeded => Ok(Verdict::DeadlineExceeded),
+            Self::SandboxViolation { detail } => Ok(Verdict::SandboxViolation { detail }),
+            Self::WorkerLost { detail } => Ok(Verdict::WorkerLost { detail }),
+        }
+    }
 }
 
 /// What a compile gave.
@@ -76,7 +115,27 @@ pub struct PoolStats {
 /// A zygote and the one-shot children it forks. Cheap to clone; the last clone that is dropped ends the zygote.
 #[derive(Clone, Debug)]
 pub struct Pool {
-    config: Arc<PoolConfig>,
+    owner: Arc<Owner>,
+}
+
+#[derive(Debug)]
+struct Owner {
+    ledger: Arc<Ledger>,
+    layers: Vec<LayerStatus>,
+    supervisor: Option<JoinHandle<()>>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if let Some(link) = self.ledger.close() {
+            // Wakes the supervisor's thread, which then ends the zygote. It fails only if the zygote is gone.
+            let _ = shutdown(&link.socket, Shutdown::Both);
+        }
+        if let Some(supervisor) = self.supervisor.take() {
+            // It has nothing to say.
+            let _ = supervisor.join();
+        }
+    }
 }
 
 impl Pool {
@@ -85,7 +144,18 @@ impl Pool {
     /// # Errors
     /// The binary does not start or does not get ready, or a required layer of the sandbox is missing.
     pub fn start(config: PoolConfig) -> Result<Self, PoolError> {
-        Ok(Self { config: Arc::new(config) })
+        if !(1..=WORKERS_MAX).contains(&config.workers_max) {
+            return Err(PoolError::WorkersMax { found: config.workers_max, most: WORKERS_MAX });
+        }
+        let ledger = Arc::new(Ledger::new(config.workers_max));
+        let (started, starting) = sync_channel(1);
+        let supervised = Arc::clone(&ledger);
+        let supervisor = std::thread::Builder::new()
+            .name("pool".to_owned())
+            .spawn(move || supervise(&config, &supervised, &started))
+            .map_err(PoolError::io("start a thread"))?;
+        let layers = starting.recv().map_err(|_| PoolError::ZygoteLost)??;
+        Ok(Self { owner: Arc::new(Owner { ledger, layers, supervisor: Some(supervisor) }) })
     }
 
     /// Runs `job` on the script `elf` in a fresh child, with native code if `library` is given. Blocks until `deadline`
@@ -100,11 +170,18 @@ impl Pool {
         library: Option<&Sealed>,
         deadline: Instant,
     ) -> Result<Verdict<RunReport>, PoolError> {
-        let _ = (job, elf, library, deadline);
-        Err(PoolError::Busy { workers_max: self.config.workers_max })
+        let errand = Errand {
+            ledger: &self.owner.ledger,
+            elf: elf.as_fd(),
+            extra: library.map(AsFd::as_fd),
+            compiles: false,
+            reply_bytes_max: report_bytes_max(job.debug_bytes_max),
+            deadline,
+        };
+        errand.run(job)
     }
 
-    /// Compiles `elf` in a fresh child. Blocks as [`Pool::run`] does.
+    /// Compiles `elf` in a fresh child. Blocks as [`Pool::run`] does, and not longer than the job's own limit.
     ///
     /// # Errors
     /// As [`Pool::run`].
@@ -114,21 +191,43 @@ impl Pool {
         elf: &Sealed,
         deadline: Instant,
     ) -> Result<Verdict<Compiled>, PoolError> {
-        let _ = (job, elf, deadline);
-        Err(PoolError::Busy { workers_max: self.config.workers_max })
+        let wall = Duration::from_millis(job.limits.wall_ms_max);
+        let deadline = Instant::now().checked_add(wall).map_or(deadline, |own| own.min(deadline));
+        let output =
+            File::from(sealed::create("antares-output").map_err(PoolError::io("make an output file"))?);
+        let errand = Errand {
+            ledger: &self.owner.ledger,
+            elf: elf.as_fd(),
+            extra: Some(output.as_fd()),
+            compiles: true,
+            reply_bytes_max: REPORT_OVERHEAD_BYTES,
+            deadline,
+        };
+        errand.run(job)?.and_then(|report: CompileReport| {
+            let verdict = take_output(job.stage, &report, output)?;
+            if let Verdict::WorkerLost { .. } = verdict {
+                self.owner.ledger.count(Count::Lost);
+            }
+            Ok::<_, PoolError>(verdict.map(|output| Compiled { report, output }))
+        })
     }
 
     /// How the pool does, now.
     #[must_use]
     pub fn stats(&self) -> PoolStats {
-        PoolStats { workers_max: self.config.workers_max, ..PoolStats::default() }
+        self.owner.ledger.stats()
     }
 
     /// What the start-up self-test said.
     #[must_use]
     pub fn layers(&self) -> &[LayerStatus] {
-        &[]
+        &self.owner.layers
     }
+}
+
+fn report_bytes_max(debug_bytes_max: u64) -> usize {
+    let debug = usize::try_from(debug_bytes_max).unwrap_or(usize::MAX);
+    debug.saturating_add(REPORT_OVERHEAD_BYTES).min(REPORT_BYTES_MAX)
 }
 
 /// Path of the worker binary `name`: in `$ANTARES_WORKER_DIR`, or beside this executable, or one folder above it.

@@ -1,5 +1,27 @@
 //! Locks the calling process in: policy as data, seccomp, Landlock, rlimits, capabilities, the order.
+//!
+//! A zygote locks itself in once with [`Role::Zygote`]; each child it forks locks itself in further, on top of that, with
+//! [`Role::Compile`] or [`Role::RunLoad`]; a run child then enters [`Role::Run`] for good. Filters, Landlock domains and
+//! limits only ever get narrower. [`Jail::lock_in`] documents the order and [`self_test`] proves it on this machine.
 
+mod error;
+mod filter;
+mod fork;
+mod jail;
+mod landlock;
 mod layer;
+mod limits;
+mod policy;
+mod privilege;
+mod probe;
+mod roles;
 
+pub use error::SandboxError;
+pub use filter::{Filter, Instruction};
+pub use fork::{Fork, close_others, exit_now, fork, place};
+pub use jail::Jail;
 pub use layer::{Layer, LayerParseError, LayerStatus};
+pub use limits::{Limit, RUN_ADDRESS_SPACE_BYTES_MAX, RUN_CPU_SECONDS_MAX};
+pub use policy::{Answer, Condition, Policy, Role, Rule, SystemCall, Test};
+pub use probe::self_test;
+pub use roles::{CONTROL_FD, ELF_FD, EXTRA_FD, FORK_FLAGS};

@@ -1,0 +1,219 @@
+//! A worker that misbehaves on command: what the tests of the fence let loose inside it.
+//!
+//! The job's arguments are the stage (`load` or `run`), the name of an attempt, and its numbers. Without a zygote's
+//! arguments, `hostile-worker ATTEMPT NUMBER...` makes the attempt with no fence at all and prints what came of it.
+#![allow(unsafe_code, reason = "attempts are raw system calls")]
+
+use std::{arch::asm, fs::File, io::Write, mem::ManuallyDrop, os::fd::FromRawFd};
+
+use antares_pool::{
+    Files, Worker,
+    job::{RunJob, RunOutcome, RunReport},
+    serve,
+};
+use antares_sandbox::{CONTROL_FD, Jail, Policy, SandboxError};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == "zygote") {
+        serve(|| Ok(Hostile)).unwrap();
+        return;
+    }
+    let numbers: Vec<u64> = arguments[1..].iter().map(|text| text.parse().unwrap()).collect();
+    println!("{}", attempt(&arguments[0], &numbers));
+}
+
+struct Hostile;
+
+impl Worker for Hostile {
+    type Job = RunJob;
+    type Report = RunReport;
+
+    fn jail(&self, _job: &RunJob) -> Result<Jail, SandboxError> {
+        Jail::new(Policy::run_load())
+    }
+
+    fn work(&mut self, job: RunJob, files: &Files) -> Result<RunReport, String> {
+        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+        let arguments: Vec<String> = job.args.iter().map(text).collect();
+        let [stage, name, numbers @ ..] = arguments.as_slice() else { return Err("no attempt".to_owned()) };
+        let numbers: Vec<u64> = numbers.iter().map(|text| text.parse().unwrap()).collect();
+        if stage == "run" {
+            let run = Jail::new(Policy::run()).map_err(|error| error.to_string())?;
+            // SAFETY: the run stage closes nothing.
+            unsafe { run.lock_in(files.zygote()) }.map_err(|error| error.to_string())?;
+        }
+        let what = if name == "elf" { text(&files.elf().unwrap()) } else { attempt(name, &numbers) };
+        Ok(report(what))
+    }
+}
+
+fn report(what: String) -> RunReport {
+    RunReport {
+        outcome: RunOutcome::Exit(0),
+        cycles: 0,
+        load_cycles: 0,
+        native_cycles: 0,
+        interpreted_cycles: 0,
+        restarted: None,
+        debug: vec![what],
+        load_us: 0,
+        run_us: 0,
+    }
+}
+
+/// Makes a system call; `ok N` or `errno N`.
+fn call(number: i64, arguments: [u64; 6]) -> String {
+    let [a, b, c, d, e, f] = arguments;
+    let answer: i64;
+    // SAFETY: what the call does to this process is the point; it is a child that ends after it.
+    unsafe {
+        asm!("syscall", inlateout("rax") number => answer, in("rdi") a, in("rsi") b, in("rdx") c,
+             in("r10") d, in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _);
+    }
+    if (-4095..0).contains(&answer) { format!("errno {}", -answer) } else { format!("ok {answer}") }
+}
+
+/// An i386 call, by the gate that a filter without an architecture check overlooks.
+fn call_i386(number: u32, argument: u32) -> String {
+    let answer: i64;
+    // SAFETY: as in `call`; rbx is put back.
+    unsafe {
+        asm!("xchg {argument}, rbx", "int 0x80", "xchg {argument}, rbx",
+             argument = inout(reg) u64::from(argument) => _, inlateout("rax") i64::from(number) => answer,
+             lateout("r8") _, lateout("r9") _, lateout("r10") _, lateout("r11") _);
+    }
+    format!("ok {answer}")
+}
+
+fn path(text: &'static std::ffi::CStr) -> u64 {
+    text.as_ptr() as u64
+}
+
+fn attempt(name: &str, numbers: &[u64]) -> String {
+    let at = |index: usize| numbers.get(index).copied().unwrap_or(0);
+    match name {
+        "syscall" => call(at(0).cast_signed(), [at(1), at(2), at(3), at(4), at(5), at(6)]),
+        "syscall-ones" => call(at(0).cast_signed(), [u64::MAX; 6]),
+        "i386" => call_i386(u32::try_from(at(0)).unwrap(), 0),
+        _ => known(name, at(0)),
+    }
+}
+
+/// Attempts with arguments that would work.
+fn known(name: &str, number: u64) -> String {
+    let at_cwd = u64::from_ne_bytes(i64::from(libc::AT_FDCWD).to_ne_bytes());
+    let mut space = [0_u64; 512];
+    let buffer = space.as_mut_ptr() as u64;
+    let executable = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+    let anonymous = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+    let empty_path = libc::AT_EMPTY_PATH as u64;
+    let (syscall, arguments) = match name {
+        "open" => (libc::SYS_openat, [at_cwd, path(c"/etc/passwd"), 0, 0, 0, 0]),
+        "open-old" => (libc::SYS_open, [path(c"/etc/passwd"), 0, 0, 0, 0, 0]),
+        "open-memory" => (libc::SYS_openat, [at_cwd, path(c"/proc/1/mem"), 0, 0, 0, 0]),
+        "open-elf" => (libc::SYS_openat, [at_cwd, path(c"/proc/self/fd/4"), 0, 0, 0, 0]),
+        "socket" => (libc::SYS_socket, [libc::AF_INET as u64, libc::SOCK_STREAM as u64, 0, 0, 0, 0]),
+        "socket-unix" => (libc::SYS_socket, [libc::AF_UNIX as u64, libc::SOCK_STREAM as u64, 0, 0, 0, 0]),
+        "connect" => (libc::SYS_connect, [CONTROL_FD as u64, buffer, 16, 0, 0, 0]),
+        "ptrace" => (libc::SYS_ptrace, [u64::from(libc::PTRACE_ATTACH), number, 0, 0, 0, 0]),
+        "process-vm-readv" => (libc::SYS_process_vm_readv, [number, buffer, 1, buffer, 1, 0]),
+        "kill" => (libc::SYS_kill, [number, 0, 0, 0, 0, 0]),
+        "bpf" => (libc::SYS_bpf, [0, buffer, 128, 0, 0, 0]),
+        "perf-event-open" => (libc::SYS_perf_event_open, [buffer, 0, u64::MAX, u64::MAX, 0, 0]),
+        "io-uring-setup" => (libc::SYS_io_uring_setup, [1, buffer, 0, 0, 0, 0]),
+        "userfaultfd" => (libc::SYS_userfaultfd, [1, 0, 0, 0, 0, 0]),
+        "unshare" => (libc::SYS_unshare, [libc::CLONE_NEWUSER as u64, 0, 0, 0, 0, 0]),
+        "mount" => (libc::SYS_mount, [path(c"none"), path(c"/tmp"), path(c"tmpfs"), 0, 0, 0]),
+        "memfd" => (libc::SYS_memfd_create, [path(c"code"), 0, 0, 0, 0, 0]),
+        "map-executable" => (libc::SYS_mmap, [0, 4096, executable, anonymous, u64::MAX, 0]),
+        "map-both" => (libc::SYS_mmap, [0, 4096, executable | 2, anonymous, u64::MAX, 0]),
+        "protect-executable" => (libc::SYS_mprotect, [own_page(), 4096, executable, 0, 0, 0]),
+        "prctl" => (libc::SYS_prctl, [libc::PR_SET_DUMPABLE as u64, 1, 0, 0, 0, 0]),
+        "keyctl" => (libc::SYS_keyctl, [0, 3, 0, 0, 0, 0]),
+        "clone3" => (libc::SYS_clone3, [buffer, 88, 0, 0, 0, 0]),
+        "thread" => (libc::SYS_clone, [(libc::CLONE_VM | libc::CLONE_THREAD) as u64, 0, 0, 0, 0, 0]),
+        "execveat" => (libc::SYS_execveat, [4, path(c""), 0, 0, empty_path, 0]),
+        "execve" => (libc::SYS_execve, [path(c"/bin/true"), 0, 0, 0, 0, 0]),
+        "shm" => (libc::SYS_shmget, [0, 4096, 0o1600, 0, 0, 0]),
+        "flock" => (libc::SYS_flock, [4, libc::LOCK_EX as u64, 0, 0, 0, 0]),
+        "send-elsewhere" => (libc::SYS_write, [4, buffer, 1, 0, 0, 0]),
+        "control-high-bits" => (libc::SYS_write, [(1 << 32) | 3, buffer, 0, 0, 0, 0]),
+        "open-raised-limit" => (libc::SYS_prlimit64, [0, u64::from(libc::RLIMIT_NOFILE), buffer, 0, 0, 0]),
+        other => return behave(other),
+    };
+    call(syscall, arguments)
+}
+
+/// Address of a page of our own.
+fn own_page() -> u64 {
+    known as *const () as u64 & !4095
+}
+
+/// What takes more than one call.
+fn behave(name: &str) -> String {
+    match name {
+        "nothing" => "ok".to_owned(),
+        "fork" => {
+            // SAFETY: fork has no precondition on memory; the child of it ends at once.
+            match unsafe { libc::fork() } {
+                // SAFETY: _exit has no precondition.
+                0 => unsafe { libc::_exit(0) },
+                child => format!("ok {child}"),
+            }
+        }
+        "loop" => loop {
+            std::hint::spin_loop();
+        },
+        "hang" => call(libc::SYS_futex, [(&raw const WORD) as u64, 0, 0, 0, 0, 0]),
+        "overflow" => format!("ok {}", recurse(1)),
+        "panic" => panic!("out of bounds, says the machine"),
+        "abort" => std::process::abort(),
+        "exit" => std::process::exit(3),
+        "flood" => flood(&[0x55; 4096]),
+        "lie" => flood(&[4, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]),
+        "trailing" => flood(&[1, 0, 0, 0, 0]),
+        "allocate" => {
+            let bytes = vec![1_u8; 100 << 30];
+            format!("ok {}", bytes[99 << 30])
+        }
+        "segv" | "ill" | "fpe" | "bus" => fault(name),
+        other => panic!("there is no attempt {other}"),
+    }
+}
+
+static WORD: u32 = 0;
+
+fn recurse(depth: u64) -> u64 {
+    let space = std::hint::black_box([depth; 512]);
+    if depth == u64::MAX { 0 } else { recurse(depth + 1) + space[usize::try_from(depth % 512).unwrap()] }
+}
+
+fn flood(bytes: &[u8]) -> String {
+    // SAFETY: the stream is open, and is left so.
+    let mut control = ManuallyDrop::new(unsafe { File::from_raw_fd(CONTROL_FD) });
+    loop {
+        if let Err(error) = control.write_all(bytes) {
+            return error.to_string();
+        }
+        if bytes.len() < 4096 {
+            call(libc::SYS_exit_group, [0; 6]);
+        }
+    }
+}
+
+fn fault(name: &str) -> String {
+    // SAFETY: none is needed by a process that is meant to die here.
+    unsafe {
+        match name {
+            "segv" => asm!("mov qword ptr [0], rax"),
+            "ill" => asm!("ud2"),
+            "fpe" => {
+                asm!("xor edx, edx", "xor ecx, ecx", "mov eax, 1", "div ecx", out("eax") _, out("ecx") _, out("edx") _)
+            }
+            // A non-canonical address through the stack is a SIGBUS.
+            _ => asm!("mov rsp, {}", "push rax", in(reg) 0x8000_0000_0000_0000_u64),
+        }
+    }
+    "survived".to_owned()
+}

@@ -1,0 +1,46 @@
+//! What a dead compile child leaves: sealed, hashed, compared with its report, checked.
+
+use std::fs::File;
+
+use crate::{
+    PoolError, Sealed, Verdict,
+    artifact::verify_library,
+    job::{CompileReport, Stage},
+};
+
+/// Bytes of a compile's output, at most.
+pub const OUTPUT_BYTES_MAX: u64 = 256 << 20;
+
+/// Seals `output` if `report` says that there is one. A report that does not fit its output is the child's failure.
+///
+/// The child must be dead: sealing fails while there is a writable mapping.
+pub(crate) fn take_output(
+    stage: Stage,
+    report: &CompileReport,
+    output: File,
+) -> Result<Verdict<Option<Sealed>>, PoolError> {
+    let CompileReport::Done(summary) = report else { return Ok(Verdict::Done(None)) };
+    let lost = |detail: String| Ok(Verdict::WorkerLost { detail });
+    let length = output.metadata().map_err(PoolError::io("measure an output"))?.len();
+    if length != summary.output_bytes || length > OUTPUT_BYTES_MAX {
+        return lost(format!(
+            "the output has {length} bytes, the report says {}, the limit is {OUTPUT_BYTES_MAX}",
+            summary.output_bytes
+        ));
+    }
+    let sealed = Sealed::seal(output).map_err(PoolError::io("seal an output"))?;
+    if sealed.digest() != summary.sha256 {
+        return lost(format!(
+            "the output's digest is {}, the report says {}",
+            sealed.digest(),
+            summary.sha256
+        ));
+    }
+    match stage {
+        Stage::Library => match verify_library(&sealed, summary.sha256) {
+            Ok(()) => Ok(Verdict::Done(Some(sealed))),
+            Err(error) => lost(format!("the output is no library of ours: {error}")),
+        },
+        _ => Ok(Verdict::Done(Some(sealed))),
+    }
+}

@@ -1,0 +1,136 @@
+//! The socket between supervisor and zygote: one packet is one message, descriptors travel beside it.
+
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    mem::MaybeUninit,
+    os::fd::{BorrowedFd, OwnedFd},
+};
+
+use antares_sandbox::LayerStatus;
+use rustix::{
+    io::{Errno, retry_on_intr},
+    net::{
+        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+        SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg,
+        socketpair,
+    },
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// Bytes of a packet, at most; the longest one lists the layers.
+const PACKET_BYTES_MAX: usize = 16 << 10;
+/// Descriptors beside a packet, at most.
+pub(crate) const PACKET_FDS_MAX: usize = 4;
+
+/// From supervisor to zygote: fork a child. Beside it travel the child's stream, the sealed ELF, and what is flagged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Spawn {
+    /// The supervisor's number for the child.
+    pub(crate) ticket: u64,
+    /// Whether a library or an output file comes third.
+    pub(crate) has_extra: bool,
+    /// Whether a pipe for standard error comes last.
+    pub(crate) has_stderr: bool,
+}
+
+/// From zygote to supervisor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum News {
+    /// The zygote is locked in and tested.
+    Ready { layers: Vec<LayerStatus> },
+    /// The zygote cannot work; it ends.
+    Failed { detail: String },
+    /// The child lives; its pidfd is beside this packet.
+    Spawned { ticket: u64 },
+    /// The child could not be made.
+    NotSpawned { ticket: u64, detail: String },
+    /// The child is dead and reaped.
+    Ended { ticket: u64, end: End },
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum End {
+    /// It exited with this status.
+    Exit(i32),
+    /// This signal killed it.
+    Signal(i32),
+}
+
+/// Two connected packet sockets.
+pub(crate) fn packet_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+}
+
+/// Two connected streams; the first does not block.
+pub(crate) fn stream_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    Ok((ours, theirs))
+}
+
+/// Sends one message with descriptors. Blocks while the peer's queue is full.
+pub(crate) fn send<T: Serialize>(
+    socket: BorrowedFd<'_>,
+    message: &T,
+    fds: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let packet = postcard::to_stdvec(message).map_err(io::Error::other)?;
+    if packet.len() > PACKET_BYTES_MAX {
+        return Err(Errno::MSGSIZE.into());
+    }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PACKET_FDS_MAX))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(Errno::TOOMANYREFS.into());
+    }
+    retry_on_intr(|| sendmsg(socket, &[IoSlice::new(&packet)], &mut ancillary, SendFlags::NOSIGNAL))?;
+    Ok(())
+}
+
+/// Waits for one message. `None` when the peer is gone.
+pub(crate) fn receive<T: DeserializeOwned>(socket: BorrowedFd<'_>) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    let mut packet = [0; PACKET_BYTES_MAX];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PACKET_FDS_MAX))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = retry_on_intr(|| {
+        recvmsg(socket, &mut [IoSliceMut::new(&mut packet)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+    });
+    let received = match received {
+        Ok(received) => received,
+        Err(Errno::CONNRESET) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let mut fds = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            fds.extend(rights);
+        }
+    }
+    if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        return Err(Errno::MSGSIZE.into());
+    }
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    let message = postcard::from_bytes(&packet[..received.bytes]).map_err(io::Error::other)?;
+    Ok(Some((message, fds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn messages_travel_with_descriptors() {
+        let (ours, theirs) = packet_pair().unwrap();
+        let spawn = Spawn { ticket: 3, has_extra: true, has_stderr: false };
+        send(ours.as_fd(), &spawn, &[ours.as_fd(), theirs.as_fd()]).unwrap();
+        let (message, fds) = receive::<Spawn>(theirs.as_fd()).unwrap().unwrap();
+        assert_eq!((message, fds.len()), (spawn, 2));
+        drop((ours, fds));
+        assert!(receive::<Spawn>(theirs.as_fd()).unwrap().is_none());
+    }
+}

@@ -1,0 +1,218 @@
+//! The worker binary's side: a process with one thread that locks itself in once and forks a child for each job.
+
+use std::{
+    fs::OpenOptions,
+    io,
+    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
+};
+
+use antares_sandbox::{
+    CONTROL_FD, ELF_FD, EXTRA_FD, Fork, Jail, LayerStatus, Policy, SandboxError, fork, place, self_test,
+};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+    process::{
+        Pid, PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus, getpid, getppid, pidfd_open, setsid, waitid,
+    },
+};
+
+use crate::{
+    child::{Worker, live},
+    wire::{self, End, News, Spawn},
+};
+
+/// First argument of a worker binary that is to be a zygote; the second is the process id of its supervisor.
+pub(crate) const ZYGOTE_ARGUMENT: &str = "zygote";
+
+/// Why a zygote ended before its supervisor did.
+#[derive(Debug, thiserror::Error)]
+pub enum ZygoteError {
+    /// The arguments are not those of a supervisor.
+    #[error(
+        "this program is started by an antares service, with a socket as standard input; it has no other use"
+    )]
+    NotAsked,
+    /// The worker could not be prepared.
+    #[error("cannot prepare the worker: {0}")]
+    Prepare(String),
+    /// The process could not be locked in.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    /// The supervisor sent what is no request.
+    #[error("the supervisor's request is malformed")]
+    Request,
+    /// A call to the kernel failed.
+    #[error("cannot {step}")]
+    Io {
+        /// What was being done.
+        step: &'static str,
+        /// What the kernel says.
+        source: io::Error,
+    },
+}
+
+impl ZygoteError {
+    fn io<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::Io { step, source: source.into() }
+    }
+}
+
+/// Serves as a zygote until the supervisor goes. `prepare` makes the worker and warms up what all children share; it
+/// runs before the process is locked in and must start no thread.
+///
+/// # Errors
+/// The process was not started by a supervisor, or cannot be locked in, or the kernel fails it.
+pub fn serve<W: Worker>(prepare: impl FnOnce() -> Result<W, String>) -> Result<(), ZygoteError> {
+    let supervisor = supervisor()?;
+    // SAFETY: `supervisor` found the arguments with which a pool gives its socket as standard input, which nothing
+    // else in this process uses.
+    let socket = unsafe { OwnedFd::from_raw_fd(0) };
+    let ready = hold_numbers().and_then(|()| {
+        // A signal from the terminal is for the service, which drains; the zygote ends with it.
+        setsid().map_err(ZygoteError::io("leave the terminal"))?;
+        let worker = prepare().map_err(ZygoteError::Prepare)?;
+        Ok((worker, lock_in(supervisor)?))
+    });
+    let (worker, layers) = match ready {
+        Ok(ready) => ready,
+        Err(error) => {
+            let news = News::Failed { detail: describe(&error) };
+            wire::send(socket.as_fd(), &news, &[]).map_err(ZygoteError::io("tell the supervisor"))?;
+            return Err(error);
+        }
+    };
+    let news = News::Ready { layers: layers.clone() };
+    wire::send(socket.as_fd(), &news, &[]).map_err(ZygoteError::io("tell the supervisor"))?;
+    Zygote { worker, socket, layers, children: Vec::new() }.serve()
+}
+
+/// The supervisor, from the arguments, if it is the parent.
+fn supervisor() -> Result<Pid, ZygoteError> {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() != Some(ZYGOTE_ARGUMENT) {
+        return Err(ZygoteError::NotAsked);
+    }
+    let supervisor = arguments.next().and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
+    supervisor.filter(|supervisor| getppid() == Some(*supervisor)).ok_or(ZygoteError::NotAsked)
+}
+
+/// Occupies the numbers that descriptors have in children, so that none that is received gets one of them.
+fn hold_numbers() -> Result<(), ZygoteError> {
+    let null = OpenOptions::new().read(true).write(true).open("/dev/null");
+    let null = null.map_err(ZygoteError::io("open /dev/null"))?;
+    for number in [1, CONTROL_FD, ELF_FD, EXTRA_FD] {
+        // SAFETY: the process was just executed with descriptors 0 to 2, so 3 to 5 are `null` itself or nobody's;
+        // `null` is forgotten below, and standard output is used by number only.
+        unsafe { place(null.as_fd(), number) }.map_err(ZygoteError::io("place /dev/null"))?;
+    }
+    if null.as_raw_fd() <= EXTRA_FD {
+        std::mem::forget(null);
+    }
+    Ok(())
+}
+
+fn lock_in(supervisor: Pid) -> Result<Vec<LayerStatus>, SandboxError> {
+    let jail = Jail::new(Policy::zygote())?;
+    // SAFETY: the process has the descriptors that are kept, and none else with an owner.
+    let layers = unsafe { jail.lock_in(supervisor) }?;
+    // SAFETY: `lock_in` counted one thread, and CONTROL_FD is only held.
+    unsafe { self_test(&layers) }
+}
+
+fn describe(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}
+
+/// A child that has not been reaped.
+struct Living {
+    ticket: u64,
+    handle: OwnedFd,
+}
+
+struct Zygote<W> {
+    worker: W,
+    socket: OwnedFd,
+    layers: Vec<LayerStatus>,
+    children: Vec<Living>,
+}
+
+impl<W: Worker> Zygote<W> {
+    fn serve(mut self) -> Result<(), ZygoteError> {
+        loop {
+            let (asked, ended) = self.wait()?;
+            for index in ended.into_iter().rev() {
+                let child = self.children.swap_remove(index);
+                self.reap(&child)?;
+            }
+            if asked {
+                match wire::receive(self.socket.as_fd()).map_err(ZygoteError::io("hear the supervisor"))? {
+                    Some((spawn, fds)) => self.spawn(spawn, fds)?,
+                    // Children follow by their parent-death signal.
+                    None => return Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Waits until there is a request (first answer) or children have ended (their indices, ascending).
+    fn wait(&self) -> Result<(bool, Vec<usize>), ZygoteError> {
+        let handles = self.children.iter().map(|child| &child.handle);
+        let mut polled: Vec<_> =
+            std::iter::once(&self.socket).chain(handles).map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+        match poll(&mut polled, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(ZygoteError::io("wait")(error)),
+        }
+        let mut ready = polled.iter().map(|fd| !fd.revents().is_empty());
+        let asked = ready.next().unwrap_or(false);
+        Ok((asked, ready.enumerate().filter(|(_, ready)| *ready).map(|(index, _)| index).collect()))
+    }
+
+    fn reap(&self, child: &Living) -> Result<(), ZygoteError> {
+        let status = waitid(WaitId::PidFd(child.handle.as_fd()), WaitIdOptions::EXITED);
+        let status = status.map_err(ZygoteError::io("reap a child"))?;
+        self.tell(&News::Ended { ticket: child.ticket, end: end_of(status) })
+    }
+
+    fn spawn(&mut self, spawn: Spawn, fds: Vec<OwnedFd>) -> Result<(), ZygoteError> {
+        let ticket = spawn.ticket;
+        let zygote = getpid();
+        // SAFETY: the filter of the zygote kills the making of threads, and `lock_in` counted one.
+        let child = match unsafe { fork() } {
+            // SAFETY: this is the child; the zygote's owners of descriptors are never returned to.
+            Ok(Fork::Child) => unsafe { live(&mut self.worker, zygote, &self.layers, spawn, &fds) },
+            Ok(Fork::Parent(child)) => child,
+            Err(error) => {
+                return self.tell(&News::NotSpawned { ticket, detail: format!("cannot fork: {error}") });
+            }
+        };
+        // The child's stream must close when the child ends.
+        drop(fds);
+        let handle =
+            pidfd_open(child, PidfdFlags::empty()).map_err(ZygoteError::io("open a child's pidfd"))?;
+        let news = News::Spawned { ticket };
+        wire::send(self.socket.as_fd(), &news, &[handle.as_fd()])
+            .map_err(ZygoteError::io("tell the supervisor"))?;
+        self.children.push(Living { ticket, handle });
+        Ok(())
+    }
+
+    fn tell(&self, news: &News) -> Result<(), ZygoteError> {
+        wire::send(self.socket.as_fd(), news, &[]).map_err(ZygoteError::io("tell the supervisor"))
+    }
+}
+
+fn end_of(status: Option<WaitIdStatus>) -> End {
+    let signal = status.as_ref().and_then(WaitIdStatus::terminating_signal);
+    match (signal, status.as_ref().and_then(WaitIdStatus::exit_status)) {
+        (Some(signal), _) => End::Signal(signal),
+        (None, status) => End::Exit(status.unwrap_or(-1)),
+    }
+}

@@ -1,0 +1,57 @@
+//! A pool of hostile workers, and what its tests say to it.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use antares_abi::{CompileOptions, Isa};
+use antares_pool::{
+    Pool, PoolConfig, PoolError, Sealed, Verdict,
+    job::{RunJob, RunReport, Tier},
+};
+
+/// Time that an attempt has, unless the test is about time.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Path of the hostile worker, which `cargo test` builds as an example.
+pub(crate) fn worker() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let path = test.ancestors().nth(2).unwrap().join("examples/hostile-worker");
+    assert!(
+        path.is_file(),
+        "{} is missing: run all tests of antares-pool, or build its examples",
+        path.display()
+    );
+    path
+}
+
+/// A pool of `workers_max` hostile workers.
+pub(crate) fn pool(workers_max: usize) -> Pool {
+    Pool::start(PoolConfig { worker: worker(), workers_max, allow_degraded: Vec::new() }).unwrap()
+}
+
+/// The job to make an attempt.
+pub(crate) fn job(stage: &str, attempt: &str, numbers: &[u64]) -> RunJob {
+    let words = [stage, attempt].map(str::to_owned).into_iter();
+    let args = words.chain(numbers.iter().map(ToString::to_string)).map(String::into_bytes).collect();
+    let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
+    RunJob { options, tier: Tier::Auto, args, cycles_max: 0, debug_bytes_max: 4096 }
+}
+
+/// Runs an attempt with an ELF of `elf`.
+pub(crate) fn send(pool: &Pool, job: &RunJob, within: Duration) -> Result<Verdict<RunReport>, PoolError> {
+    let elf = Sealed::new("elf", b"not an elf").unwrap();
+    pool.run(job, &elf, None, Instant::now() + within)
+}
+
+/// What an attempt gave.
+pub(crate) fn attempt(pool: &Pool, stage: &str, attempt: &str, numbers: &[u64]) -> Verdict<String> {
+    let verdict = send(pool, &job(stage, attempt, numbers), PATIENCE).unwrap();
+    verdict.map(|report| report.debug.concat())
+}
+
+/// Whether the kernel killed it for its system call.
+pub(crate) fn is_violation(verdict: &Verdict<String>) -> bool {
+    matches!(verdict, Verdict::SandboxViolation { .. })
+}

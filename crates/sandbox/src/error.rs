@@ -1,0 +1,52 @@
+//! Why a process could not be locked in.
+
+use std::io;
+
+use crate::Layer;
+
+/// A step of locking in failed; the process must not go on to hostile work.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// A call to the kernel failed.
+    #[error("sandbox layer {layer}: cannot {step}")]
+    Step {
+        /// The layer that was being put up.
+        layer: Layer,
+        /// What was being done.
+        step: &'static str,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// A call to the kernel succeeded, but reading back shows that it had no effect.
+    #[error("sandbox layer {layer}: {step} had no effect")]
+    NoEffect {
+        /// The layer.
+        layer: Layer,
+        /// What was done.
+        step: &'static str,
+    },
+    /// The process has several threads; a filter would hold only one of them.
+    #[error("the process has {threads} threads, it must have one")]
+    Threads {
+        /// Threads.
+        threads: usize,
+    },
+    /// The parent died before the process was tied to its life.
+    #[error("the parent process is gone")]
+    ParentGone,
+    /// The policy cannot be written as a filter program.
+    #[error("the {role} policy cannot be compiled to a filter")]
+    Filter {
+        /// Name of the role.
+        role: &'static str,
+        /// What the filter compiler says.
+        source: seccompiler::BackendError,
+    },
+}
+
+impl SandboxError {
+    /// For `map_err`: a kernel error in `step` of `layer`.
+    pub(crate) fn step<E: Into<io::Error>>(layer: Layer, step: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::Step { layer, step, source: source.into() }
+    }
+}

@@ -1,0 +1,84 @@
+//! Processes and descriptors, raw: fork, exit without clean-up, descriptors at fixed numbers.
+
+use std::{
+    io,
+    os::fd::{AsRawFd, BorrowedFd, RawFd},
+};
+
+use rustix::process::Pid;
+
+/// Which side of a fork this is.
+#[derive(Clone, Copy, Debug)]
+pub enum Fork {
+    /// The parent, with the child's process id.
+    Parent(Pid),
+    /// The child.
+    Child,
+}
+
+/// Forks the calling process, which must have one thread: a child of a process with several may do nothing but call
+/// async-signal-safe functions, for any other thread may hold any lock.
+///
+/// # Safety
+/// The process has one thread. (A zygote's [`crate::Jail::lock_in`] checks it and its filter kills the making of
+/// threads.)
+///
+/// # Errors
+/// What the kernel says, such as `EAGAIN`.
+pub unsafe fn fork() -> io::Result<Fork> {
+    // SAFETY: fork has no precondition on memory; the caller vouches for the single thread.
+    let number = unsafe { libc::fork() };
+    match Pid::from_raw(number) {
+        Some(child) if number > 0 => Ok(Fork::Parent(child)),
+        None => Ok(Fork::Child),
+        Some(_) => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Ends the process at once: no destructors, no exit handlers, no flush.
+pub fn exit_now(status: i32) -> ! {
+    // SAFETY: _exit has no precondition.
+    unsafe { libc::_exit(status) }
+}
+
+/// Makes `fd` known under `number` as well, closing what had that number, not inherited by programs executed.
+///
+/// # Safety
+/// Nothing in this process owns descriptor `number`, or its owner never uses or closes it again.
+///
+/// # Errors
+/// What the kernel says.
+pub unsafe fn place(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
+    if fd.as_raw_fd() == number {
+        return Ok(());
+    }
+    // SAFETY: dup3 touches no memory; the caller vouches for the owner of `number`.
+    match unsafe { libc::dup3(fd.as_raw_fd(), number, libc::O_CLOEXEC) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Closes all descriptors that are not in `kept`.
+///
+/// # Safety
+/// No owner of a descriptor that is closed here uses or closes it again.
+///
+/// # Errors
+/// What the kernel says (`ENOSYS` before Linux 5.9).
+pub unsafe fn close_others(kept: &[RawFd]) -> io::Result<()> {
+    let mut kept: Vec<u32> = kept.iter().filter_map(|fd| u32::try_from(*fd).ok()).collect();
+    kept.sort_unstable();
+    let mut first = 0;
+    for fd in kept.into_iter().chain([u32::MAX]) {
+        if first < fd {
+            let last = if fd == u32::MAX { fd } else { fd - 1 };
+            // SAFETY: close_range touches no memory; the caller vouches for the owners of what is closed.
+            if unsafe { libc::close_range(first, last, 0) } == -1 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        first = fd.saturating_add(1);
+    }
+    Ok(())
+}

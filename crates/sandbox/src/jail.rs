@@ -1,0 +1,100 @@
+//! The order in which a process gives things up.
+
+use rustix::process::Pid;
+
+use crate::{
+    Filter, Layer, LayerStatus, Policy, Role, SandboxError, Test, close_others, landlock, privilege,
+};
+
+/// A policy, with its filter compiled where that is possible before the fork.
+#[derive(Clone, Debug)]
+pub struct Jail {
+    policy: Policy,
+    filter: Option<Filter>,
+}
+
+impl Jail {
+    /// Prepares `policy`.
+    ///
+    /// # Errors
+    /// [`SandboxError::Filter`].
+    pub fn new(policy: Policy) -> Result<Self, SandboxError> {
+        let conditions = || policy.rules.iter().flat_map(|rule| rule.conditions);
+        let names_process = conditions().any(|condition| condition.test == Test::OwnProcess);
+        let filter = if names_process { None } else { Some(Filter::of(&policy)?) };
+        Ok(Self { policy, filter })
+    }
+
+    /// Locks the calling process in, for good. The order matters:
+    ///
+    /// 1. *(zygote)* one thread only, for filter and Landlock hold just the calling thread;
+    /// 2. *(zygote)* namespaces, while there may still be a capability for them;
+    /// 3. *(zygote)* bounding set, user, capabilities: each takes what the one before needs;
+    /// 4. parent-death signal and dumpability, which a change of user resets;
+    /// 5. descriptors, then limits (the limit of descriptors does not close any);
+    /// 6. `no_new_privs`, without which Landlock and seccomp are for root only;
+    /// 7. *(zygote)* no new executable memory; Landlock;
+    /// 8. the filter, which forbids most of the above.
+    ///
+    /// Children inherit what is marked *(zygote)*. [`Role::Run`] comes on top of [`Role::RunLoad`] in the same process
+    /// and has limits and the filter only.
+    ///
+    /// Layers that the host may lack are reported, not failed: who started the process decides, by [`crate::self_test`].
+    ///
+    /// # Safety
+    /// No descriptor other than [`Policy::kept_fds`] is used or closed by its owner after this call.
+    ///
+    /// # Errors
+    /// A step failed that every supported host can do.
+    pub unsafe fn lock_in(&self, parent: Pid) -> Result<Vec<LayerStatus>, SandboxError> {
+        let mut layers = Vec::new();
+        let role = self.policy.role;
+        if role == Role::Zygote {
+            layers.extend(leave_host()?);
+        }
+        if role != Role::Run {
+            layers.push(privilege::die_with(parent)?);
+            layers.push(privilege::forbid_dumps()?);
+            // SAFETY: the caller vouches for the owners of all other descriptors.
+            unsafe { close_others(self.policy.kept_fds) }
+                .map_err(SandboxError::step(Layer::ClosedFds, "close descriptors"))?;
+            layers.push(active(Layer::ClosedFds, format!("{} kept", self.policy.kept_fds.len())));
+        }
+        for limit in &self.policy.limits {
+            limit.apply()?;
+        }
+        layers.push(active(Layer::Rlimits, format!("{} limits", self.policy.limits.len())));
+        if role != Role::Run {
+            layers.push(privilege::forbid_new_privileges()?);
+            if role == Role::Zygote {
+                layers.push(privilege::forbid_new_code());
+            }
+            layers.push(landlock::restrict());
+        }
+        match &self.filter {
+            Some(filter) => filter.install()?,
+            None => Filter::of(&self.policy)?.install()?,
+        }
+        layers.push(active(Layer::Seccomp, format!("{} rules", self.policy.rules.len())));
+        Ok(layers)
+    }
+}
+
+/// Steps 1 to 3.
+fn leave_host() -> Result<[LayerStatus; 3], SandboxError> {
+    let threads = std::fs::read_dir("/proc/self/task")
+        .map_err(SandboxError::step(Layer::Seccomp, "count threads"))?
+        .count();
+    if threads != 1 {
+        return Err(SandboxError::Threads { threads });
+    }
+    let namespaces = privilege::leave_namespaces();
+    privilege::empty_bounding_set();
+    let user = privilege::leave_root()?;
+    let capabilities = privilege::drop_capabilities()?;
+    Ok([namespaces, user, capabilities])
+}
+
+fn active(layer: Layer, detail: String) -> LayerStatus {
+    LayerStatus { layer, active: true, detail }
+}

@@ -1,0 +1,98 @@
+//! Resource limits per role, each with a unit and a value.
+
+use std::fmt;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::{Layer, SandboxError};
+
+/// Address space of a run child, bytes: guest memory, the machine, its libraries and the guest's library.
+pub const RUN_ADDRESS_SPACE_BYTES_MAX: u64 = 2 << 30;
+/// Processor time of a run child, seconds. A second line behind the supervisor's deadline.
+pub const RUN_CPU_SECONDS_MAX: u64 = 600;
+/// Stack of any child, bytes. (Native guest code has a stack of its own.)
+const STACK_BYTES_MAX: u64 = 8 << 20;
+/// Bytes of a file a compile child may write: the output and the linker's input, all memory files.
+const COMPILE_FILE_BYTES_MAX: u64 = 256 << 20;
+/// Descriptor numbers of a child, one above the highest: the kept ones, and what a loader opens for a moment.
+const CHILD_FDS_MAX: u64 = 16;
+/// Descriptor numbers of a compile child: the linker has a few memory files open.
+const COMPILE_FDS_MAX: u64 = 32;
+/// Descriptor numbers of a zygote: one pidfd for each child, and a job's descriptors for a moment.
+const ZYGOTE_FDS_MAX: u64 = 4096;
+
+/// One resource limit; soft and hard are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    resource: Resource,
+    name: &'static str,
+    value: u64,
+}
+
+impl Limit {
+    /// Lowers the limit of the calling process to this one; a stricter one that is already there stays.
+    pub(crate) fn apply(self) -> Result<(), SandboxError> {
+        let value = match getrlimit(self.resource).maximum {
+            Some(maximum) => maximum.min(self.value),
+            None => self.value,
+        };
+        let wanted = Rlimit { current: Some(value), maximum: Some(value) };
+        setrlimit(self.resource, wanted).map_err(SandboxError::step(Layer::Rlimits, self.name))?;
+        if getrlimit(self.resource) == wanted {
+            Ok(())
+        } else {
+            Err(SandboxError::NoEffect { layer: Layer::Rlimits, step: self.name })
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.value)
+    }
+}
+
+const fn limit(resource: Resource, name: &'static str, value: u64) -> Limit {
+    Limit { resource, name, value }
+}
+
+/// What no role needs. `RLIMIT_NPROC` counts all processes of the user, so a zygote cannot set it.
+const NONE: [Limit; 4] = [
+    limit(Resource::Core, "core file bytes", 0),
+    limit(Resource::Memlock, "locked memory bytes", 0),
+    limit(Resource::Msgqueue, "message queue bytes", 0),
+    limit(Resource::Rtprio, "real-time priority", 0),
+];
+
+pub(crate) fn zygote() -> Vec<Limit> {
+    let own = [limit(Resource::Nofile, "descriptor numbers", ZYGOTE_FDS_MAX)];
+    NONE.into_iter().chain(own).collect()
+}
+
+pub(crate) fn compile(memory_bytes_max: u64, cpu_seconds_max: u64) -> Vec<Limit> {
+    let own = [
+        limit(Resource::As, "address space bytes", memory_bytes_max),
+        limit(Resource::Cpu, "processor seconds", cpu_seconds_max),
+        limit(Resource::Fsize, "file bytes", COMPILE_FILE_BYTES_MAX),
+        limit(Resource::Nofile, "descriptor numbers", COMPILE_FDS_MAX),
+        limit(Resource::Nproc, "processes", 0),
+        limit(Resource::Stack, "stack bytes", STACK_BYTES_MAX),
+    ];
+    NONE.into_iter().chain(own).collect()
+}
+
+pub(crate) fn run_load() -> Vec<Limit> {
+    let own = [
+        limit(Resource::As, "address space bytes", RUN_ADDRESS_SPACE_BYTES_MAX),
+        limit(Resource::Cpu, "processor seconds", RUN_CPU_SECONDS_MAX),
+        limit(Resource::Fsize, "file bytes", 0),
+        limit(Resource::Nofile, "descriptor numbers", CHILD_FDS_MAX),
+        limit(Resource::Nproc, "processes", 0),
+        limit(Resource::Stack, "stack bytes", STACK_BYTES_MAX),
+    ];
+    NONE.into_iter().chain(own).collect()
+}
+
+pub(crate) fn run() -> Vec<Limit> {
+    vec![limit(Resource::Nofile, "descriptor numbers", 0)]
+}

@@ -1,0 +1,183 @@
+//! What a policy is: rules over system calls and limits over resources, as data with a text form.
+
+use std::fmt;
+
+use crate::{
+    limits::{self, Limit},
+    roles,
+};
+
+/// Who is being locked in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The process that forks all others; it never sees a byte of a job.
+    Zygote,
+    /// A child that compiles an untrusted ELF.
+    Compile,
+    /// A child that loads a verified library, before any guest instruction.
+    RunLoad,
+    /// A child that runs a guest.
+    Run,
+}
+
+impl Role {
+    /// All roles.
+    pub const ALL: [Self; 4] = [Self::Zygote, Self::Compile, Self::RunLoad, Self::Run];
+
+    /// Name for logs, metrics and documents.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Zygote => "zygote",
+            Self::Compile => "compile",
+            Self::RunLoad => "run-load",
+            Self::Run => "run",
+        }
+    }
+}
+
+/// A system call of x86-64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SystemCall {
+    /// Its number.
+    pub number: i64,
+    /// Its name in the kernel's table.
+    pub name: &'static str,
+}
+
+/// What one argument must be, compared on all 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Test {
+    /// Exactly this value.
+    Is(u64),
+    /// No bit of this mask set.
+    Lacks(u64),
+    /// The process id of whoever installs the filter.
+    OwnProcess,
+}
+
+/// A test of one argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// Index of the argument, 0 to 5.
+    pub argument: u8,
+    /// What it must be.
+    pub test: Test,
+}
+
+/// What the kernel does with a call that matches a rule. A call that matches none kills the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Executes it.
+    Allow,
+    /// Does nothing and returns this errno. For calls that libraries make in passing and can do without.
+    Fail(i32),
+}
+
+/// One rule of a filter. All conditions must hold; several rules for one call are alternatives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The call.
+    pub call: SystemCall,
+    /// Tests of its arguments; always empty for [`Answer::Fail`].
+    pub conditions: &'static [Condition],
+    /// What happens.
+    pub answer: Answer,
+    /// Who needs it.
+    pub why: &'static str,
+}
+
+/// What a process of one role may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// The role.
+    pub role: Role,
+    /// Descriptors that stay open; all others are closed.
+    pub kept_fds: &'static [i32],
+    /// System calls; what is not here kills the process.
+    pub rules: Vec<Rule>,
+    /// Resources.
+    pub limits: Vec<Limit>,
+}
+
+impl Policy {
+    /// The policy of the zygote.
+    #[must_use]
+    pub fn zygote() -> Self {
+        Self::of(Role::Zygote, limits::zygote())
+    }
+
+    /// The policy of a compile child that may use `memory_bytes_max` bytes of address space and `cpu_seconds_max` seconds
+    /// of processor time. The wall-clock deadline is the supervisor's.
+    #[must_use]
+    pub fn compile(memory_bytes_max: u64, cpu_seconds_max: u64) -> Self {
+        Self::of(Role::Compile, limits::compile(memory_bytes_max, cpu_seconds_max))
+    }
+
+    /// The policy of a run child until its library is loaded.
+    #[must_use]
+    pub fn run_load() -> Self {
+        Self::of(Role::RunLoad, limits::run_load())
+    }
+
+    /// The policy of a run child from then on.
+    #[must_use]
+    pub fn run() -> Self {
+        Self::of(Role::Run, limits::run())
+    }
+
+    /// The policy of `role`, for documents and tests; a compile child gets the default limits of a compile.
+    #[must_use]
+    pub fn example(role: Role) -> Self {
+        match role {
+            Role::Zygote => Self::zygote(),
+            Role::Compile => Self::compile(8 << 30, 121),
+            Role::RunLoad => Self::run_load(),
+            Role::Run => Self::run(),
+        }
+    }
+
+    fn of(role: Role, limits: Vec<Limit>) -> Self {
+        Self { role, kept_fds: roles::kept_fds(role), rules: roles::rules(role), limits }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "role {}", self.role.name())?;
+        let fds = self.kept_fds.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        writeln!(f, "descriptors kept: {fds}")?;
+        writeln!(f, "landlock: nothing allowed")?;
+        for limit in &self.limits {
+            writeln!(f, "limit {limit}")?;
+        }
+        writeln!(f, "another architecture than x86-64: kill")?;
+        writeln!(f, "a number with the x32 bit: kill")?;
+        for rule in &self.rules {
+            writeln!(f, "{rule}")?;
+        }
+        writeln!(f, "any other call: kill")
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let conditions = self.conditions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
+        let answer = match self.answer {
+            Answer::Allow => "allow".to_owned(),
+            Answer::Fail(errno) => format!("fail with errno {errno}"),
+        };
+        write!(f, "{}({conditions}): {answer} -- {}", self.call.name, self.why)
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let argument = self.argument;
+        match self.test {
+            Test::Is(value) => write!(f, "arg{argument} == {value:#x}"),
+            Test::Lacks(mask) => write!(f, "arg{argument} & {mask:#x} == 0"),
+            Test::OwnProcess => write!(f, "arg{argument} == own pid"),
+        }
+    }
+}

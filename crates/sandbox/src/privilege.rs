@@ -1,0 +1,142 @@
+//! What a process gives up for good: namespaces, capabilities, root, dumpability, life after its parent.
+
+use rustix::{
+    io::Errno,
+    process::{
+        DumpableBehavior, Gid, Pid, Signal, Uid, dumpable_behavior, geteuid, getppid, getuid,
+        parent_process_death_signal, set_dumpable_behavior, set_parent_process_death_signal,
+    },
+    thread::{
+        CapabilitySet, CapabilitySets, UnshareFlags, capabilities, clear_ambient_capability_set,
+        no_new_privs, remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+        set_thread_groups, set_thread_res_gid, set_thread_res_uid, unshare_unsafe,
+    },
+};
+
+use crate::{Layer, LayerStatus, SandboxError};
+
+/// User and group "nobody".
+const NOBODY: u32 = 65_534;
+
+fn status(layer: Layer, active: bool, detail: impl Into<String>) -> LayerStatus {
+    LayerStatus { layer, active, detail: detail.into() }
+}
+
+/// Leaves the host's network, IPC, UTS, mount and cgroup namespaces, with a user namespace where that is what allows it.
+pub(crate) fn leave_namespaces() -> LayerStatus {
+    let wanted = UnshareFlags::NEWNET
+        | UnshareFlags::NEWIPC
+        | UnshareFlags::NEWUTS
+        | UnshareFlags::NEWNS
+        | UnshareFlags::NEWCGROUP;
+    for (flags, detail) in [
+        (wanted, "net, ipc, uts, mount, cgroup"),
+        (wanted | UnshareFlags::NEWUSER, "user, net, ipc, uts, mount, cgroup"),
+    ] {
+        // SAFETY: FILES is not among the flags, so no thread loses sight of descriptors.
+        match unsafe { unshare_unsafe(flags) } {
+            Ok(()) => return status(Layer::Namespaces, true, detail),
+            Err(Errno::PERM) => {}
+            Err(error) => return status(Layer::Namespaces, false, error.to_string()),
+        }
+    }
+    status(Layer::Namespaces, false, "the host does not permit them")
+}
+
+/// Becomes nobody, if the process is root and its parent will still be able to kill it.
+pub(crate) fn leave_root() -> Result<LayerStatus, SandboxError> {
+    let layer = Layer::UnprivilegedUser;
+    if !geteuid().is_root() {
+        return Ok(status(layer, true, format!("user {}", geteuid().as_raw())));
+    }
+    let held = capabilities(None).map_err(SandboxError::step(layer, "read capabilities"))?.effective;
+    // Without CAP_KILL a parent that is root could neither kill its worker nor be followed by it into death.
+    if !held.contains(CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::KILL) {
+        return Ok(status(layer, false, "root, without the capabilities to become another user"));
+    }
+    let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    set_thread_groups(&[]).map_err(SandboxError::step(layer, "drop groups"))?;
+    set_thread_res_gid(group, group, group).map_err(SandboxError::step(layer, "change group"))?;
+    set_thread_res_uid(user, user, user).map_err(SandboxError::step(layer, "change user"))?;
+    if [getuid(), geteuid()] != [user; 2] {
+        return Err(SandboxError::NoEffect { layer, step: "change user" });
+    }
+    Ok(status(layer, true, format!("user {NOBODY}")))
+}
+
+/// Empties the bounding set, as far as that is permitted; before [`leave_root`], which takes the permission.
+pub(crate) fn empty_bounding_set() {
+    // A bounding set matters only when a program is executed, which the filter kills; hence best effort.
+    for bit in 0..64 {
+        let one = CapabilitySet::from_bits_retain(1 << bit);
+        if remove_capability_from_bounding_set(one) == Err(Errno::PERM) {
+            return;
+        }
+    }
+}
+
+/// Empties all capability sets.
+pub(crate) fn drop_capabilities() -> Result<LayerStatus, SandboxError> {
+    let layer = Layer::Capabilities;
+    let empty = CapabilitySet::empty();
+    let none = CapabilitySets { effective: empty, permitted: empty, inheritable: empty };
+    clear_ambient_capability_set().map_err(SandboxError::step(layer, "clear ambient capabilities"))?;
+    set_capabilities(None, none).map_err(SandboxError::step(layer, "drop capabilities"))?;
+    let now = capabilities(None).map_err(SandboxError::step(layer, "read capabilities"))?;
+    if now != none {
+        return Err(SandboxError::NoEffect { layer, step: "drop capabilities" });
+    }
+    Ok(status(layer, true, "none held"))
+}
+
+/// Ties the process to the life of `parent`. After [`leave_root`]: a change of user clears the signal. The kernel sends
+/// it when the *thread* ends that created the process.
+pub(crate) fn die_with(parent: Pid) -> Result<LayerStatus, SandboxError> {
+    let layer = Layer::ParentDeath;
+    let step = "set the parent-death signal";
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(SandboxError::step(layer, step))?;
+    let now =
+        parent_process_death_signal().map_err(SandboxError::step(layer, "read the parent-death signal"))?;
+    if now != Some(Signal::KILL) {
+        return Err(SandboxError::NoEffect { layer, step });
+    }
+    // The parent may have died just before; then nobody will send the signal.
+    if getppid() != Some(parent) {
+        return Err(SandboxError::ParentGone);
+    }
+    Ok(status(layer, true, "SIGKILL"))
+}
+
+/// Closes `/proc/PID` to other processes of the same user, and forbids core files. After [`leave_root`], which resets
+/// it.
+pub(crate) fn forbid_dumps() -> Result<LayerStatus, SandboxError> {
+    let layer = Layer::NotDumpable;
+    let step = "forbid dumps";
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(SandboxError::step(layer, step))?;
+    let now = dumpable_behavior().map_err(SandboxError::step(layer, "read dumpability"))?;
+    if now != DumpableBehavior::NotDumpable {
+        return Err(SandboxError::NoEffect { layer, step });
+    }
+    Ok(status(layer, true, ""))
+}
+
+/// No execve gives more privilege than the process has; a condition of Landlock and seccomp for those who are not root.
+pub(crate) fn forbid_new_privileges() -> Result<LayerStatus, SandboxError> {
+    let layer = Layer::NoNewPrivs;
+    let step = "set no_new_privs";
+    set_no_new_privs(true).map_err(SandboxError::step(layer, step))?;
+    if !no_new_privs().map_err(SandboxError::step(layer, "read no_new_privs"))? {
+        return Err(SandboxError::NoEffect { layer, step });
+    }
+    Ok(status(layer, true, ""))
+}
+
+/// No mapping becomes executable that was not made so (Linux 6.3).
+pub(crate) fn forbid_new_code() -> LayerStatus {
+    let flags = libc::c_ulong::from(libc::PR_MDWE_REFUSE_EXEC_GAIN);
+    // SAFETY: this prctl takes numbers only.
+    let answer = unsafe { libc::prctl(libc::PR_SET_MDWE, flags, 0, 0, 0) };
+    let error = std::io::Error::last_os_error();
+    let detail = if answer == 0 { String::new() } else { error.to_string() };
+    status(Layer::ExecutableMemory, answer == 0, detail)
+}

@@ -1,0 +1,193 @@
+//! The tables: which system calls each role needs, and for what. The shortest list is the one of who runs guests.
+
+use crate::{Answer, Condition, Role, Rule, SystemCall, Test};
+
+/// Descriptor of a child's stream to its supervisor.
+pub const CONTROL_FD: i32 = 3;
+/// Descriptor of the sealed ELF in a child.
+pub const ELF_FD: i32 = 4;
+/// Descriptor of the sealed library in a run child, or of the output in a compile child.
+pub const EXTRA_FD: i32 = 5;
+/// Descriptor of the socket to the supervisor in a zygote: its standard input.
+const ZYGOTE_SOCKET_FD: i32 = 0;
+/// Flags with which glibc's fork calls clone; those of a thread differ.
+pub const FORK_FLAGS: i32 = libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID | libc::SIGCHLD;
+
+pub(crate) fn kept_fds(role: Role) -> &'static [i32] {
+    match role {
+        // 1 and 3 to 5 are held (by /dev/null) so that descriptors that come with a job get higher numbers.
+        Role::Zygote => &[ZYGOTE_SOCKET_FD, 1, 2, CONTROL_FD, ELF_FD, EXTRA_FD],
+        // 0 and 1 are /dev/null, 2 is a pipe to the supervisor: LLVM's last words.
+        Role::Compile => &[0, 1, 2, CONTROL_FD, ELF_FD, EXTRA_FD],
+        Role::RunLoad | Role::Run => &[CONTROL_FD, ELF_FD, EXTRA_FD],
+    }
+}
+
+pub(crate) fn rules(role: Role) -> Vec<Rule> {
+    let tables: &[&[Rule]] = match role {
+        Role::Run => &[RUN],
+        Role::RunLoad => &[RUN, MEMORY, CODE, FILES, LOAD],
+        Role::Compile => &[RUN, MEMORY, DATA, FILES, COMPILE, ABORT],
+        // Filters stack, so a zygote must be allowed whatever its children are, and the steps of locking them in.
+        Role::Zygote => &[RUN, MEMORY, CODE, FILES, LOAD, COMPILE, LOCK_IN, ZYGOTE],
+    };
+    tables.iter().flat_map(|table| table.iter().copied()).collect()
+}
+
+macro_rules! call {
+    ($name:ident, $number:ident) => {
+        SystemCall { number: libc::$number, name: stringify!($name) }
+    };
+}
+
+const fn allow(call: SystemCall, conditions: &'static [Condition], why: &'static str) -> Rule {
+    Rule { call, conditions, answer: Answer::Allow, why }
+}
+
+const fn fail(call: SystemCall, errno: i32, why: &'static str) -> Rule {
+    Rule { call, conditions: &[], answer: Answer::Fail(errno), why }
+}
+
+/// The value of a C int as an argument; sign-extended, as compilers pass it, but ours are not negative.
+const fn is(argument: u8, value: i32) -> Condition {
+    Condition { argument, test: Test::Is((value as i64).cast_unsigned()) }
+}
+
+const fn lacks(argument: u8, mask: i32) -> Condition {
+    Condition { argument, test: Test::Lacks((mask as i64).cast_unsigned()) }
+}
+
+const WAKE_PRIVATE: i32 = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+const WAIT_PRIVATE: i32 = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+
+/// Everything that a process may do while it runs a guest.
+const RUN: &[Rule] = &[
+    allow(call!(read, SYS_read), &[is(0, CONTROL_FD)], "frames from the supervisor"),
+    allow(call!(write, SYS_write), &[is(0, CONTROL_FD)], "the report"),
+    allow(call!(futex, SYS_futex), &[is(1, libc::FUTEX_WAIT)], "locks of the C library"),
+    allow(call!(futex, SYS_futex), &[is(1, WAIT_PRIVATE)], "locks of the C library"),
+    allow(call!(futex, SYS_futex), &[is(1, libc::FUTEX_WAKE)], "locks of the C library"),
+    allow(call!(futex, SYS_futex), &[is(1, WAKE_PRIVATE)], "locks of the C library"),
+    allow(call!(rt_sigreturn, SYS_rt_sigreturn), &[], "the machine's handler of guest faults"),
+    allow(call!(munmap, SYS_munmap), &[], "giving memory back"),
+    allow(call!(madvise, SYS_madvise), &[is(2, libc::MADV_DONTNEED)], "clearing guest memory"),
+    allow(call!(sched_yield, SYS_sched_yield), &[], "locks of the C library"),
+    allow(
+        call!(clock_gettime, SYS_clock_gettime),
+        &[is(0, libc::CLOCK_MONOTONIC)],
+        "durations in the report, where the vdso has no clock",
+    ),
+    allow(call!(exit, SYS_exit), &[], "the end"),
+    allow(call!(exit_group, SYS_exit_group), &[], "the end"),
+];
+
+/// Memory for data.
+const MEMORY: &[Rule] = &[
+    allow(call!(brk, SYS_brk), &[], "heap"),
+    allow(call!(mremap, SYS_mremap), &[], "growing a large allocation"),
+    allow(call!(madvise, SYS_madvise), &[], "the allocator"),
+    allow(call!(mprotect, SYS_mprotect), &[lacks(2, libc::PROT_EXEC)], "guard pages, relocated data"),
+];
+
+/// Mappings that are never executable.
+const DATA: &[Rule] = &[allow(call!(mmap, SYS_mmap), &[lacks(2, libc::PROT_EXEC)], "heap, files")];
+
+/// Mappings that are executable or writable, never both.
+const CODE: &[Rule] = &[
+    allow(call!(mmap, SYS_mmap), &[lacks(2, libc::PROT_EXEC)], "heap, data of a library"),
+    allow(call!(mmap, SYS_mmap), &[lacks(2, libc::PROT_WRITE)], "code of the verified library"),
+];
+
+/// Files, which after Landlock are memory files only, and what libraries ask about them.
+const FILES: &[Rule] = &[
+    allow(call!(openat, SYS_openat), &[], "memory files through /proc/self/fd; Landlock denies others"),
+    allow(call!(read, SYS_read), &[], "memory files"),
+    allow(call!(pread64, SYS_pread64), &[], "memory files"),
+    allow(call!(lseek, SYS_lseek), &[], "memory files"),
+    allow(call!(fstat, SYS_fstat), &[], "length of a memory file"),
+    allow(call!(newfstatat, SYS_newfstatat), &[], "length of a memory file"),
+    allow(call!(fcntl, SYS_fcntl), &[is(1, libc::F_GETFD)], "checks of the standard library"),
+    allow(call!(fcntl, SYS_fcntl), &[is(1, libc::F_GETFL)], "checks of the standard library"),
+    allow(call!(fcntl, SYS_fcntl), &[is(1, libc::F_DUPFD_CLOEXEC)], "a second handle of a memory file"),
+    allow(call!(close, SYS_close), &[], "memory files"),
+    allow(call!(getrandom, SYS_getrandom), &[], "seeds of hash tables and of the allocator"),
+    allow(call!(rt_sigprocmask, SYS_rt_sigprocmask), &[], "signal handling"),
+    allow(call!(rt_sigaction, SYS_rt_sigaction), &[], "signal handling"),
+    allow(call!(sigaltstack, SYS_sigaltstack), &[], "signal handling"),
+    allow(call!(getpid, SYS_getpid), &[], "signal handling"),
+    allow(call!(gettid, SYS_gettid), &[], "signal handling"),
+    fail(call!(statx, SYS_statx), libc::ENOSYS, "the standard library then uses fstat"),
+    fail(call!(readlink, SYS_readlink), libc::ENOENT, "names are of no use here"),
+    fail(call!(readlinkat, SYS_readlinkat), libc::ENOENT, "names are of no use here"),
+    fail(call!(getcwd, SYS_getcwd), libc::ENOENT, "names are of no use here"),
+    fail(call!(ioctl, SYS_ioctl), libc::ENOTTY, "nothing is a terminal"),
+];
+
+/// What entering the run stage takes.
+const LOAD: &[Rule] = &[
+    allow(call!(prlimit64, SYS_prlimit64), &[is(0, 0)], "limits of the run stage"),
+    allow(call!(prctl, SYS_prctl), &[is(0, libc::PR_SET_NO_NEW_PRIVS)], "entering the run stage"),
+    allow(call!(seccomp, SYS_seccomp), &[is(0, SECCOMP_SET_MODE_FILTER)], "entering the run stage"),
+];
+
+const SECCOMP_SET_MODE_FILTER: i32 = 1;
+
+/// What LLVM and the linker need beyond [`FILES`] and [`DATA`].
+const COMPILE: &[Rule] = &[
+    allow(call!(memfd_create, SYS_memfd_create), &[], "the linker's input and output"),
+    allow(call!(ftruncate, SYS_ftruncate), &[], "the linker's output"),
+    allow(call!(fallocate, SYS_fallocate), &[], "the linker's output"),
+    allow(call!(write, SYS_write), &[], "memory files, LLVM's last words"),
+    allow(call!(writev, SYS_writev), &[], "memory files, the C library's last words"),
+    allow(call!(pwrite64, SYS_pwrite64), &[], "memory files"),
+    allow(call!(clock_gettime, SYS_clock_gettime), &[], "timers, where the vdso has no clock"),
+    allow(call!(getrusage, SYS_getrusage), &[], "timers"),
+    allow(call!(sched_getaffinity, SYS_sched_getaffinity), &[], "LLVM counts processors"),
+    allow(call!(sysinfo, SYS_sysinfo), &[], "the C library's sort"),
+    allow(call!(uname, SYS_uname), &[], "LLVM's default triple"),
+    allow(call!(prlimit64, SYS_prlimit64), &[is(0, 0), is(2, 0)], "reading limits"),
+    fail(call!(access, SYS_access), libc::EACCES, "no file but memory files"),
+    fail(call!(faccessat, SYS_faccessat), libc::EACCES, "no file but memory files"),
+    fail(call!(faccessat2, SYS_faccessat2), libc::EACCES, "no file but memory files"),
+    fail(call!(unlink, SYS_unlink), libc::EACCES, "the linker removes an old output"),
+    fail(call!(unlinkat, SYS_unlinkat), libc::EACCES, "the linker removes an old output"),
+    fail(call!(statfs, SYS_statfs), libc::ENOSYS, "LLVM asks whether a file is local"),
+    fail(call!(fstatfs, SYS_fstatfs), libc::ENOSYS, "LLVM asks whether a file is local"),
+    fail(call!(clone3, SYS_clone3), libc::ENOSYS, "no threads and no processes"),
+];
+
+/// Ending by SIGABRT, so that a fatal error of LLVM is told apart from a forbidden call.
+const ABORT: &[Rule] = &[allow(
+    call!(tgkill, SYS_tgkill),
+    &[Condition { argument: 0, test: Test::OwnProcess }, is(2, libc::SIGABRT)],
+    "abort",
+)];
+
+/// What a child does between fork and its own filter, in the order of locking in.
+const LOCK_IN: &[Rule] = &[
+    allow(call!(dup3, SYS_dup3), &[], "descriptors of a job at their numbers"),
+    allow(call!(set_robust_list, SYS_set_robust_list), &[], "the C library's fork"),
+    allow(call!(getppid, SYS_getppid), &[], "whether the zygote still lives"),
+    allow(call!(prctl, SYS_prctl), &[is(0, libc::PR_SET_PDEATHSIG)], "dying with the zygote"),
+    allow(call!(prctl, SYS_prctl), &[is(0, libc::PR_GET_PDEATHSIG)], "dying with the zygote"),
+    allow(call!(prctl, SYS_prctl), &[is(0, libc::PR_SET_DUMPABLE), is(1, 0)], "no dumps"),
+    allow(call!(prctl, SYS_prctl), &[is(0, libc::PR_GET_DUMPABLE)], "no dumps"),
+    allow(call!(prctl, SYS_prctl), &[is(0, libc::PR_GET_NO_NEW_PRIVS)], "no new privileges"),
+    allow(call!(close_range, SYS_close_range), &[], "closing descriptors"),
+    allow(call!(prlimit64, SYS_prlimit64), &[], "limits"),
+    allow(call!(landlock_create_ruleset, SYS_landlock_create_ruleset), &[], "Landlock"),
+    allow(call!(landlock_restrict_self, SYS_landlock_restrict_self), &[], "Landlock"),
+];
+
+/// What the zygote itself does.
+const ZYGOTE: &[Rule] = &[
+    allow(call!(poll, SYS_poll), &[], "waiting for work and for the end of children"),
+    allow(call!(ppoll, SYS_ppoll), &[], "waiting for work and for the end of children"),
+    allow(call!(recvmsg, SYS_recvmsg), &[is(0, ZYGOTE_SOCKET_FD)], "work"),
+    allow(call!(sendmsg, SYS_sendmsg), &[is(0, ZYGOTE_SOCKET_FD)], "answers"),
+    allow(call!(clone, SYS_clone), &[is(0, FORK_FLAGS)], "fork, but no threads and no namespaces"),
+    allow(call!(waitid, SYS_waitid), &[], "the end of children"),
+    allow(call!(pidfd_open, SYS_pidfd_open), &[], "a handle of a child for the supervisor"),
+    allow(call!(pipe2, SYS_pipe2), &[], "the self-test"),
+    allow(call!(tgkill, SYS_tgkill), &[is(2, libc::SIGABRT)], "abort, in children too"),
+];
