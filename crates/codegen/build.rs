@@ -19,6 +19,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rustc-link-lib=static=lldELF");
     println!("cargo:rustc-link-lib=static=lldCommon");
     println!("cargo:rustc-link-lib=dylib=LLVM-22");
+    println!("cargo:rustc-link-lib=dylib=z");
+    println!("cargo:rustc-link-lib=dylib=zstd");
     println!("cargo:rustc-link-lib=dylib=stdc++");
     Ok(())
 }

@@ -1,10 +1,12 @@
-//! `link`: object to shared object with lld, in this process, on memory files: no path on disk is ever read or made.
+//! `link`: object to shared object with lld, in this process: the object comes from a memory file, the library stays in
+//! memory, no path on disk is ever read or made.
 
 use std::{
     ffi::{CStr, CString, c_char},
     fs::File,
-    io::{Read, Seek, Write},
+    io::Write,
     os::fd::{AsRawFd, FromRawFd},
+    sync::{Mutex, PoisonError},
 };
 
 use antares_abi::LIBRARY_SYMBOL;
@@ -18,6 +20,8 @@ unsafe extern "C" {
     fn antares_lld_link(
         arguments: *const *const c_char,
         count: usize,
+        library: *mut *const u8,
+        library_size: *mut usize,
         messages: *mut c_char,
         capacity: usize,
     ) -> bool;
@@ -30,7 +34,6 @@ unsafe extern "C" {
 pub fn link(object: &[u8]) -> Result<Vec<u8>, CodegenError> {
     let mut input = memory_file(c"object")?;
     input.write_all(object)?;
-    let mut output = memory_file(c"library")?;
     let arguments = [
         "ld.lld".to_owned(),
         "-shared".to_owned(),
@@ -43,17 +46,13 @@ pub fn link(object: &[u8]) -> Result<Vec<u8>, CodegenError> {
         "-zrelro".to_owned(),
         "-znoexecstack".to_owned(),
         "-zseparate-code".to_owned(),
-        "--no-mmap-output-file".to_owned(),
         format!("--export-dynamic-symbol={LIBRARY_SYMBOL}"),
         "-o".to_owned(),
-        format!("/proc/self/fd/{}", output.as_raw_fd()),
+        // A name only: the bytes stay in memory.
+        "antares-library.so".to_owned(),
         format!("/proc/self/fd/{}", input.as_raw_fd()),
     ];
-    run(&arguments)?;
-    let mut library = Vec::new();
-    output.rewind()?;
-    output.read_to_end(&mut library)?;
-    Ok(library)
+    run(&arguments)
 }
 
 fn memory_file(name: &CStr) -> Result<File, CodegenError> {
@@ -66,17 +65,31 @@ fn memory_file(name: &CStr) -> Result<File, CodegenError> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-fn run(arguments: &[String]) -> Result<(), CodegenError> {
+/// lld keeps state in statics.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn run(arguments: &[String]) -> Result<Vec<u8>, CodegenError> {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let owned: Vec<CString> =
         arguments.iter().filter_map(|argument| CString::new(argument.as_str()).ok()).collect();
     let pointers: Vec<*const c_char> = owned.iter().map(|argument| argument.as_ptr()).collect();
     let mut messages = vec![0_u8; MESSAGE_BYTES_MAX];
-    // SAFETY: `pointers` are `len` C strings that live in `owned`; `messages` has `MESSAGE_BYTES_MAX` writable bytes.
+    let (mut library, mut size) = (std::ptr::null(), 0);
+    // SAFETY: `pointers` are `len` C strings that live in `owned`; `messages` has `MESSAGE_BYTES_MAX` writable bytes;
+    // the other pointers are to locals; the lock keeps this the only link.
     let is_linked = unsafe {
-        antares_lld_link(pointers.as_ptr(), pointers.len(), messages.as_mut_ptr().cast(), MESSAGE_BYTES_MAX)
+        antares_lld_link(
+            pointers.as_ptr(),
+            pointers.len(),
+            &raw mut library,
+            &raw mut size,
+            messages.as_mut_ptr().cast(),
+            MESSAGE_BYTES_MAX,
+        )
     };
-    if is_linked {
-        return Ok(());
+    if is_linked && !library.is_null() {
+        // SAFETY: after a link that went well, `library` is `size` bytes that stay until this thread's next link.
+        return Ok(unsafe { std::slice::from_raw_parts(library, size) }.to_vec());
     }
     let message = CStr::from_bytes_until_nul(&messages).map(|text| text.to_string_lossy().into_owned());
     Err(CodegenError::Link { message: message.unwrap_or_default() })

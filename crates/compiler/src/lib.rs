@@ -1,1 +1,158 @@
 //! The compiler on one page: read, recover, lift, verify, emit, link.
+//!
+//! Nothing here reads a clock, the environment or randomness: the same ELF and request give the same bytes.
+#![forbid(unsafe_code)]
+
+mod limits;
+
+use antares_abi::CompileOptions;
+use antares_codegen::{CodegenError, Form};
+use antares_lift::{LiftError, VerifyError, ir::Module};
+use antares_program::{Program, ProgramError};
+
+pub use limits::Limits;
+
+/// What the compiler shall give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Segments, entry, symbols, as text.
+    Image,
+    /// Functions and blocks, as text.
+    Program,
+    /// IR, as text.
+    Ir,
+    /// LLVM IR before optimisation, as text.
+    LlvmBefore,
+    /// LLVM IR after optimisation, as text.
+    Llvm,
+    /// Host assembly, as text.
+    Asm,
+    /// The relocatable object.
+    Object,
+    /// The shared object.
+    Library,
+}
+
+/// One compile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// VM version and ISA.
+    pub options: CompileOptions,
+    /// What to give.
+    pub stage: Stage,
+    /// Limits.
+    pub limits: Limits,
+}
+
+/// What a compile gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// Text or code, as the stage says.
+    pub bytes: Vec<u8>,
+    /// Bytes of guest instructions that were compiled, each block once.
+    pub guest_code_bytes: u64,
+    /// Functions.
+    pub functions: u64,
+    /// Blocks.
+    pub blocks: u64,
+}
+
+/// Why there is no output.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// The input cannot be compiled; the same input gives the same answer.
+    #[error("{reason}: {detail}")]
+    Refused {
+        /// `elf`, `options`, `limit_code_bytes`, `limit_functions`, `limit_blocks` or `limit_operations`.
+        reason: &'static str,
+        /// What and where.
+        detail: String,
+    },
+    /// We failed.
+    #[error("{detail}")]
+    Failed {
+        /// What and where.
+        detail: String,
+    },
+}
+
+impl From<ProgramError> for CompileError {
+    fn from(error: ProgramError) -> Self {
+        let reason = match error {
+            ProgramError::Elf { .. } => "elf",
+            ProgramError::Options { .. } => "options",
+            ProgramError::CodeBytes { .. } => "limit_code_bytes",
+            ProgramError::Functions { .. } => "limit_functions",
+            ProgramError::Blocks { .. } => "limit_blocks",
+        };
+        Self::Refused { reason, detail: error.to_string() }
+    }
+}
+
+impl From<LiftError> for CompileError {
+    fn from(error: LiftError) -> Self {
+        Self::Refused { reason: "limit_operations", detail: error.to_string() }
+    }
+}
+
+impl From<VerifyError> for CompileError {
+    fn from(error: VerifyError) -> Self {
+        Self::Failed { detail: format!("the IR is wrong: {error}") }
+    }
+}
+
+impl From<CodegenError> for CompileError {
+    fn from(error: CodegenError) -> Self {
+        Self::Failed { detail: error.to_string() }
+    }
+}
+
+/// Compiles `elf` up to the stage asked for.
+///
+/// # Errors
+/// [`CompileError::Refused`] for input that is malformed or beyond a limit, [`CompileError::Failed`] when we fail.
+pub fn compile(elf: &[u8], request: &Request) -> Result<Output, CompileError> {
+    let limits = antares_program::Limits {
+        code_bytes_max: request.limits.code_bytes_max,
+        functions_max: request.limits.functions_max,
+        blocks_max: request.limits.blocks_max,
+    };
+    let image = antares_program::read(elf, request.options, &limits)?;
+    if request.stage == Stage::Image {
+        return Ok(Output { bytes: image.to_string().into(), guest_code_bytes: 0, functions: 0, blocks: 0 });
+    }
+    let program = antares_program::recover(&image, &limits)?;
+    drop(image);
+    if request.stage == Stage::Program {
+        return Ok(output(&program, program.to_string().into()));
+    }
+    let module = antares_lift::lift(&program, request.limits.operations_max)?;
+    antares_lift::verify(&module)?;
+    let bytes = match request.stage {
+        Stage::Ir => module.to_string().into(),
+        stage => generate(&module, stage)?,
+    };
+    Ok(output(&program, bytes))
+}
+
+fn generate(module: &Module, stage: Stage) -> Result<Vec<u8>, CodegenError> {
+    let form = match stage {
+        Stage::LlvmBefore => Form::LlvmBefore,
+        Stage::Llvm => Form::Llvm,
+        Stage::Asm => Form::Assembly,
+        _ => Form::Object,
+    };
+    let bytes = antares_codegen::compile(module, form)?;
+    if stage == Stage::Library { antares_codegen::link(&bytes) } else { Ok(bytes) }
+}
+
+fn output(program: &Program, bytes: Vec<u8>) -> Output {
+    let blocks = program.functions.iter().flat_map(|function| &function.blocks);
+    let instructions = blocks.clone().flat_map(|block| &block.instructions);
+    Output {
+        bytes,
+        guest_code_bytes: instructions.map(|(_, instruction)| u64::from(instruction.length)).sum(),
+        functions: program.functions.len() as u64,
+        blocks: blocks.count() as u64,
+    }
+}
