@@ -47,7 +47,7 @@ find_missing() {
     local package
     missing=()
     for package in "$@"; do
-        dpkg-query --show --showformat '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+        [ "$(dpkg-query --show --showformat '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
     done
 }
 
@@ -81,7 +81,7 @@ install_packages() {
 check_candidates() {
     local package unknown=()
     for package in "$@"; do
-        apt-cache policy "$package" | grep -q 'Candidate: [^(]' || unknown+=("$package")
+        [[ $(apt-cache policy "$package") == *"Candidate: "[^\(]* ]] || unknown+=("$package")
     done
     [ ${#unknown[@]} -eq 0 ] && return
     fail "apt has no candidate for: ${unknown[*]}
