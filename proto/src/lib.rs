@@ -2,7 +2,13 @@
 #![forbid(unsafe_code)]
 
 /// Package `antares.v1`; the proto files carry the documentation.
-#[allow(unused_qualifications, clippy::all, clippy::pedantic, reason = "generated code")]
+#[allow(
+    unused_qualifications,
+    clippy::all,
+    clippy::pedantic,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code"
+)]
 pub mod v1 {
     tonic::include_proto!("antares.v1");
 }

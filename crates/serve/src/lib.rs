@@ -6,7 +6,9 @@
 mod call;
 mod check;
 mod config;
+mod flights;
 mod health;
+mod host;
 mod http;
 mod listener;
 mod metrics;
@@ -20,7 +22,9 @@ mod workers;
 
 pub use call::CallDeadline;
 pub use config::{Cache, Config, ConfigError, Listen, Log, Mistake, Role, Trace};
+pub use flights::Flights;
 pub use health::{Health, LIVENESS};
+pub use host::{Host, HostError};
 pub use metrics::{COMPILE_SECONDS, Metrics, RPC_SECONDS, RUN_SECONDS};
 pub use options::{Options, Request};
 pub use raw_config::{

@@ -1,0 +1,92 @@
+//! The process around a server: tokio's runtime, logs and traces, from start to a clean end.
+
+use std::{io, time::Duration};
+
+use tokio::runtime::{Builder, EnterGuard, Runtime};
+
+use crate::{
+    config::Config,
+    health::Health,
+    metrics::Metrics,
+    server::{App, ServeError, Server, stop_signal},
+    telemetry::{Telemetry, TelemetryError},
+};
+
+/// How long blocking work (a worker's last moments, a write to disk) may hold up the end of the process.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Why a process could not serve.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// No runtime, no signals.
+    #[error("cannot {step}")]
+    System {
+        /// What was tried.
+        step: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Logs or traces.
+    #[error(transparent)]
+    Telemetry(#[from] TelemetryError),
+    /// The server.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+}
+
+/// A process that is going to serve. Make it after the zygotes: they are started from a process without threads of
+/// tokio's.
+#[derive(Debug)]
+pub struct Host {
+    runtime: Runtime,
+    telemetry: Telemetry,
+}
+
+impl Host {
+    /// Starts the runtime, logs, and traces if they are on, in the name of `service`.
+    ///
+    /// # Errors
+    /// The system refuses threads, or the configuration of logs and traces is of no use.
+    pub fn start(config: &Config, service: &'static str) -> Result<Self, HostError> {
+        let runtime = Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(|source| HostError::System { step: "start the runtime", source })?;
+        let telemetry = {
+            let _entered = runtime.enter();
+            Telemetry::start(config, service)?
+        };
+        Ok(Self { runtime, telemetry })
+    }
+
+    /// The runtime's context, for building services that need it.
+    pub fn enter(&self) -> EnterGuard<'_> {
+        self.runtime.enter()
+    }
+
+    /// Serves `app` until SIGTERM or SIGINT, drains, and sends the last spans. `ready` is called once the listeners are
+    /// bound: it says which services serve, now and later.
+    ///
+    /// # Errors
+    /// An address cannot be had, or the listener fails.
+    pub fn serve(
+        self,
+        config: &Config,
+        app: App,
+        metrics: Metrics,
+        ready: impl FnOnce(Health),
+    ) -> Result<(), HostError> {
+        let result = self.runtime.block_on(async {
+            let stop =
+                stop_signal().map_err(|source| HostError::System { step: "listen for signals", source })?;
+            let server = Server::bind(&config.listen, config.metrics, app, metrics).await?;
+            ready(server.health());
+            let metrics = server.metrics_address().map(|address| address.to_string());
+            tracing::info!(address = %server.address(), metrics, "serving");
+            Ok(server.run(stop).await?)
+        });
+        self.telemetry.stop();
+        self.runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+        result
+    }
+}
