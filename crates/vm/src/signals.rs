@@ -243,3 +243,42 @@ fn die_of_sent(signal: c_int) {
         libc::raise(signal);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes of a pretended library: a trap with number 3, and one whose number lies beyond the end.
+    static TEXT: [u8; 9] = [0x67, 0x0f, 0xb9, 0x40, 3, 0x67, 0x0f, 0xb9, 0x40];
+
+    #[track_caller]
+    fn check(signal: c_int, pc: usize, address: usize, expected: Option<LeaveReason>) {
+        let text = TEXT.as_ptr().expose_provenance();
+        let active =
+            Active { base: ptr::null_mut(), text: text..text + TEXT.len(), stack_guard: 0x1000..0x2000 };
+        let fault = Fault { signal, pc: text.wrapping_add(pc), address };
+        assert_eq!(leave_reason(&active, &fault), expected);
+    }
+
+    #[test]
+    fn faults_become_reasons() {
+        check(libc::SIGILL, 0, 0, Some(LeaveReason::UnknownTarget));
+        check(libc::SIGILL, 1, 0, Some(LeaveReason::Unsupported));
+        check(libc::SIGILL, 5, 0, Some(LeaveReason::Unsupported));
+        check(libc::SIGFPE, 3, 0, Some(LeaveReason::Unsupported));
+        check(libc::SIGSEGV, 3, 0x1000, Some(LeaveReason::StackOverflow));
+        check(libc::SIGSEGV, 3, 0x2000, Some(LeaveReason::BadAddress));
+        check(libc::SIGBUS, 3, 0xfff, Some(LeaveReason::BadAddress));
+        check(libc::SIGTRAP, 9, 0, Some(LeaveReason::Unsupported));
+    }
+
+    #[test]
+    fn faults_of_the_host_are_not_ours() {
+        for signal in SIGNALS {
+            check(signal, usize::MAX - 7, 0x1000, None);
+            check(signal, TEXT.len() + 1, 0x1000, None);
+        }
+        check(libc::SIGSEGV, TEXT.len(), 0x1000, None);
+        check(libc::SIGTRAP, 0, 0x1000, None);
+    }
+}
