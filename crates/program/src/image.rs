@@ -37,8 +37,8 @@ pub struct Image {
     pub entry: GuestAddr,
     /// Executable address ranges `[start, end)`, page aligned, ascending, disjoint, not adjacent.
     pub executable: Vec<(u64, u64)>,
-    /// Loaded ranges `(start, end, writable)`, page aligned, in program header order.
-    pub segments: Vec<(u64, u64, bool)>,
+    /// Loaded ranges `[start, end)`, page aligned, in program header order.
+    pub segments: Vec<(u64, u64)>,
     /// Function symbols that point into executable pages, by address, one for each address.
     pub symbols: Vec<Symbol>,
 }
@@ -63,11 +63,7 @@ pub fn read(elf: &[u8], options: CompileOptions, limits: &Limits) -> Result<Imag
     if found > limits.code_bytes_max {
         return Err(ProgramError::CodeBytes { found, max: limits.code_bytes_max });
     }
-    let segments = metadata
-        .actions
-        .iter()
-        .map(|action| (action.addr, action.addr + action.size, action.flags & FLAG_EXECUTABLE == 0))
-        .collect();
+    let segments = metadata.actions.iter().map(|action| (action.addr, action.addr + action.size)).collect();
     let memory = machine.memory_mut().inner_mut().to_vec();
     let mut image = Image {
         machine: RefCell::new(machine),
@@ -132,13 +128,6 @@ impl Image {
         let start = usize::try_from(address).ok()?;
         let end = start.checked_add(N)?;
         self.memory.get(start..end)?.try_into().ok()
-    }
-
-    /// Whether every page of `[start, end)` belongs to a segment that is loaded read-only or executable.
-    #[must_use]
-    pub fn is_constant(&self, start: u64, end: u64) -> bool {
-        self.segments.iter().any(|&(from, to, writable)| !writable && from <= start && end <= to)
-            || self.executable.iter().any(|&(from, to)| from <= start && end <= to)
     }
 
     /// The range `[start, end)` in which generated code stores without a look at page flags: the largest one

@@ -13,7 +13,7 @@ use crate::{
     Decoder, GuestAddr, Image, Instruction, ProgramError, Reg,
     assemble::assemble,
     explore::{Draft, explore},
-    taken::{code_addresses_in_data, code_words_in_constants},
+    taken::{code_addresses_in_data, code_words_in_data},
 };
 
 /// Limits on what is recovered.
@@ -164,7 +164,7 @@ impl<'a> Recovery<'a> {
         Self {
             image,
             limits,
-            words: code_words_in_constants(image),
+            words: code_words_in_data(image),
             pointers: code_addresses_in_data(image),
             starts: image.symbols.iter().map(|symbol| symbol.address.0).collect(),
             exposed: BTreeSet::new(),

@@ -8,7 +8,7 @@ use crate::Image;
 /// interpreter when it is called.
 pub(crate) fn code_addresses_in_data(image: &Image) -> Vec<u64> {
     let mut found = Vec::new();
-    for &(start, end, _) in &image.segments {
+    for &(start, end) in &image.segments {
         let first = start.next_multiple_of(8);
         for address in (first..end.saturating_sub(7)).step_by(8) {
             let Some(bytes) = image.bytes::<8>(address) else { break };
@@ -23,14 +23,11 @@ pub(crate) fn code_addresses_in_data(image: &Image) -> Vec<u64> {
     found
 }
 
-/// Every even code address that stands as an aligned 32-bit word in read-only memory, ascending, once each:
+/// Every even code address that stands as an aligned 32-bit word in loaded memory, ascending, once each:
 /// candidates for entries of absolute jump tables.
-pub(crate) fn code_words_in_constants(image: &Image) -> Vec<u64> {
+pub(crate) fn code_words_in_data(image: &Image) -> Vec<u64> {
     let mut found = Vec::new();
-    for &(start, end, writable) in &image.segments {
-        if writable && image.segments.len() > 1 {
-            continue;
-        }
+    for &(start, end) in &image.segments {
         for address in (start..end.saturating_sub(3)).step_by(4) {
             let Some(bytes) = image.bytes::<4>(address) else { break };
             let word = u64::from(u32::from_le_bytes(bytes));

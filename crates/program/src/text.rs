@@ -8,8 +8,8 @@ impl fmt::Display for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "image version {} isa {}", self.options.vm_version, self.options.isa)?;
         writeln!(f, "entry {}", self.entry)?;
-        for (start, end, writable) in &self.segments {
-            writeln!(f, "segment {start:#x}..{end:#x} {}", if *writable { "data" } else { "code" })?;
+        for (start, end) in &self.segments {
+            writeln!(f, "segment {start:#x}..{end:#x}")?;
         }
         for (start, end) in &self.executable {
             writeln!(f, "executable {start:#x}..{end:#x}")?;
