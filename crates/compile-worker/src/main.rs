@@ -1,3 +1,105 @@
 //! The jailed child around the compiler.
+//!
+//! LLVM and lld are part of what is fenced: a child that they bring down is lost, its zygote and the service are not.
 
-fn main() {}
+use std::{os::unix::fs::FileExt, time::Instant};
+
+use antares_abi::{CompileOptions, Isa, Sha256Digest};
+use antares_compiler::{CompileError, Limits, Output, Request};
+use antares_pool::{
+    Files, OUTPUT_BYTES_MAX, Worker,
+    job::{CompileJob, CompileLimits, CompileReport, CompileSummary, Stage},
+    serve,
+};
+use antares_sandbox::{Jail, Policy, SandboxError};
+use anyhow::Result;
+
+mod sample;
+
+/// Bytes of the text that says why there is no output.
+const DETAIL_BYTES_MAX: usize = 64 << 10;
+
+fn main() -> Result<()> {
+    Ok(serve(CompileWorker::prepare)?)
+}
+
+struct CompileWorker;
+
+impl CompileWorker {
+    /// Compiles a script of two instructions, so that children find LLVM and lld initialised; if it fails, no other
+    /// compile would do better.
+    fn prepare() -> Result<Self, String> {
+        let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
+        let request = request(options, Stage::Library, &CompileLimits::default());
+        antares_compiler::compile(&sample::elf(), &request).map_err(|error| error.to_string())?;
+        Ok(Self)
+    }
+}
+
+impl Worker for CompileWorker {
+    type Job = CompileJob;
+    type Report = CompileReport;
+
+    fn jail(&self, job: &CompileJob) -> Result<Jail, SandboxError> {
+        // One thread uses at most a second of processor time in a second.
+        let cpu_seconds_max = job.limits.wall_ms_max.div_ceil(1000) + 1;
+        Jail::new(Policy::compile(job.limits.memory_bytes_max, cpu_seconds_max))
+    }
+
+    fn work(&mut self, job: CompileJob, files: &Files) -> Result<CompileReport, String> {
+        let started = Instant::now();
+        let elf = files.elf().map_err(|error| format!("cannot read the ELF: {error}"))?;
+        let output = match antares_compiler::compile(&elf, &request(job.options, job.stage, &job.limits)) {
+            Ok(output) => output,
+            Err(CompileError::Refused { reason, detail }) => {
+                return Ok(CompileReport::Refused { reason: reason.to_owned(), detail: cut(detail) });
+            }
+            Err(CompileError::Failed { detail }) => return Ok(CompileReport::Failed { detail: cut(detail) }),
+        };
+        let file = files.extra().ok_or("there is no output file")?;
+        let output_bytes = u64::try_from(output.bytes.len()).map_err(|error| error.to_string())?;
+        if output_bytes > OUTPUT_BYTES_MAX {
+            let detail = format!("{output_bytes} bytes of output, over the limit of {OUTPUT_BYTES_MAX}");
+            return Ok(CompileReport::Failed { detail });
+        }
+        file.write_all_at(&output.bytes, 0).map_err(|error| format!("cannot write the output: {error}"))?;
+        Ok(CompileReport::Done(summary(&output, output_bytes, started)))
+    }
+}
+
+fn request(options: CompileOptions, stage: Stage, limits: &CompileLimits) -> Request {
+    let limits = Limits {
+        code_bytes_max: limits.code_bytes_max,
+        functions_max: limits.functions_max,
+        blocks_max: limits.blocks_max,
+        operations_max: limits.operations_max,
+    };
+    let stage = match stage {
+        Stage::Image => antares_compiler::Stage::Image,
+        Stage::Program => antares_compiler::Stage::Program,
+        Stage::Ir => antares_compiler::Stage::Ir,
+        Stage::Llvm => antares_compiler::Stage::Llvm,
+        Stage::Asm => antares_compiler::Stage::Asm,
+        Stage::Object => antares_compiler::Stage::Object,
+        Stage::Library => antares_compiler::Stage::Library,
+    };
+    Request { options, stage, limits }
+}
+
+fn summary(output: &Output, output_bytes: u64, started: Instant) -> CompileSummary {
+    CompileSummary {
+        sha256: Sha256Digest::of(&output.bytes),
+        output_bytes,
+        guest_code_bytes: output.guest_code_bytes,
+        functions: output.functions,
+        blocks: output.blocks,
+        compile_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+    }
+}
+
+/// The first [`DETAIL_BYTES_MAX`] bytes of `detail`, cut between characters.
+fn cut(mut detail: String) -> String {
+    let end = (0..=DETAIL_BYTES_MAX.min(detail.len())).rev().find(|end| detail.is_char_boundary(*end));
+    detail.truncate(end.unwrap_or(0));
+    detail
+}

@@ -1,3 +1,106 @@
 //! The jailed child around the machine: no LLVM, no tokio.
+//!
+//! A child is forked with a machine that its zygote mapped. It reads the script and loads the library in the load stage,
+//! enters the run stage, where hardly a system call is left, and only then executes the first guest instruction.
 
-fn main() {}
+use std::{mem, os::fd::AsFd};
+
+use antares_pool::{
+    Files, REPORT_BYTES_MAX, Worker,
+    job::{RunJob, RunOutcome, RunReport, Tier},
+    serve,
+};
+use antares_sandbox::{Jail, Policy, SandboxError};
+use antares_vm::{Library, Limits, Machine, Outcome, Report, Script, limits::RUN_HEAP_BYTES, reserve_heap};
+use anyhow::Result;
+use bytes::Bytes;
+
+/// Heap for the lines of debug output and for the report's frame, in bytes per byte of debug output.
+const HEAP_PER_DEBUG_BYTE: usize = 4;
+/// Heap for what debug output costs whatever its length: 65,536 lines with their headers, and room to grow them.
+const DEBUG_HEAP_BYTES: usize = 16 << 20;
+
+fn main() -> Result<()> {
+    Ok(serve(RunWorker::prepare)?)
+}
+
+struct RunWorker {
+    machine: Machine,
+    load: Jail,
+    run: Jail,
+}
+
+impl RunWorker {
+    fn prepare() -> Result<Self, String> {
+        let jail = |policy| Jail::new(policy).map_err(|error| error.to_string());
+        if !reserve_heap(RUN_HEAP_BYTES + DEBUG_HEAP_BYTES) {
+            return Err("cannot reserve heap".to_owned());
+        }
+        let machine = Machine::new().map_err(|error| error.to_string())?;
+        Ok(Self { machine, load: jail(Policy::run_load())?, run: jail(Policy::run())? })
+    }
+}
+
+impl Worker for RunWorker {
+    type Job = RunJob;
+    type Report = RunReport;
+
+    fn jail(&self, _job: &RunJob) -> Result<Jail, SandboxError> {
+        Ok(self.load.clone())
+    }
+
+    fn work(&mut self, job: RunJob, files: &Files) -> Result<RunReport, String> {
+        let elf = Bytes::from(files.elf().map_err(|error| format!("cannot read the ELF: {error}"))?);
+        // The supervisor verified the library's digest and shape after it was sealed: these are the same bytes.
+        let library = files.extra().map(|file| Library::load(file.as_fd())).transpose();
+        let library = library.map_err(|error| describe(&error))?;
+        let args: Vec<Bytes> = job.args.into_iter().map(Bytes::from).collect();
+        let isa = job.options.isa.0;
+        let script = Script { elf: &elf, args: &args, vm_version: job.options.vm_version, isa };
+        let limits = Limits { cycles_max: job.cycles_max, debug_bytes_max: job.debug_bytes_max };
+        let debug_bytes = usize::try_from(job.debug_bytes_max).unwrap_or(usize::MAX).min(REPORT_BYTES_MAX);
+        if !reserve_heap(RUN_HEAP_BYTES + DEBUG_HEAP_BYTES + HEAP_PER_DEBUG_BYTE * debug_bytes) {
+            return Err("cannot reserve heap".to_owned());
+        }
+        // SAFETY: the run stage closes no descriptor.
+        unsafe { self.run.lock_in(files.zygote()) }.map_err(|error| describe(&error))?;
+        let report = self.machine.run(&script, &limits, tier(job.tier), library.as_ref());
+        // The process ends after its report; unmapping the library would be work for nothing.
+        mem::forget(library);
+        Ok(to_report(report.map_err(|error| describe(&error))?))
+    }
+}
+
+fn tier(tier: Tier) -> antares_vm::Tier {
+    match tier {
+        Tier::Auto => antares_vm::Tier::Auto,
+        Tier::Native => antares_vm::Tier::Native,
+        Tier::Interpreter => antares_vm::Tier::Interpreter,
+    }
+}
+
+fn to_report(report: Report) -> RunReport {
+    let micros = |duration: std::time::Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+    RunReport {
+        outcome: match report.outcome {
+            Outcome::Exit(code) => RunOutcome::Exit(code),
+            Outcome::Error { name, detail } => RunOutcome::Error { name: name.to_owned(), detail },
+            Outcome::CyclesExceeded => RunOutcome::CyclesExceeded,
+            Outcome::OutputLimit => RunOutcome::OutputLimit,
+        },
+        cycles: report.cycles,
+        load_cycles: report.load_cycles,
+        native_cycles: report.native_cycles,
+        interpreted_cycles: report.interpreted_cycles,
+        restarted: report.restarted.map(|reason| reason.name().to_owned()),
+        debug: report.debug,
+        load_us: micros(report.load),
+        run_us: micros(report.run),
+    }
+}
+
+/// The error and its causes on one line.
+fn describe(error: &dyn std::error::Error) -> String {
+    std::iter::successors(error.source(), |error| error.source())
+        .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

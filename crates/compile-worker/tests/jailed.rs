@@ -1,0 +1,94 @@
+//! A compile in a jailed child: what it gives, what it refuses, and what becomes of it when things go wrong.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use antares_abi::{CompileOptions, Isa};
+use antares_pool::{
+    Compiled, Pool, PoolConfig, Sealed, Verdict,
+    job::{CompileJob, CompileLimits, CompileReport, Stage},
+    verify_library,
+};
+
+#[path = "../src/sample.rs"]
+mod sample;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn pool() -> Pool {
+    let worker = PathBuf::from(env!("CARGO_BIN_EXE_antares-compile-worker"));
+    Pool::start(PoolConfig { worker, workers_max: 2, allow_degraded: Vec::new() }).unwrap()
+}
+
+fn compile(pool: &Pool, elf: &[u8], stage: Stage, limits: CompileLimits) -> Verdict<Compiled> {
+    let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
+    let elf = Sealed::new("elf", elf).unwrap();
+    pool.compile(&CompileJob { options, stage, limits }, &elf, Instant::now() + PATIENCE).unwrap()
+}
+
+#[track_caller]
+fn done(verdict: Verdict<Compiled>) -> Compiled {
+    match verdict {
+        Verdict::Done(compiled) => compiled,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_stage_comes_sealed() {
+    let pool = pool();
+    for stage in
+        [Stage::Image, Stage::Program, Stage::Ir, Stage::Llvm, Stage::Asm, Stage::Object, Stage::Library]
+    {
+        let compiled = done(compile(&pool, &sample::elf(), stage, CompileLimits::default()));
+        let CompileReport::Done(summary) = compiled.report else {
+            panic!("{stage:?}: {:?}", compiled.report)
+        };
+        let output = compiled.output.unwrap();
+        assert_eq!((output.digest(), output.len()), (summary.sha256, summary.output_bytes));
+        if stage == Stage::Library {
+            verify_library(&output, summary.sha256).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_library_is_the_same_every_time() {
+    let pool = pool();
+    let digest = || {
+        let compiled = done(compile(&pool, &sample::elf(), Stage::Library, CompileLimits::default()));
+        compiled.output.unwrap().digest()
+    };
+    assert_eq!(digest(), digest());
+}
+
+#[test]
+fn junk_is_refused() {
+    let pool = pool();
+    let compiled = done(compile(&pool, b"junk", Stage::Library, CompileLimits::default()));
+    assert!(matches!(compiled.report, CompileReport::Refused { .. }), "{:?}", compiled.report);
+    assert!(compiled.output.is_none());
+}
+
+#[test]
+fn too_little_memory_fails_its_own_compile_only() {
+    let pool = pool();
+    // Less than what is mapped already: the first allocation from the kernel fails.
+    let limits = CompileLimits { memory_bytes_max: 1 << 20, ..CompileLimits::default() };
+    let verdict = compile(&pool, &sample::elf(), Stage::Library, limits);
+    assert!(!matches!(verdict, Verdict::SandboxViolation { .. }), "{verdict:?}");
+    done(compile(&pool, &sample::elf(), Stage::Library, CompileLimits::default()));
+}
+
+#[test]
+fn a_compile_ends_at_its_own_deadline() {
+    let pool = pool();
+    let limits = CompileLimits { wall_ms_max: 0, ..CompileLimits::default() };
+    let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
+    let job = CompileJob { options, stage: Stage::Library, limits };
+    let elf = Sealed::new("elf", &sample::elf()).unwrap();
+    let verdict = pool.compile(&job, &elf, Instant::now() + PATIENCE).unwrap();
+    assert!(matches!(verdict, Verdict::DeadlineExceeded), "{verdict:?}");
+}

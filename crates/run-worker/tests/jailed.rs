@@ -1,0 +1,101 @@
+//! A script in a jailed child: what it answers, and what becomes of it when things go wrong.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use antares_abi::{CompileOptions, Isa};
+use antares_pool::{
+    Pool, PoolConfig, Sealed, Verdict,
+    job::{RunJob, RunOutcome, RunReport, Tier},
+};
+
+/// Guest address of the code.
+const ENTRY: u64 = 0x1_0000;
+/// `addi a7, zero, 93`, `ecall`: ends with the number in a0.
+const EXIT: [u32; 2] = [0x05d0_0893, 0x0000_0073];
+/// `addi a0, zero, 7`.
+const SEVEN: u32 = 0x0070_0513;
+/// `jal zero, 0`: for ever.
+const LOOP: u32 = 0x0000_006f;
+/// `ld a0, -1(zero)`.
+const LOAD_FAR: u32 = 0xfff0_3503;
+
+fn pool() -> Pool {
+    let worker = PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker"));
+    Pool::start(PoolConfig { worker, workers_max: 2, allow_degraded: Vec::new() }).unwrap()
+}
+
+/// An RV64 executable of `code`.
+fn elf(code: &[u32]) -> Sealed {
+    let code: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let length = code.len() as u64;
+    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
+    elf.extend([ENTRY, 64, 0].into_iter().flat_map(u64::to_le_bytes));
+    elf.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 64, 0, 0, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0]);
+    elf.extend([120, ENTRY, ENTRY, length, length, 1].into_iter().flat_map(u64::to_le_bytes));
+    elf.extend(code);
+    Sealed::new("elf", &elf).unwrap()
+}
+
+fn run(pool: &Pool, code: &[u32], cycles_max: u64, within: Duration) -> Verdict<RunReport> {
+    let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
+    let job = RunJob {
+        options,
+        tier: Tier::Interpreter,
+        args: vec![b"x".to_vec()],
+        cycles_max,
+        debug_bytes_max: 1,
+    };
+    pool.run(&job, &elf(code), None, Instant::now() + within).unwrap()
+}
+
+#[track_caller]
+fn outcome(verdict: Verdict<RunReport>) -> RunOutcome {
+    match verdict {
+        Verdict::Done(report) => report.outcome,
+        other => panic!("{other:?}"),
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_script_runs_to_its_exit() {
+    let pool = pool();
+    let verdict = run(&pool, &[SEVEN, EXIT[0], EXIT[1]], 1_000_000, PATIENCE);
+    let Verdict::Done(report) = verdict else { panic!("{verdict:?}") };
+    assert_eq!(report.outcome, RunOutcome::Exit(7));
+    assert!(report.cycles > 500, "an ecall costs 500 cycles: {report:?}");
+    assert_eq!((report.interpreted_cycles, report.native_cycles), (report.cycles, 0));
+}
+
+#[test]
+fn scripts_end_as_ckb_vm_says() {
+    let pool = pool();
+    let error = outcome(run(&pool, &[LOAD_FAR, EXIT[0], EXIT[1]], 1_000_000, PATIENCE));
+    assert!(matches!(&error, RunOutcome::Error { name, .. } if name == "MemOutOfBound"), "{error:?}");
+    assert_eq!(outcome(run(&pool, &[LOOP], 10_000, PATIENCE)), RunOutcome::CyclesExceeded);
+}
+
+#[test]
+fn an_endless_script_ends_at_the_deadline() {
+    let pool = pool();
+    let since = Instant::now();
+    let verdict = run(&pool, &[LOOP], u64::MAX, Duration::from_millis(300));
+    assert!(matches!(verdict, Verdict::DeadlineExceeded), "{verdict:?}");
+    assert!(since.elapsed() < Duration::from_secs(5));
+    assert_eq!(outcome(run(&pool, &[EXIT[0], EXIT[1]], 1_000_000, PATIENCE)), RunOutcome::Exit(0));
+}
+
+#[test]
+fn a_library_that_is_none_fails_its_own_job_only() {
+    let pool = pool();
+    let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
+    let job = RunJob { options, tier: Tier::Auto, args: Vec::new(), cycles_max: 1, debug_bytes_max: 1 };
+    let junk = Sealed::new("library", b"junk").unwrap();
+    let verdict = pool.run(&job, &elf(&EXIT), Some(&junk), Instant::now() + PATIENCE).unwrap();
+    assert!(matches!(verdict, Verdict::WorkerLost { .. }), "{verdict:?}");
+    assert_eq!(pool.stats().violations_total, 0);
+}
