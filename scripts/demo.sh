@@ -48,10 +48,10 @@ clean_up() {
 }
 trap clean_up EXIT
 
-# Waits until the server says where it listens; sets `url`.
+# Waits until the server's log says where it listens; sets `url`.
 wait_for_server() {
     local waited=0
-    while ! url=$(grep -om 1 'http://[0-9.]*:[0-9]*' "$scratch/serve.out"); do
+    while ! url=$(grep -oEm 1 '127\.0\.0\.1:[0-9]+' "$scratch/serve.log"); do
         kill -0 "$server_pid" 2>/dev/null || fail "the server ended before it listened"
         [ "$waited" -lt $((start_max * 10)) ] || fail "the server did not listen within $start_max s"
         sleep 0.1
@@ -94,7 +94,9 @@ echo "$(wc -c <"$script") bytes of RISC-V ELF"
 "$antares" explain "$script" --stage hash
 
 say "3. Start the services on this machine's loopback, with an empty cache"
-"$antares" serve --listen 127.0.0.1:0 --data "$scratch/data" >"$scratch/serve.out" 2>"$scratch/serve.log" &
+# Any free port, and no metrics page: a server that already runs on this machine is not disturbed.
+printf '[metrics]\naddress = ""\n' >"$scratch/serve.toml"
+"$antares" serve --config "$scratch/serve.toml" --listen 127.0.0.1:0 --data "$scratch/data" >"$scratch/serve.log" 2>&1 &
 server_pid=$!
 wait_for_server
 echo "listening on $url, data in $scratch/data"

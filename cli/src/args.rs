@@ -19,6 +19,9 @@ pub(crate) struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Serve the compiler and the runner over gRPC
+    #[cfg(feature = "server")]
+    Serve(antares_serve::Options),
     /// Run a script and report how it ended
     ///
     /// Exit status: 0 the script exited 0; 1 it exited otherwise or ended in an error; 2 wrong usage or unreadable

@@ -17,6 +17,8 @@ mod remote;
 mod report;
 mod run;
 #[cfg(feature = "server")]
+mod serve;
+#[cfg(feature = "server")]
 mod status;
 
 use std::process::ExitCode;
@@ -28,6 +30,8 @@ use failure::Failure;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        #[cfg(feature = "server")]
+        Command::Serve(options) => serve::serve(&options),
         Command::Run(args) => run::run(args),
         Command::Compile(args) => compile::compile(&args),
         Command::Explain(args) => explain::explain(&args),

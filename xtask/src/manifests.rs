@@ -21,12 +21,22 @@ const OURS: [(&str, &[&str]); 17] = [
     ("antares-cache", &["antares-abi"]),
     ("antares-serve", &[]),
     ("antares-compiler-svc", &SERVICE),
-    ("antares-runner-svc", &SERVICE),
+    ("antares-runner-svc", &RUNNER),
     ("antares-cli", &COMMAND),
     ("xtask", &[]),
 ];
 
 const SERVICE: [&str; 5] = ["antares-abi", "antares-proto", "antares-pool", "antares-cache", "antares-serve"];
+
+/// With the compiler service in the same process, for `antares serve`.
+const RUNNER: [&str; 6] = [
+    "antares-abi",
+    "antares-proto",
+    "antares-pool",
+    "antares-cache",
+    "antares-serve",
+    "antares-compiler-svc",
+];
 
 const COMMAND: [&str; 7] = [
     "antares-abi",
