@@ -1,1 +1,12 @@
 //! The gRPC compile service: ask the cache, else lend a compile worker, store, answer.
+#![forbid(unsafe_code)]
+
+pub mod app;
+mod compiler;
+mod convert;
+mod metrics;
+mod service;
+mod status;
+
+pub use compiler::{Artifact, CompileError, Compiler, StoreScriptError};
+pub use convert::COST_MODEL;

@@ -1,1 +1,23 @@
 //! The gRPC run service: fetch the artifact, lend a run worker, answer with the outcome.
+#![forbid(unsafe_code)]
+
+pub mod app;
+mod convert;
+#[cfg(feature = "embedded")]
+pub mod embedded;
+mod execute;
+#[cfg(feature = "embedded")]
+mod local;
+mod metrics;
+mod ready;
+mod remote;
+mod service;
+mod source;
+mod status;
+
+pub use convert::COST_MODEL;
+pub use execute::Runner;
+#[cfg(feature = "embedded")]
+pub use local::LocalSource;
+pub use remote::RemoteSource;
+pub use source::{ArtifactSource, Fallback, Fetched, SourceError, Wanted};

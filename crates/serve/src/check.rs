@@ -13,6 +13,9 @@ const TIME_MS_MAX: u64 = 365 * 24 * 3_600_000;
 /// Most that a count may be: semaphores hold no more.
 const COUNT_MAX: u64 = 1 << 32;
 
+/// Most workers that a pool can have.
+pub(crate) const WORKERS_MAX: u64 = 1024;
+
 /// The mistakes found so far. Its methods give some value even for a mistake; [`Checker::finish`] never hands it out.
 #[derive(Debug, Default)]
 pub(crate) struct Checker {
@@ -42,6 +45,11 @@ impl Checker {
     pub(crate) fn count(&mut self, key: &str, value: u64) -> usize {
         self.range(key, value, COUNT_MAX);
         usize::try_from(value).unwrap_or(usize::MAX)
+    }
+
+    /// A number of worker processes.
+    pub(crate) fn workers(&mut self, key: &str, value: u64) {
+        self.range(key, value, WORKERS_MAX);
     }
 
     /// A number that the protocol has 32 bits for.

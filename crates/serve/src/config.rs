@@ -13,6 +13,9 @@ use crate::{
     raw_config::{RawCompiler, RawConfig, RawListen, RawRunner},
 };
 
+/// Chunk length that every server takes, bytes: what a client can use that has not asked for limits.
+pub const CHUNK_BYTES: u64 = 64 << 10;
+
 /// Which services a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -339,12 +342,12 @@ fn check_listen(raw: &RawListen, checker: &mut Checker) -> Listen {
 }
 
 fn check_compiler(raw: &RawCompiler, checker: &mut Checker) {
-    checker.count("compiler.workers_max", raw.workers_max);
+    checker.workers("compiler.workers_max", raw.workers_max);
+    checker.at_least("compiler.chunk_bytes_max", raw.chunk_bytes_max, CHUNK_BYTES);
     checker.count("compiler.uploads_max", raw.uploads_max);
     checker.count("compiler.downloads_max", raw.downloads_max);
     for (key, value) in [
         ("compiler.script_bytes_max", raw.script_bytes_max),
-        ("compiler.chunk_bytes_max", raw.chunk_bytes_max),
         ("compiler.digests_max", raw.digests_max),
         ("compiler.code_bytes_max", raw.code_bytes_max),
         ("compiler.functions_max", raw.functions_max),
@@ -366,7 +369,7 @@ fn check_compiler(raw: &RawCompiler, checker: &mut Checker) {
 }
 
 fn check_runner(raw: &RawRunner, checker: &mut Checker) {
-    checker.count("runner.workers_max", raw.workers_max);
+    checker.workers("runner.workers_max", raw.workers_max);
     for (key, value) in [
         ("runner.script_bytes_max", raw.script_bytes_max),
         ("runner.args_max", raw.args_max),

@@ -21,7 +21,7 @@ mod telemetry;
 mod workers;
 
 pub use call::CallDeadline;
-pub use config::{Cache, Config, ConfigError, Listen, Log, Mistake, Role, Trace};
+pub use config::{CHUNK_BYTES, Cache, Config, ConfigError, Listen, Log, Mistake, Role, Trace};
 pub use flights::Flights;
 pub use health::{Health, LIVENESS};
 pub use host::{Host, HostError};

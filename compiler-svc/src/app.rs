@@ -1,0 +1,106 @@
+//! Puts the service together: its workers before tokio starts, the rest within it.
+
+use std::time::Duration;
+
+use antares_cache::{Cache, CacheConfig, CacheError};
+use antares_pool::{Layer, Pool, PoolConfig, PoolError, worker_path};
+use antares_proto::{FILE_DESCRIPTOR_SET, v1::compiler_service_server::CompilerServiceServer};
+use antares_serve::{App, Config, Health, Metrics};
+use tonic::service::Routes;
+
+use crate::{compiler::Compiler, convert::COST_MODEL, service::Service};
+
+/// Full name of the service, for health checks.
+pub const SERVICE: &str = "antares.v1.CompilerService";
+
+/// Name of the worker binary.
+pub const WORKER: &str = "antares-compile-worker";
+
+/// How often it is looked whether the zygote is there.
+const HEALTH_STEP: Duration = Duration::from_millis(500);
+
+/// Why the service cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The compile workers.
+    #[error("compile workers")]
+    Pool(#[from] PoolError),
+    /// The store.
+    #[error("the store")]
+    Cache(#[from] CacheError),
+}
+
+/// Names that `sandbox.allow_degraded` may have.
+#[must_use]
+pub fn layer_names() -> [&'static str; Layer::ALL.len()] {
+    Layer::ALL.map(Layer::name)
+}
+
+/// Starts the zygote of compile workers. Call it before tokio's runtime starts.
+///
+/// # Errors
+/// The worker binary is not there or does not pass its self-test.
+pub fn start_pool(config: &Config) -> Result<Pool, PoolError> {
+    Pool::start(PoolConfig {
+        worker: worker_path(WORKER)?,
+        workers_max: usize::try_from(config.compiler.workers_max).unwrap_or(usize::MAX),
+        allow_degraded: config.allow_degraded.iter().filter_map(|name| name.parse().ok()).collect(),
+    })
+}
+
+/// Opens the store and makes the compiler. Blocks while the store opens.
+///
+/// # Errors
+/// The store cannot be opened.
+pub fn build(config: &Config, pool: Pool, metrics: &Metrics) -> Result<Compiler, CacheError> {
+    let cache = Cache::open(CacheConfig {
+        entry_bytes_max: config.cache.entry_bytes_max,
+        free_bytes_min: config.cache.free_bytes_min,
+        allow_any_filesystem: config.cache.allow_any_filesystem,
+        ..CacheConfig::new(config.cache.dir.clone(), config.cache.budget_bytes)
+    })?;
+    Ok(Compiler::new(cache, pool, &config.compiler, metrics))
+}
+
+/// Adds the gRPC service of `compiler` to `routes`.
+#[must_use]
+pub fn add_to(routes: Routes, compiler: &Compiler, config: &Config) -> Routes {
+    let message_bytes_max = config.listen.message_bytes_max;
+    let service = Service::new(compiler.clone(), message_bytes_max as u64);
+    let service = CompilerServiceServer::new(service)
+        .max_decoding_message_size(message_bytes_max)
+        .max_encoding_message_size(message_bytes_max);
+    routes.add_service(service)
+}
+
+/// The service alone.
+#[must_use]
+pub fn app(compiler: &Compiler, config: &Config) -> App {
+    App {
+        routes: add_to(Routes::default(), compiler, config),
+        services: vec![SERVICE],
+        descriptors: FILE_DESCRIPTOR_SET,
+    }
+}
+
+/// Tells `health` whether compiles can be made, for as long as the runtime lives. Call it within the runtime.
+pub fn watch_health(compiler: Compiler, health: Health) {
+    tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(HEALTH_STEP);
+        loop {
+            ticks.tick().await;
+            health.set(SERVICE, compiler.is_ready()).await;
+        }
+    });
+}
+
+/// What `antares_build_info` says.
+#[must_use]
+pub fn build_facts() -> [(&'static str, &'static str); 4] {
+    [
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("llvm", antares_abi::LLVM_VERSION),
+        ("target_cpu", antares_abi::TARGET_CPU),
+        ("cost_model", COST_MODEL),
+    ]
+}

@@ -1,0 +1,440 @@
+//! The service without gRPC: scripts in, artifacts out, each compiled once and kept. The runner uses it directly where
+//! both run in one process.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use antares_abi::{ArtifactKey, CompileOptions, Sha256Digest};
+use antares_cache::{Cache, CacheError, Put, Rejection, Space};
+use antares_pool::{
+    ArtifactError, Compiled, LayerStatus, Pool, PoolError, Sealed, Verdict,
+    job::{CompileJob, CompileLimits, CompileReport, CompileSummary, Stage},
+    verify_library,
+};
+use antares_serve::{Flights, Metrics, RawCompiler, chain};
+use bytes::Bytes;
+use tokio::{sync::Semaphore, task::JoinError};
+use tracing::Instrument;
+
+use crate::metrics::CompilerMetrics;
+
+/// Reason under which a compile that took too long is remembered.
+const TIMEOUT: &str = "timeout";
+
+/// An artifact and where it came from.
+#[derive(Clone, Debug)]
+pub struct Artifact {
+    /// Its key.
+    pub key: ArtifactKey,
+    /// Digest of its bytes.
+    pub sha256: Sha256Digest,
+    /// The shared object.
+    pub bytes: Bytes,
+    /// How it was made, if it was made now and not found in the cache.
+    pub made: Option<CompileSummary>,
+    /// Whether it is in the cache.
+    pub stored: bool,
+}
+
+/// Why there is no artifact. Cloned to everybody who waited for it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompileError {
+    /// The script is not stored.
+    #[error("script {0} is not stored")]
+    ScriptNotFound(Sha256Digest),
+    /// The script cannot be compiled, now or later.
+    #[error("{reason}: {detail}")]
+    Refused {
+        /// From the closed set of `CompileReport::Refused`.
+        reason: String,
+        /// What and where.
+        detail: String,
+    },
+    /// The compile took longer than it may.
+    #[error("the compile took more than {wall_ms_max} ms")]
+    Timeout {
+        /// What it may take.
+        wall_ms_max: u64,
+    },
+    /// No worker came free in time.
+    #[error("no compile worker came free in {queue_ms_max} ms")]
+    Busy {
+        /// How long it waited.
+        queue_ms_max: u64,
+    },
+    /// The worker died.
+    #[error("the compile worker was lost: {detail}")]
+    WorkerLost {
+        /// What is known about it.
+        detail: String,
+    },
+    /// The worker was stopped by the fence.
+    #[error("the compile worker broke a rule of the fence: {detail}")]
+    Violation {
+        /// What is known about it.
+        detail: String,
+    },
+    /// The compiler failed, or what it gave is not a library of ours.
+    #[error("the compiler failed: {detail}")]
+    Failed {
+        /// What is known about it.
+        detail: String,
+    },
+    /// A fault of ours beside the compiler; the log has the particulars.
+    #[error("internal error")]
+    Internal,
+}
+
+/// What became of an upload.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreScriptError {
+    /// The bytes are not the ones that were announced.
+    #[error("the bytes have another digest")]
+    WrongDigest,
+    /// The store cannot take them.
+    #[error("the store cannot take it: {0:?}")]
+    Rejected(Rejection),
+    /// A fault of ours; the log has the particulars.
+    #[error("internal error")]
+    Internal,
+}
+
+/// The compiler service. Cheap to clone.
+#[derive(Clone)]
+pub struct Compiler {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    cache: Cache,
+    pool: Pool,
+    limits: RawCompiler,
+    slots: Semaphore,
+    flights: Flights<ArtifactKey, Result<Arc<Artifact>, CompileError>>,
+    metrics: CompilerMetrics,
+}
+
+/// What shall be compiled.
+#[derive(Clone, Debug)]
+struct Order {
+    script: Sha256Digest,
+    options: CompileOptions,
+    key: ArtifactKey,
+    /// The script's bytes, where the caller has them.
+    elf: Option<Bytes>,
+}
+
+impl Compiler {
+    /// A compiler that keeps things in `cache` and works in `pool`.
+    #[must_use]
+    pub fn new(cache: Cache, pool: Pool, limits: &RawCompiler, metrics: &Metrics) -> Self {
+        let workers = usize::try_from(limits.workers_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+        let shared = Shared {
+            metrics: CompilerMetrics::new(metrics),
+            cache,
+            pool,
+            limits: limits.clone(),
+            slots: Semaphore::new(workers),
+            flights: Flights::default(),
+        };
+        let compiler = Self { shared: Arc::new(shared) };
+        compiler.export(metrics);
+        compiler
+    }
+
+    /// Limits as configured.
+    #[must_use]
+    pub fn limits(&self) -> &RawCompiler {
+        &self.shared.limits
+    }
+
+    /// The fence around compile workers.
+    #[must_use]
+    pub fn layers(&self) -> &[LayerStatus] {
+        self.shared.pool.layers()
+    }
+
+    /// Whether compiles can be made now: the zygote is there.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.shared.pool.stats().zygote_pid.is_some()
+    }
+
+    /// Stores a script under its digest; true if it was stored before.
+    ///
+    /// # Errors
+    /// Another digest, or a store that has no room.
+    pub async fn store_script(&self, digest: Sha256Digest, bytes: Bytes) -> Result<bool, StoreScriptError> {
+        let cache = self.shared.cache.clone();
+        match blocking(move || cache.put(Space::Script, digest.0, &bytes)).await {
+            Ok(Ok(Put::Stored)) => Ok(false),
+            Ok(Ok(Put::AlreadyThere)) => Ok(true),
+            Ok(Ok(Put::Rejected(rejection))) => Err(StoreScriptError::Rejected(rejection)),
+            Ok(Err(CacheError::WrongDigest { .. })) => Err(StoreScriptError::WrongDigest),
+            Ok(Err(error)) => {
+                tracing::error!(error = chain(&error), "a script was not stored");
+                Err(StoreScriptError::Internal)
+            }
+            Err(Panicked) => Err(StoreScriptError::Internal),
+        }
+    }
+
+    /// Whether a script is stored.
+    #[must_use]
+    pub fn has_script(&self, digest: Sha256Digest) -> bool {
+        self.shared.cache.contains(Space::Script, digest.0)
+    }
+
+    /// The bytes of a stored script, verified.
+    ///
+    /// # Errors
+    /// [`CompileError::ScriptNotFound`] and [`CompileError::Internal`].
+    pub async fn script(&self, digest: Sha256Digest) -> Result<Bytes, CompileError> {
+        let found = self.shared.get(Space::Script, digest).await?;
+        found.ok_or(CompileError::ScriptNotFound(digest))
+    }
+
+    /// The bytes of a stored artifact, verified, or none.
+    ///
+    /// # Errors
+    /// [`CompileError::Internal`].
+    pub async fn stored_artifact(&self, key: ArtifactKey) -> Result<Option<Bytes>, CompileError> {
+        self.shared.get(Space::Artifact, key).await
+    }
+
+    /// The artifact of a script: found in the cache, or compiled and stored. `elf` spares reading the script where the
+    /// caller has its bytes; they must be those of `script`.
+    ///
+    /// # Errors
+    /// There is none; the same for all who waited.
+    pub async fn compile(
+        &self,
+        script: Sha256Digest,
+        options: CompileOptions,
+        elf: Option<Bytes>,
+    ) -> Result<Arc<Artifact>, CompileError> {
+        let key = Sha256Digest::for_artifact(script, options);
+        let order = Order { script, options, key, elf };
+        let shared = self.shared.clone();
+        let joined = self.shared.flights.join(key, || async move { shared.find_or_make(&order).await }).await;
+        joined.unwrap_or_else(|| {
+            tracing::error!(%key, "the task of a compile panicked");
+            Err(CompileError::Internal)
+        })
+    }
+
+    fn export(&self, metrics: &Metrics) {
+        let shared = self.shared.clone();
+        self.shared.metrics.export_cache(metrics, move || shared.cache.stats());
+        let shared = self.shared.clone();
+        metrics.watch_workers("compile", move || crate::metrics::worker_numbers(&shared.pool.stats()));
+        let layers = self.layers().iter().map(|status| (status.layer.name(), status.active));
+        metrics.sandbox_layers("compile", layers);
+        let shared = self.shared.clone();
+        self.shared.metrics.export_joins(metrics, move || shared.flights.joined_total());
+    }
+}
+
+impl Shared {
+    async fn get(&self, space: Space, key: Sha256Digest) -> Result<Option<Bytes>, CompileError> {
+        let cache = self.cache.clone();
+        match blocking(move || cache.get(space, key.0)).await {
+            Ok(Ok(found)) => Ok(found.map(Bytes::from)),
+            Ok(Err(error)) => {
+                tracing::error!(error = chain(&error), "the cache cannot be read");
+                Err(CompileError::Internal)
+            }
+            Err(Panicked) => Err(CompileError::Internal),
+        }
+    }
+
+    async fn find_or_make(&self, order: &Order) -> Result<Arc<Artifact>, CompileError> {
+        if let Some(bytes) = self.get(Space::Artifact, order.key).await? {
+            let sha256 = blocking({
+                let bytes = bytes.clone();
+                move || Sha256Digest::of(&bytes)
+            });
+            let sha256 = sha256.await.map_err(|Panicked| CompileError::Internal)?;
+            return Ok(Arc::new(Artifact { key: order.key, sha256, bytes, made: None, stored: true }));
+        }
+        if let Some(error) = self.remembered(order).await? {
+            return Err(error);
+        }
+        let elf = match &order.elf {
+            Some(elf) => elf.clone(),
+            None => {
+                let stored = self.get(Space::Script, order.script).await?;
+                stored.ok_or(CompileError::ScriptNotFound(order.script))?
+            }
+        };
+        let span = tracing::info_span!("compile", script = %order.script, key = %order.key);
+        let made = self.make(order, elf).instrument(span).await;
+        self.metrics.note_compile(&made);
+        match &made {
+            Ok(artifact) => {
+                tracing::info!(script = %order.script, key = %order.key, made = ?artifact.made, "compiled")
+            }
+            Err(error) => {
+                tracing::warn!(script = %order.script, key = %order.key, %error, "not compiled");
+                self.remember(order, error).await;
+            }
+        }
+        made
+    }
+
+    async fn make(&self, order: &Order, elf: Bytes) -> Result<Arc<Artifact>, CompileError> {
+        let (summary, library) = self.work(order, elf).await?;
+        let cache = self.cache.clone();
+        let key = order.key;
+        let kept = blocking(move || {
+            let bytes = library.read()?;
+            let put = cache.put(Space::Artifact, key.0, &bytes);
+            Ok::<_, std::io::Error>((Bytes::from(bytes), put))
+        });
+        let (bytes, put) = match kept.await {
+            Ok(Ok(kept)) => kept,
+            Ok(Err(error)) => return Err(internal("read a library", &error)),
+            Err(Panicked) => return Err(CompileError::Internal),
+        };
+        // A store that cannot take it does not fail the compile: the artifact is handed out all the same.
+        let stored = matches!(put, Ok(Put::Stored | Put::AlreadyThere));
+        Ok(Arc::new(Artifact { key, sha256: summary.sha256, bytes, made: Some(summary), stored }))
+    }
+
+    /// The compile itself, in a worker; the library has been checked.
+    async fn work(&self, order: &Order, elf: Bytes) -> Result<(CompileSummary, Sealed), CompileError> {
+        let queue = Duration::from_millis(self.limits.queue_ms_max);
+        let waiting = self.metrics.queue_depth.clone();
+        waiting.inc();
+        let slot = tokio::time::timeout(queue, self.slots.acquire()).await;
+        waiting.dec();
+        let Ok(Ok(_slot)) = slot else {
+            return Err(CompileError::Busy { queue_ms_max: self.limits.queue_ms_max });
+        };
+        let pool = self.pool.clone();
+        let limits = compile_limits(&self.limits);
+        let job = CompileJob { options: order.options, stage: Stage::Library, limits };
+        // The pool ends the compile by its own wall time; the rest is for a zygote that is being replaced.
+        let deadline = Instant::now() + Duration::from_millis(limits.wall_ms_max) + queue;
+        let worked = blocking(move || {
+            let elf = Sealed::new("antares-script", &elf).map_err(WorkError::Seal)?;
+            let verdict = pool.compile(&job, &elf, deadline)?;
+            if let Verdict::Done(Compiled { report: CompileReport::Done(summary), output: Some(library) }) =
+                &verdict
+            {
+                verify_library(library, summary.sha256)?;
+            }
+            Ok::<_, WorkError>(verdict)
+        });
+        match worked.await {
+            Ok(Ok(verdict)) => judged(verdict, limits.wall_ms_max),
+            Ok(Err(WorkError::Pool(PoolError::Busy { .. } | PoolError::ZygoteLost))) => {
+                Err(CompileError::Busy { queue_ms_max: self.limits.queue_ms_max })
+            }
+            Ok(Err(WorkError::Library(error))) => Err(CompileError::Failed { detail: chain(&error) }),
+            Ok(Err(error)) => Err(internal("compile", &error)),
+            Err(Panicked) => Err(CompileError::Internal),
+        }
+    }
+
+    async fn remembered(&self, order: &Order) -> Result<Option<CompileError>, CompileError> {
+        let (cache, key) = (self.cache.clone(), self.failure_key(order));
+        let failure = match blocking(move || cache.get_failure(key.0)).await {
+            Ok(Ok(failure)) => failure,
+            Ok(Err(error)) => return Err(internal("read the cache", &error)),
+            Err(Panicked) => return Err(CompileError::Internal),
+        };
+        Ok(failure.map(|failure| match failure.reason.as_str() {
+            TIMEOUT => CompileError::Timeout { wall_ms_max: self.limits.wall_ms_max },
+            _ => CompileError::Refused { reason: failure.reason, detail: failure.detail },
+        }))
+    }
+
+    /// Remembers what a repetition would only repeat: refusals for long, timeouts for a short time. What was our fault
+    /// is never remembered.
+    async fn remember(&self, order: &Order, error: &CompileError) {
+        let (reason, detail, ttl_ms) = match error {
+            CompileError::Refused { reason, detail } => {
+                (reason.clone(), detail.clone(), self.limits.refused_ttl_ms)
+            }
+            CompileError::Timeout { .. } => (TIMEOUT.to_owned(), String::new(), self.limits.timeout_ttl_ms),
+            _ => return,
+        };
+        let (cache, key) = (self.cache.clone(), self.failure_key(order));
+        let put = blocking(move || cache.put_failure(key.0, &reason, &detail, Duration::from_millis(ttl_ms)));
+        if let Ok(Err(error)) = put.await {
+            tracing::warn!(error = chain(&error), "a failure is not remembered");
+        }
+    }
+
+    /// Failures are remembered under artifact key and limits: with higher limits the same script may pass.
+    fn failure_key(&self, order: &Order) -> Sha256Digest {
+        let limits = compile_limits(&self.limits);
+        let mut bytes = order.key.0.to_vec();
+        for number in [
+            limits.code_bytes_max,
+            limits.functions_max,
+            limits.blocks_max,
+            limits.operations_max,
+            limits.memory_bytes_max,
+            limits.wall_ms_max,
+        ] {
+            bytes.extend(number.to_le_bytes());
+        }
+        Sha256Digest::of(&bytes)
+    }
+}
+
+/// Why a compile got no verdict.
+#[derive(Debug, thiserror::Error)]
+enum WorkError {
+    #[error("cannot seal the script")]
+    Seal(#[source] std::io::Error),
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    #[error("the library is not one of ours")]
+    Library(#[from] ArtifactError),
+}
+
+fn judged(verdict: Verdict<Compiled>, wall_ms_max: u64) -> Result<(CompileSummary, Sealed), CompileError> {
+    match verdict {
+        Verdict::Done(Compiled { report, output }) => match (report, output) {
+            (CompileReport::Done(summary), Some(library)) => Ok((summary, library)),
+            (CompileReport::Done(_), None) => {
+                Err(CompileError::Failed { detail: "the worker gave no library".to_owned() })
+            }
+            (CompileReport::Refused { reason, detail }, _) => Err(CompileError::Refused { reason, detail }),
+            (CompileReport::Failed { detail }, _) => Err(CompileError::Failed { detail }),
+        },
+        Verdict::DeadlineExceeded => Err(CompileError::Timeout { wall_ms_max }),
+        Verdict::SandboxViolation { detail } => Err(CompileError::Violation { detail }),
+        Verdict::WorkerLost { detail } => Err(CompileError::WorkerLost { detail }),
+    }
+}
+
+fn compile_limits(limits: &RawCompiler) -> CompileLimits {
+    CompileLimits {
+        code_bytes_max: limits.code_bytes_max,
+        functions_max: limits.functions_max,
+        blocks_max: limits.blocks_max,
+        operations_max: limits.operations_max,
+        memory_bytes_max: limits.memory_bytes_max,
+        wall_ms_max: limits.wall_ms_max,
+    }
+}
+
+fn internal(step: &'static str, error: &dyn std::error::Error) -> CompileError {
+    tracing::error!(step, error = chain(error), "internal error");
+    CompileError::Internal
+}
+
+/// The blocking work panicked; the panic hook has told where.
+#[derive(Debug)]
+struct Panicked;
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Panicked> {
+    let span = tracing::Span::current();
+    tokio::task::spawn_blocking(move || span.in_scope(work)).await.map_err(|_: JoinError| Panicked)
+}

@@ -1,0 +1,153 @@
+//! The border between wire types and ours. Proto types go no further than this file and `service.rs`.
+
+use antares_abi::{
+    ABI_VERSION, CompileOptions, ENGINE_VERSION, Isa, LLVM_VERSION, Sha256Digest, TARGET_CPU,
+    TARGET_FEATURES, TARGET_TRIPLE,
+};
+use antares_pool::LayerStatus;
+use antares_proto::v1;
+use antares_serve::{Fault, RawCompiler};
+
+use crate::compiler::{Artifact, Compiler};
+
+/// Where the table of cycles per instruction is from.
+pub const COST_MODEL: &str = "ckb-vm 0.24.15";
+
+/// VM versions that scripts can have.
+const VM_VERSIONS: [u32; 3] = [0, 1, 2];
+
+/// Instruction sets that scripts of these versions can have.
+const ISAS: [&str; 4] = ["imc", "imc+b", "imc+mop", "imc+b+mop"];
+
+/// A digest that the caller wrote in `field`.
+pub(crate) fn digest(field: &str, text: &str) -> Result<Sha256Digest, Fault> {
+    text.parse().map_err(|_| {
+        let problem = format!("must be 64 hex digits, is {:?}", text.chars().take(80).collect::<String>());
+        Fault::invalid("DIGEST_MALFORMED", format!("{field} {problem}")).violation(field, problem)
+    })
+}
+
+/// VM version and ISA, with their defaults.
+pub(crate) fn options(options: Option<v1::ScriptOptions>) -> Result<CompileOptions, Fault> {
+    let options = options.unwrap_or_default();
+    let vm_version = options.vm_version.unwrap_or(2);
+    let wrong = |field: &str, problem: String| {
+        Fault::invalid("OPTIONS_INVALID", format!("{field} {problem}")).violation(field, problem)
+    };
+    if !VM_VERSIONS.contains(&vm_version) {
+        return Err(wrong("options.vm_version", format!("must be 0, 1 or 2, is {vm_version}")));
+    }
+    let isa = match &options.isa {
+        None => Isa::of_version(vm_version),
+        Some(text) => text
+            .parse()
+            .map_err(|error: antares_abi::KeyParseError| wrong("options.isa", error.to_string()))?,
+    };
+    Ok(CompileOptions { vm_version, isa })
+}
+
+/// The answer to a compile.
+pub(crate) fn compiled(artifact: &Artifact) -> v1::CompileResponse {
+    let cache = if artifact.made.is_some() { v1::CacheUse::Miss } else { v1::CacheUse::Hit };
+    v1::CompileResponse {
+        artifact_key: artifact.key.to_string(),
+        artifact_sha256: artifact.sha256.to_string(),
+        artifact_bytes: artifact.bytes.len() as u64,
+        cache: cache.into(),
+        compile_ms: artifact.made.map_or(0, |made| made.compile_ms),
+        figures: artifact.made.map(|made| v1::CompileFigures {
+            guest_code_bytes: made.guest_code_bytes,
+            functions: made.functions,
+            blocks: made.blocks,
+        }),
+        stored: artifact.stored,
+    }
+}
+
+/// Limits, versions and the fence.
+pub(crate) fn capabilities(compiler: &Compiler, message_bytes_max: u64) -> v1::CompilerCapabilities {
+    v1::CompilerCapabilities {
+        versions: Some(versions()),
+        limits: Some(limits(compiler.limits(), message_bytes_max)),
+        digest_functions: vec!["sha256".to_owned()],
+        vm_versions: VM_VERSIONS.to_vec(),
+        isas: ISAS.map(str::to_owned).to_vec(),
+        sandbox: compiler.layers().iter().map(layer).collect(),
+    }
+}
+
+fn limits(limits: &RawCompiler, message_bytes_max: u64) -> v1::CompilerLimits {
+    v1::CompilerLimits {
+        message_bytes_max,
+        script_bytes_max: limits.script_bytes_max,
+        chunk_bytes_max: limits.chunk_bytes_max,
+        uploads_max: limits.uploads_max,
+        upload_idle_ms: limits.idle_ms_max,
+        digests_max: limits.digests_max,
+        compile_code_bytes_max: limits.code_bytes_max,
+        compile_functions_max: limits.functions_max,
+        compile_blocks_max: limits.blocks_max,
+        compile_operations_max: limits.operations_max,
+        compile_memory_bytes_max: limits.memory_bytes_max,
+        compile_wall_ms_max: limits.wall_ms_max,
+        compile_workers_max: limits.workers_max,
+    }
+}
+
+fn layer(status: &LayerStatus) -> v1::SandboxLayer {
+    v1::SandboxLayer {
+        name: status.layer.name().to_owned(),
+        active: status.active,
+        detail: status.detail.clone(),
+    }
+}
+
+fn versions() -> v1::EngineVersions {
+    v1::EngineVersions {
+        server: env!("CARGO_PKG_VERSION").to_owned(),
+        engine: ENGINE_VERSION,
+        abi: ABI_VERSION,
+        llvm: LLVM_VERSION.to_owned(),
+        target_triple: TARGET_TRIPLE.to_owned(),
+        target_cpu: TARGET_CPU.to_owned(),
+        target_features: TARGET_FEATURES.to_owned(),
+        cost_model: COST_MODEL.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absent_options_mean_version_2_and_what_it_implies() {
+        let two = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
+        assert_eq!(options(None).unwrap(), two);
+        let zero = v1::ScriptOptions { vm_version: Some(0), isa: None };
+        assert_eq!(options(Some(zero)).unwrap(), CompileOptions { vm_version: 0, isa: Isa::IMC });
+        let plain = v1::ScriptOptions { vm_version: Some(2), isa: Some("imc".to_owned()) };
+        assert_eq!(options(Some(plain)).unwrap(), CompileOptions { vm_version: 2, isa: Isa::IMC });
+    }
+
+    #[test]
+    fn wrong_options_are_named() {
+        for (vm_version, isa) in [(Some(3), None), (None, Some("rv64")), (None, Some(""))] {
+            let wrong = v1::ScriptOptions { vm_version, isa: isa.map(str::to_owned) };
+            assert_eq!(options(Some(wrong)).unwrap_err().reason(), "OPTIONS_INVALID");
+        }
+    }
+
+    #[test]
+    fn digests_are_read_in_either_case_and_written_in_lower() {
+        let text = "AB".repeat(32);
+        assert_eq!(digest("x", &text).unwrap().to_string(), text.to_lowercase());
+        assert_eq!(digest("x", "abc").unwrap_err().reason(), "DIGEST_MALFORMED");
+    }
+
+    #[test]
+    fn the_cost_model_is_the_ckb_vm_that_is_linked() {
+        let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock")).unwrap();
+        let (name, version) = COST_MODEL.split_once(' ').unwrap();
+        assert!(lock.contains(&format!("name = \"{name}\"\nversion = \"{version}\"")));
+    }
+}

@@ -1,0 +1,128 @@
+//! What the compiler service counts.
+
+use std::sync::Arc;
+
+use antares_cache::{CacheState, CacheStats, Space};
+use antares_pool::PoolStats;
+use antares_serve::{COMPILE_SECONDS, Metrics, WorkerNumbers, set_gauge, set_total};
+use prometheus::{Histogram, IntCounterVec, IntGauge};
+
+use crate::compiler::{Artifact, CompileError};
+
+/// Metrics of compiles.
+#[derive(Clone, Debug)]
+pub(crate) struct CompilerMetrics {
+    compiles: IntCounterVec,
+    seconds: Histogram,
+    pub(crate) queue_depth: IntGauge,
+}
+
+impl CompilerMetrics {
+    pub(crate) fn new(metrics: &Metrics) -> Self {
+        let queue = metrics.gauges("antares_queue_depth", "Work that waits for a worker.", &["role"]);
+        let compiles = metrics.counters("antares_compiles_total", "Compiles by how they ended.", &["result"]);
+        for result in RESULTS {
+            compiles.with_label_values(&[result]);
+        }
+        Self {
+            compiles,
+            seconds: metrics.histogram(
+                "antares_compile_seconds",
+                "Wall time of compiles that gave an artifact, as the worker measured it.",
+                COMPILE_SECONDS,
+            ),
+            queue_depth: queue.with_label_values(&["compile"]),
+        }
+    }
+
+    pub(crate) fn note_compile(&self, made: &Result<Arc<Artifact>, CompileError>) {
+        let result = match made {
+            Ok(artifact) => {
+                if let Some(summary) = &artifact.made {
+                    self.seconds.observe(seconds(summary.compile_ms));
+                }
+                "done"
+            }
+            Err(error) => result_of(error),
+        };
+        self.compiles.with_label_values(&[result]).inc();
+    }
+
+    pub(crate) fn export_joins(&self, metrics: &Metrics, read: impl Fn() -> u64 + Send + 'static) {
+        let joins = metrics
+            .counter("antares_compile_joins_total", "Calls that found their compile in progress already.");
+        metrics.before_scrape(move || set_total(&joins, read()));
+    }
+
+    pub(crate) fn export_cache(&self, metrics: &Metrics, read: impl Fn() -> CacheStats + Send + 'static) {
+        let per_space = |name: &str, help: &str| metrics.counters(name, help, &["space"]);
+        let hits = per_space("antares_cache_hits_total", "Reads answered with verified bytes.");
+        let misses = per_space("antares_cache_misses_total", "Reads answered with nothing.");
+        let entries = metrics.gauges("antares_cache_entries", "Entries stored.", &["space"]);
+        let bytes = metrics.gauge("antares_cache_bytes", "Payload bytes stored.");
+        let budget = metrics.gauge("antares_cache_budget_bytes", "What may be stored at most.");
+        let disk = metrics.gauge("antares_cache_disk_bytes", "Bytes that the cache takes on disk.");
+        let blobs = metrics.gauge("antares_cache_blobs", "Blob files; anything but zero is a bug.");
+        let state = metrics.gauges("antares_cache_state", "1 at the state that the store is in.", &["state"]);
+        let counter = |name: &str, help: &str| metrics.counter(name, help);
+        let corrupt = counter("antares_cache_corrupt_total", "Entries dropped because they did not verify.");
+        let evictions = counter("antares_cache_evictions_total", "Entries evicted to keep the budget.");
+        let rejected =
+            counter("antares_cache_rejected_total", "Entries that were not stored for lack of room.");
+        let errors = counter("antares_cache_store_errors_total", "Errors of the store under the cache.");
+        let rebuilds = counter("antares_cache_rebuilds_total", "Rebuilds of the store into a new directory.");
+        metrics.before_scrape(move || {
+            let now = read();
+            for (space, name) in [(Space::Script, "script"), (Space::Artifact, "artifact")] {
+                set_total(&hits.with_label_values(&[name]), *now.hits.of(space));
+                set_total(&misses.with_label_values(&[name]), *now.misses.of(space));
+                set_gauge(&entries.with_label_values(&[name]), *now.entries.of(space));
+            }
+            for known in [CacheState::Ready, CacheState::Rebuilt, CacheState::Unavailable] {
+                state.with_label_values(&[known.name()]).set((known == now.state).into());
+            }
+            set_gauge(&bytes, now.logical_bytes);
+            set_gauge(&budget, now.budget_bytes);
+            set_gauge(&disk, now.disk_bytes);
+            set_gauge(&blobs, now.blobs);
+            set_total(&corrupt, now.corrupt);
+            set_total(&evictions, now.evictions);
+            set_total(&rejected, now.rejected);
+            set_total(&errors, now.store_errors);
+            set_total(&rebuilds, now.rebuilds);
+        });
+    }
+}
+
+/// All values of the label `result`.
+const RESULTS: [&str; 7] = ["done", "refused", "timeout", "busy", "worker_lost", "violation", "failed"];
+
+fn result_of(error: &CompileError) -> &'static str {
+    match error {
+        CompileError::Refused { .. } => "refused",
+        CompileError::Timeout { .. } => "timeout",
+        CompileError::Busy { .. } => "busy",
+        CompileError::WorkerLost { .. } => "worker_lost",
+        CompileError::Violation { .. } => "violation",
+        // A script that is not stored is told before a compile begins.
+        CompileError::Failed { .. } | CompileError::Internal | CompileError::ScriptNotFound(_) => "failed",
+    }
+}
+
+/// The pool's numbers in the form that is exported.
+pub(crate) fn worker_numbers(stats: &PoolStats) -> WorkerNumbers {
+    WorkerNumbers {
+        busy: stats.busy as u64,
+        workers_max: stats.workers_max as u64,
+        spawned_total: stats.spawned_total,
+        lost_total: stats.lost_total,
+        violations_total: stats.violations_total,
+        deadline_total: stats.deadline_total,
+        zygote_restarts_total: stats.zygote_restarts_total,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a histogram of times that are far below 2^53 ms")]
+fn seconds(milliseconds: u64) -> f64 {
+    milliseconds as f64 / 1_000.0
+}

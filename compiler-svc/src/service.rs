@@ -1,0 +1,286 @@
+//! The calls of `CompilerService`.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use antares_abi::Sha256Digest;
+use antares_proto::v1::{
+    self, compiler_service_server, get_artifact_response, get_script_response, upload_request,
+};
+use antares_serve::{CallDeadline, Fault};
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming, async_trait};
+
+use crate::{
+    compiler::Compiler,
+    convert::{capabilities, compiled, digest, options},
+};
+
+/// How long a caller should wait when all uploads or downloads are taken.
+const RETRY_TRANSFERS: Duration = Duration::from_secs(1);
+
+/// Chunks that wait for a reader.
+const CHUNKS_AHEAD: usize = 2;
+
+/// The gRPC face of a [`Compiler`].
+#[derive(Clone)]
+pub(crate) struct Service {
+    compiler: Compiler,
+    message_bytes_max: u64,
+    uploads: Arc<Semaphore>,
+    downloads: Arc<Semaphore>,
+}
+
+impl Service {
+    pub(crate) fn new(compiler: Compiler, message_bytes_max: u64) -> Self {
+        let slots = |number: u64| {
+            let number = usize::try_from(number).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+            Arc::new(Semaphore::new(number))
+        };
+        let limits = compiler.limits();
+        Self {
+            uploads: slots(limits.uploads_max),
+            downloads: slots(limits.downloads_max),
+            compiler,
+            message_bytes_max,
+        }
+    }
+
+    fn idle(&self) -> Duration {
+        Duration::from_millis(self.compiler.limits().idle_ms_max)
+    }
+
+    /// The next message of an upload; none at its end.
+    async fn next_part(
+        &self,
+        parts: &mut Streaming<v1::UploadRequest>,
+    ) -> Result<Option<upload_request::Part>, Status> {
+        let Ok(message) = tokio::time::timeout(self.idle(), parts.message()).await else {
+            let idle_ms = self.compiler.limits().idle_ms_max;
+            return Err(Fault::aborted("UPLOAD_IDLE", format!("nothing came for {idle_ms} ms")).into());
+        };
+        match message? {
+            None => Ok(None),
+            Some(v1::UploadRequest { part: Some(part) }) => Ok(Some(part)),
+            Some(v1::UploadRequest { part: None }) => {
+                Err(Fault::invalid("UPLOAD_MALFORMED", "a message without a part").into())
+            }
+        }
+    }
+
+    /// The header of an upload, checked.
+    async fn header(
+        &self,
+        parts: &mut Streaming<v1::UploadRequest>,
+    ) -> Result<(Sha256Digest, usize), Status> {
+        let Some(upload_request::Part::Header(header)) = self.next_part(parts).await? else {
+            return Err(Fault::invalid("UPLOAD_MALFORMED", "the first message must be a header").into());
+        };
+        let digest = digest("header.sha256", &header.sha256)?;
+        let most = self.compiler.limits().script_bytes_max;
+        let size = usize::try_from(header.size_bytes).unwrap_or(usize::MAX);
+        if header.size_bytes > most {
+            let problem = format!("must be at most {most} bytes, is {}", header.size_bytes);
+            let fault = Fault::invalid("SCRIPT_TOO_LARGE", format!("header.size_bytes {problem}"))
+                .violation("header.size_bytes", problem)
+                .metadata("script_bytes_max", most.to_string());
+            return Err(fault.into());
+        }
+        Ok((digest, size))
+    }
+
+    /// The chunks of an upload, which are `size` bytes together.
+    async fn body(&self, parts: &mut Streaming<v1::UploadRequest>, size: usize) -> Result<Bytes, Status> {
+        let chunk_max = self.compiler.limits().chunk_bytes_max;
+        // It grows with what comes: a header alone reserves nothing.
+        let mut bytes = Vec::new();
+        while let Some(part) = self.next_part(parts).await? {
+            let upload_request::Part::Chunk(chunk) = part else {
+                return Err(Fault::invalid("UPLOAD_MALFORMED", "a second header").into());
+            };
+            if chunk.len() as u64 > chunk_max {
+                let problem = format!("a chunk of {} bytes, at most {chunk_max} are allowed", chunk.len());
+                return Err(Fault::invalid("UPLOAD_MALFORMED", problem).into());
+            }
+            if chunk.is_empty() || chunk.len() > size - bytes.len() {
+                return Err(size_mismatch(size, bytes.len() + chunk.len(), chunk.is_empty()).into());
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        if bytes.len() != size {
+            return Err(size_mismatch(size, bytes.len(), false).into());
+        }
+        Ok(bytes.into())
+    }
+
+    /// `bytes` as a header and chunks, one message at a time as the reader takes them.
+    fn send<M: Send + 'static>(
+        &self,
+        slot: OwnedSemaphorePermit,
+        bytes: Bytes,
+        sha256: Sha256Digest,
+        message: impl Fn(Part) -> M + Send + 'static,
+    ) -> ReceiverStream<Result<M, Status>> {
+        let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
+        let idle = self.idle();
+        let chunk_bytes = usize::try_from(self.compiler.limits().chunk_bytes_max).unwrap_or(usize::MAX);
+        tokio::spawn(async move {
+            let _slot = slot;
+            let header = v1::BlobHeader { sha256: sha256.to_string(), size_bytes: bytes.len() as u64 };
+            let chunks = (0..bytes.len()).step_by(chunk_bytes).map(|start| {
+                Part::Chunk(bytes.slice(start..bytes.len().min(start.saturating_add(chunk_bytes))))
+            });
+            for part in std::iter::once(Part::Header(header)).chain(chunks) {
+                // A reader that is gone or takes nothing for too long ends it, and frees the bytes.
+                match tokio::time::timeout(idle, sender.send(Ok(message(part)))).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_)) | Err(_) => return,
+                }
+            }
+        });
+        ReceiverStream::new(receiver)
+    }
+
+    fn download_slot(&self) -> Result<OwnedSemaphorePermit, Fault> {
+        let busy =
+            || Fault::exhausted("DOWNLOADS_BUSY", "too many downloads are in progress", RETRY_TRANSFERS);
+        self.downloads.clone().try_acquire_owned().map_err(|_| busy())
+    }
+}
+
+enum Part {
+    Header(v1::BlobHeader),
+    Chunk(Bytes),
+}
+
+fn size_mismatch(said: usize, came: usize, empty: bool) -> Fault {
+    let problem = if empty {
+        "an empty chunk".to_owned()
+    } else {
+        format!("the header said {said} bytes, {came} came")
+    };
+    let reason = if empty { "UPLOAD_MALFORMED" } else { "SIZE_MISMATCH" };
+    Fault::invalid(reason, problem)
+}
+
+/// `work`, unless the call's deadline comes first.
+async fn within<T, M>(
+    request: &Request<M>,
+    work: impl Future<Output = Result<T, Status>>,
+) -> Result<T, Status> {
+    match CallDeadline::of(request) {
+        None => work.await,
+        Some(deadline) => tokio::time::timeout_at(deadline.into(), work)
+            .await
+            .unwrap_or_else(|_| Err(Fault::call_deadline().into())),
+    }
+}
+
+#[async_trait]
+impl compiler_service_server::CompilerService for Service {
+    type GetArtifactStream = ReceiverStream<Result<v1::GetArtifactResponse, Status>>;
+    type GetScriptStream = ReceiverStream<Result<v1::GetScriptResponse, Status>>;
+
+    async fn upload(
+        &self,
+        request: Request<Streaming<v1::UploadRequest>>,
+    ) -> Result<Response<v1::UploadResponse>, Status> {
+        let busy = || Fault::exhausted("UPLOADS_BUSY", "too many uploads are in progress", RETRY_TRANSFERS);
+        let _slot = self.uploads.try_acquire().map_err(|_| busy())?;
+        let mut parts = request.into_inner();
+        let (sha256, size) = self.header(&mut parts).await?;
+        let bytes = self.body(&mut parts, size).await?;
+        let already_stored = self.compiler.store_script(sha256, bytes).await.map_err(Fault::from)?;
+        tracing::info!(script = %sha256, bytes = size, already_stored, "uploaded");
+        let response =
+            v1::UploadResponse { sha256: sha256.to_string(), size_bytes: size as u64, already_stored };
+        Ok(Response::new(response))
+    }
+
+    async fn find_missing(
+        &self,
+        request: Request<v1::FindMissingRequest>,
+    ) -> Result<Response<v1::FindMissingResponse>, Status> {
+        let asked = request.into_inner().script_sha256;
+        let most = self.compiler.limits().digests_max;
+        if asked.len() as u64 > most {
+            let problem = format!("{} digests, at most {most} are allowed", asked.len());
+            let fault =
+                Fault::invalid("TOO_MANY_DIGESTS", problem.clone()).violation("script_sha256", problem);
+            return Err(fault.into());
+        }
+        let mut missing: Vec<Sha256Digest> = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        for (index, text) in asked.iter().enumerate() {
+            let digest = digest(&format!("script_sha256[{index}]"), text)?;
+            if seen.insert(digest) && !self.compiler.has_script(digest) {
+                missing.push(digest);
+            }
+        }
+        let missing_sha256 = missing.iter().map(ToString::to_string).collect();
+        Ok(Response::new(v1::FindMissingResponse { missing_sha256 }))
+    }
+
+    async fn compile(
+        &self,
+        request: Request<v1::CompileRequest>,
+    ) -> Result<Response<v1::CompileResponse>, Status> {
+        within(&request, async {
+            let message = request.get_ref();
+            let script = digest("script_sha256", &message.script_sha256)?;
+            let options = options(message.options.clone())?;
+            let artifact = self.compiler.compile(script, options, None).await.map_err(Fault::from)?;
+            Ok(Response::new(compiled(&artifact)))
+        })
+        .await
+    }
+
+    async fn get_artifact(
+        &self,
+        request: Request<v1::GetArtifactRequest>,
+    ) -> Result<Response<Self::GetArtifactStream>, Status> {
+        let key = digest("artifact_key", &request.into_inner().artifact_key)?;
+        let slot = self.download_slot()?;
+        let bytes = self.compiler.stored_artifact(key).await.map_err(Fault::from)?;
+        let Some(bytes) = bytes else {
+            return Err(Fault::not_found("ARTIFACT_NOT_FOUND", "artifact", key.to_string()).into());
+        };
+        let sha256 = digest_of(bytes.clone()).await?;
+        let stream = self.send(slot, bytes, sha256, |part| v1::GetArtifactResponse {
+            part: Some(match part {
+                Part::Header(header) => get_artifact_response::Part::Header(header),
+                Part::Chunk(chunk) => get_artifact_response::Part::Chunk(chunk),
+            }),
+        });
+        Ok(Response::new(stream))
+    }
+
+    async fn get_script(
+        &self,
+        request: Request<v1::GetScriptRequest>,
+    ) -> Result<Response<Self::GetScriptStream>, Status> {
+        let digest = digest("script_sha256", &request.into_inner().script_sha256)?;
+        let slot = self.download_slot()?;
+        let bytes = self.compiler.script(digest).await.map_err(Fault::from)?;
+        let stream = self.send(slot, bytes, digest, |part| v1::GetScriptResponse {
+            part: Some(match part {
+                Part::Header(header) => get_script_response::Part::Header(header),
+                Part::Chunk(chunk) => get_script_response::Part::Chunk(chunk),
+            }),
+        });
+        Ok(Response::new(stream))
+    }
+
+    async fn get_capabilities(
+        &self,
+        _request: Request<v1::GetCompilerCapabilitiesRequest>,
+    ) -> Result<Response<v1::CompilerCapabilities>, Status> {
+        Ok(Response::new(capabilities(&self.compiler, self.message_bytes_max)))
+    }
+}
+
+async fn digest_of(bytes: Bytes) -> Result<Sha256Digest, Fault> {
+    let digest = tokio::task::spawn_blocking(move || Sha256Digest::of(&bytes)).await;
+    digest.map_err(|error| Fault::internal(&error))
+}

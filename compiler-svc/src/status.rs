@@ -1,0 +1,99 @@
+//! What callers are told when there is no answer: each error of the compiler as a gRPC status with details.
+
+use std::time::Duration;
+
+use antares_serve::Fault;
+
+use crate::compiler::{CompileError, StoreScriptError};
+
+/// How long a caller should wait for a free compile worker or for room in the store.
+const RETRY_BUSY: Duration = Duration::from_secs(2);
+
+/// How long a caller should wait after we lost a worker: the next one is there already.
+const RETRY_LOST: Duration = Duration::from_millis(50);
+
+impl From<CompileError> for Fault {
+    fn from(error: CompileError) -> Self {
+        let message = error.to_string();
+        match error {
+            CompileError::ScriptNotFound(digest) => {
+                Self::not_found("SCRIPT_NOT_FOUND", "script", digest.to_string())
+            }
+            CompileError::Refused { reason, detail } => refused(&reason, &detail),
+            CompileError::Timeout { wall_ms_max } => Self::precondition("COMPILE_TIMEOUT", message)
+                .metadata("compile_wall_ms_max", wall_ms_max.to_string()),
+            CompileError::Busy { .. } => Self::exhausted("WORKERS_BUSY", message, RETRY_BUSY),
+            CompileError::WorkerLost { .. } => Self::unavailable("WORKER_LOST", message, RETRY_LOST),
+            CompileError::Violation { .. } => Self::failed("COMPILER_VIOLATION", message),
+            CompileError::Failed { .. } => Self::failed("COMPILE_FAILED", message),
+            CompileError::Internal => {
+                Self::failed("INTERNAL", "internal error; the server's log has the particulars")
+            }
+        }
+    }
+}
+
+fn refused(reason: &str, detail: &str) -> Fault {
+    let limit = match reason {
+        "limit_code_bytes" => "LIMIT_CODE_BYTES",
+        "limit_functions" => "LIMIT_FUNCTIONS",
+        "limit_blocks" => "LIMIT_BLOCKS",
+        "limit_operations" => "LIMIT_OPERATIONS",
+        "options" => return Fault::invalid("OPTIONS_INVALID", detail),
+        _ => return Fault::invalid("SCRIPT_INVALID", detail),
+    };
+    Fault::precondition(limit, detail)
+}
+
+impl From<StoreScriptError> for Fault {
+    fn from(error: StoreScriptError) -> Self {
+        let message = error.to_string();
+        match error {
+            StoreScriptError::WrongDigest => Self::invalid("DIGEST_MISMATCH", message),
+            StoreScriptError::Rejected(_) => Self::exhausted("STORE_FULL", message, RETRY_BUSY),
+            StoreScriptError::Internal => {
+                Self::failed("INTERNAL", "internal error; the server's log has the particulars")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::{Code, Status};
+    use tonic_types::StatusExt;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(error: CompileError, code: Code, reason: &str, retries: bool) {
+        let status = Status::from(Fault::from(error));
+        let details = status.get_error_details();
+        assert_eq!(status.code(), code);
+        assert_eq!(details.error_info().map(|info| info.reason.as_str()), Some(reason));
+        assert_eq!(details.retry_info().is_some(), retries);
+    }
+
+    fn refusal(reason: &str) -> CompileError {
+        CompileError::Refused { reason: reason.to_owned(), detail: "at 0x1000".to_owned() }
+    }
+
+    #[test]
+    fn every_error_has_its_status() {
+        let detail = || "signal 9".to_owned();
+        check(refusal("elf"), Code::InvalidArgument, "SCRIPT_INVALID", false);
+        check(refusal("options"), Code::InvalidArgument, "OPTIONS_INVALID", false);
+        check(refusal("limit_blocks"), Code::FailedPrecondition, "LIMIT_BLOCKS", false);
+        check(CompileError::Timeout { wall_ms_max: 5 }, Code::FailedPrecondition, "COMPILE_TIMEOUT", false);
+        check(CompileError::Busy { queue_ms_max: 5 }, Code::ResourceExhausted, "WORKERS_BUSY", true);
+        check(CompileError::WorkerLost { detail: detail() }, Code::Unavailable, "WORKER_LOST", true);
+        check(CompileError::Violation { detail: detail() }, Code::Internal, "COMPILER_VIOLATION", false);
+        check(CompileError::Failed { detail: detail() }, Code::Internal, "COMPILE_FAILED", false);
+        check(CompileError::Internal, Code::Internal, "INTERNAL", false);
+    }
+
+    #[test]
+    fn the_domain_is_the_contract_s() {
+        assert_eq!(antares_serve::ERROR_DOMAIN, antares_proto::ERROR_DOMAIN);
+    }
+}

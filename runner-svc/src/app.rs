@@ -1,0 +1,85 @@
+//! Puts the service together: its workers before tokio starts, the rest within it.
+
+use std::{sync::Arc, time::Duration};
+
+use antares_pool::{Layer, Pool, PoolConfig, PoolError, worker_path};
+use antares_proto::{FILE_DESCRIPTOR_SET, v1::runner_service_server::RunnerServiceServer};
+use antares_serve::{App, Config, Health, Metrics};
+use tonic::service::Routes;
+
+use crate::{convert::COST_MODEL, execute::Runner, service::Service, source::ArtifactSource};
+
+/// Full name of the service, for health checks.
+pub const SERVICE: &str = "antares.v1.RunnerService";
+
+/// Name of the worker binary.
+pub const WORKER: &str = "antares-run-worker";
+
+/// How often it is looked whether the zygote is there.
+const HEALTH_STEP: Duration = Duration::from_millis(500);
+
+/// Names that `sandbox.allow_degraded` may have.
+#[must_use]
+pub fn layer_names() -> [&'static str; Layer::ALL.len()] {
+    Layer::ALL.map(Layer::name)
+}
+
+/// Starts the zygote of run workers. Call it before tokio's runtime starts.
+///
+/// # Errors
+/// The worker binary is not there or does not pass its self-test.
+pub fn start_pool(config: &Config) -> Result<Pool, PoolError> {
+    Pool::start(PoolConfig {
+        worker: worker_path(WORKER)?,
+        workers_max: usize::try_from(config.runner.workers_max).unwrap_or(usize::MAX),
+        allow_degraded: config.allow_degraded.iter().filter_map(|name| name.parse().ok()).collect(),
+    })
+}
+
+/// Makes the runner.
+pub fn build(config: &Config, pool: Pool, source: Arc<dyn ArtifactSource>, metrics: &Metrics) -> Runner {
+    Runner::new(pool, source, &config.runner, metrics)
+}
+
+/// Adds the gRPC service of `runner` to `routes`.
+#[must_use]
+pub fn add_to(routes: Routes, runner: &Runner, config: &Config) -> Routes {
+    let message_bytes_max = config.listen.message_bytes_max;
+    let service = Service::new(runner.clone(), message_bytes_max as u64);
+    let service = RunnerServiceServer::new(service)
+        .max_decoding_message_size(message_bytes_max)
+        .max_encoding_message_size(message_bytes_max);
+    routes.add_service(service)
+}
+
+/// The service alone.
+#[must_use]
+pub fn app(runner: &Runner, config: &Config) -> App {
+    App {
+        routes: add_to(Routes::default(), runner, config),
+        services: vec![SERVICE],
+        descriptors: FILE_DESCRIPTOR_SET,
+    }
+}
+
+/// Tells `health` whether runs can be made, for as long as the runtime lives. Call it within the runtime.
+pub fn watch_health(runner: Runner, health: Health) {
+    tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(HEALTH_STEP);
+        loop {
+            ticks.tick().await;
+            health.set(SERVICE, runner.is_ready()).await;
+        }
+    });
+}
+
+/// What `antares_build_info` says.
+#[must_use]
+pub fn build_facts() -> [(&'static str, &'static str); 4] {
+    [
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("llvm", antares_abi::LLVM_VERSION),
+        ("target_cpu", antares_abi::TARGET_CPU),
+        ("cost_model", COST_MODEL),
+    ]
+}

@@ -1,0 +1,114 @@
+//! Both services in one process, on one listener: what `antares serve` does.
+
+use std::{net::SocketAddr, path::Path, sync::Arc};
+
+use antares_compiler_svc::app as compiler;
+use antares_pool::PoolError;
+use antares_proto::FILE_DESCRIPTOR_SET;
+use antares_serve::{App, Config, ConfigError, Health, Host, HostError, Metrics, RawConfig, Role};
+use tonic::service::Routes;
+
+use crate::{app as runner, local::LocalSource};
+
+/// Why the services cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbeddedError {
+    /// Compile workers or the store.
+    #[error(transparent)]
+    Compiler(#[from] compiler::StartError),
+    /// Run workers.
+    #[error("run workers")]
+    Runner(#[source] PoolError),
+    /// Runtime, logs, listener.
+    #[error(transparent)]
+    Host(#[from] HostError),
+}
+
+/// The zygotes of both services.
+pub struct Pools {
+    compile: antares_pool::Pool,
+    run: antares_pool::Pool,
+}
+
+/// Both services, put together.
+pub struct Both {
+    /// The compiler service.
+    pub compiler: antares_compiler_svc::Compiler,
+    /// The runner service.
+    pub runner: crate::Runner,
+}
+
+/// The configuration as written, with the command line's words over it. Print it with [`RawConfig::print`].
+///
+/// # Errors
+/// The file cannot be read, is not TOML, or has keys that do not exist.
+pub fn read_config(
+    path: Option<&Path>,
+    listen: Option<SocketAddr>,
+    data: Option<&Path>,
+) -> Result<RawConfig, ConfigError> {
+    RawConfig::read(path, listen, data)
+}
+
+/// What a configuration means for both services in one process.
+///
+/// # Errors
+/// Every mistake, with its key.
+pub fn check_config(raw: &RawConfig) -> Result<Config, ConfigError> {
+    raw.check(Role::Both, &runner::layer_names())
+}
+
+/// Starts the zygotes. Call it before tokio's runtime starts.
+///
+/// # Errors
+/// A worker binary is not there or does not pass its self-test.
+pub fn start_pools(config: &Config) -> Result<Pools, EmbeddedError> {
+    let compile = compiler::start_pool(config).map_err(compiler::StartError::from)?;
+    let run = runner::start_pool(config).map_err(EmbeddedError::Runner)?;
+    Ok(Pools { compile, run })
+}
+
+/// Opens the store and puts both services together. Blocks while the store opens.
+///
+/// # Errors
+/// The store cannot be opened.
+pub fn build(config: &Config, pools: Pools, metrics: &Metrics) -> Result<Both, EmbeddedError> {
+    metrics.build_info(&runner::build_facts());
+    let compiler = compiler::build(config, pools.compile, metrics).map_err(compiler::StartError::from)?;
+    let source = Arc::new(LocalSource(compiler.clone()));
+    let runner = runner::build(config, pools.run, source, metrics);
+    Ok(Both { compiler, runner })
+}
+
+impl Both {
+    /// Both services for one listener.
+    #[must_use]
+    pub fn app(&self, config: &Config) -> App {
+        let routes = compiler::add_to(Routes::default(), &self.compiler, config);
+        App {
+            routes: runner::add_to(routes, &self.runner, config),
+            services: vec![compiler::SERVICE, runner::SERVICE],
+            descriptors: FILE_DESCRIPTOR_SET,
+        }
+    }
+
+    /// Tells `health` how both do. Call it within the runtime.
+    pub fn watch_health(&self, health: &Health) {
+        compiler::watch_health(self.compiler.clone(), health.clone());
+        runner::watch_health(self.runner.clone(), health.clone());
+    }
+}
+
+/// Serves both until SIGTERM or SIGINT, and drains. Call it from a process that has no runtime yet.
+///
+/// # Errors
+/// Something cannot start, or the listener fails.
+pub fn serve(config: &Config) -> Result<(), EmbeddedError> {
+    let pools = start_pools(config)?;
+    let host = Host::start(config, "antares")?;
+    let metrics = Metrics::new();
+    let both = build(config, pools, &metrics)?;
+    let app = both.app(config);
+    host.serve(config, app, metrics, |health| both.watch_health(&health))?;
+    Ok(())
+}

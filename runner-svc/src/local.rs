@@ -1,0 +1,51 @@
+//! The compiler in this process as a source.
+
+use antares_abi::Sha256Digest;
+use antares_compiler_svc::{CompileError, Compiler};
+use antares_serve::Fault;
+use bytes::Bytes;
+use tonic::{Status, async_trait};
+
+use crate::source::{ArtifactSource, Fallback, Fetched, SourceError, Wanted};
+
+/// A compiler in this process.
+#[derive(Clone)]
+pub struct LocalSource(pub Compiler);
+
+#[async_trait]
+impl ArtifactSource for LocalSource {
+    async fn script(&self, digest: Sha256Digest) -> Result<Bytes, SourceError> {
+        self.0.script(digest).await.map_err(told)
+    }
+
+    async fn artifact(&self, wanted: Wanted) -> Result<Fetched, SourceError> {
+        if let Some(elf) = &wanted.elf
+            && !self.0.has_script(wanted.script)
+            && let Err(error) = self.0.store_script(wanted.script, elf.clone()).await
+        {
+            // The compile does without: it gets the bytes.
+            tracing::warn!(script = %wanted.script, %error, "an inline script is not stored");
+        }
+        let artifact = self.0.compile(wanted.script, wanted.options, wanted.elf).await.map_err(told)?;
+        Ok(Fetched {
+            key: artifact.key,
+            sha256: artifact.sha256,
+            bytes: artifact.bytes.clone(),
+            made_ms: artifact.made.map(|made| made.compile_ms),
+        })
+    }
+}
+
+fn told(error: CompileError) -> SourceError {
+    let why = match &error {
+        CompileError::ScriptNotFound(digest) => return SourceError::ScriptNotFound(*digest),
+        CompileError::Refused { .. } => Fallback::CompileRefused,
+        CompileError::Timeout { .. } => Fallback::CompileTimeout,
+        CompileError::Busy { .. } => Fallback::WorkersBusy,
+        CompileError::WorkerLost { .. }
+        | CompileError::Violation { .. }
+        | CompileError::Failed { .. }
+        | CompileError::Internal => Fallback::CompileFailed,
+    };
+    SourceError::NoArtifact { why, status: Box::new(Status::from(Fault::from(error))) }
+}

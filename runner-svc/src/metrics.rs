@@ -1,0 +1,175 @@
+//! What the runner service counts.
+
+use std::time::Duration;
+
+use antares_pool::{PoolStats, job::RunOutcome};
+use antares_serve::{Metrics, RUN_SECONDS, WorkerNumbers, set_gauge, set_total};
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
+
+use crate::{
+    execute::{Ended, ExecuteError, Execution},
+    ready::ReadyStats,
+    source::Fallback,
+};
+
+/// All values of the label `outcome`: the verdicts, and then why there was none.
+const OUTCOMES: [&str; 10] = [
+    "exit",
+    "error",
+    "cycles_exceeded",
+    "deadline_exceeded",
+    "output_limit",
+    "sandbox_violation",
+    "worker_lost",
+    "call_deadline",
+    "no_artifact",
+    "failed",
+];
+
+/// Metrics of executions.
+#[derive(Clone, Debug)]
+pub(crate) struct RunnerMetrics {
+    executions: IntCounterVec,
+    native_cycles: IntCounter,
+    interpreted_cycles: IntCounter,
+    run_seconds: Histogram,
+    load_seconds: Histogram,
+    queue_seconds: Histogram,
+    restarts: IntCounter,
+    fallbacks: IntCounterVec,
+    queue_depth: IntGauge,
+}
+
+/// One call that waits for a worker.
+pub(crate) struct Waiting(IntGauge);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl RunnerMetrics {
+    pub(crate) fn new(metrics: &Metrics) -> Self {
+        let executions =
+            metrics.counters("antares_executions_total", "Executions by how they ended.", &["outcome"]);
+        for outcome in OUTCOMES {
+            executions.with_label_values(&[outcome]);
+        }
+        let cycles = metrics.counters(
+            "antares_guest_cycles_total",
+            "Guest cycles by the tier that ran them.",
+            &["tier"],
+        );
+        let fallbacks = metrics.counters(
+            "antares_fallbacks_total",
+            "Executions of tier auto that had no native code, by why.",
+            &["reason"],
+        );
+        for fallback in Fallback::ALL {
+            fallbacks.with_label_values(&[fallback.name()]);
+        }
+        let queue = metrics.gauges("antares_queue_depth", "Work that waits for a worker.", &["role"]);
+        Self {
+            executions,
+            native_cycles: cycles.with_label_values(&["native"]),
+            interpreted_cycles: cycles.with_label_values(&["interpreter"]),
+            run_seconds: metrics.histogram(
+                "antares_run_seconds",
+                "Wall time of runs, in the worker.",
+                RUN_SECONDS,
+            ),
+            load_seconds: metrics.histogram(
+                "antares_load_seconds",
+                "Wall time of loading library and ELF, in the worker.",
+                RUN_SECONDS,
+            ),
+            queue_seconds: metrics.histogram(
+                "antares_queue_seconds",
+                "Time that executions waited for a worker.",
+                RUN_SECONDS,
+            ),
+            restarts: metrics.counter(
+                "antares_native_exits_total",
+                "Executions whose native code was left before the end for the interpreter.",
+            ),
+            fallbacks,
+            queue_depth: queue.with_label_values(&["run"]),
+        }
+    }
+
+    pub(crate) fn waiting(&self) -> Waiting {
+        self.queue_depth.inc();
+        Waiting(self.queue_depth.clone())
+    }
+
+    pub(crate) fn note_fallback(&self, fallback: Fallback) {
+        self.fallbacks.with_label_values(&[fallback.name()]).inc();
+    }
+
+    pub(crate) fn note(&self, result: &Result<Execution, ExecuteError>) {
+        self.executions.with_label_values(&[outcome_of(result)]).inc();
+        let Ok(execution) = result else { return };
+        self.queue_seconds.observe(execution.queue.as_secs_f64());
+        if let Ended::Reported(report) = &execution.ended {
+            self.native_cycles.inc_by(report.native_cycles);
+            self.interpreted_cycles.inc_by(report.interpreted_cycles);
+            self.run_seconds.observe(Duration::from_micros(report.run_us).as_secs_f64());
+            self.load_seconds.observe(Duration::from_micros(report.load_us).as_secs_f64());
+            if report.restarted.is_some() {
+                self.restarts.inc();
+            }
+        }
+    }
+
+    pub(crate) fn export_ready(&self, metrics: &Metrics, read: impl Fn() -> ReadyStats + Send + 'static) {
+        let bytes =
+            metrics.gauge("antares_ready_bytes", "Bytes of scripts and libraries kept ready in memory.");
+        let hits =
+            metrics.counter("antares_ready_hits_total", "Scripts and libraries that were ready in memory.");
+        let misses = metrics.counter("antares_ready_misses_total", "Scripts and libraries that were not.");
+        metrics.before_scrape(move || {
+            let now = read();
+            set_gauge(&bytes, now.bytes);
+            set_total(&hits, now.hits);
+            set_total(&misses, now.misses);
+        });
+    }
+}
+
+fn outcome_of(result: &Result<Execution, ExecuteError>) -> &'static str {
+    match result {
+        Ok(execution) => ended_name(&execution.ended),
+        Err(ExecuteError::WorkerLost { .. }) => "worker_lost",
+        Err(ExecuteError::CallDeadline) => "call_deadline",
+        Err(ExecuteError::Source(_)) => "no_artifact",
+        Err(ExecuteError::Busy | ExecuteError::Pool(_) | ExecuteError::Internal) => "failed",
+    }
+}
+
+/// Name of a verdict for metrics and logs.
+pub(crate) fn ended_name(ended: &Ended) -> &'static str {
+    match ended {
+        Ended::Reported(report) => match report.outcome {
+            RunOutcome::Exit(_) => "exit",
+            RunOutcome::Error { .. } => "error",
+            RunOutcome::CyclesExceeded => "cycles_exceeded",
+            RunOutcome::OutputLimit => "output_limit",
+        },
+        Ended::DeadlineExceeded => "deadline_exceeded",
+        Ended::SandboxViolation { .. } => "sandbox_violation",
+    }
+}
+
+/// The pool's numbers in the form that is exported.
+pub(crate) fn worker_numbers(stats: &PoolStats) -> WorkerNumbers {
+    WorkerNumbers {
+        busy: stats.busy as u64,
+        workers_max: stats.workers_max as u64,
+        spawned_total: stats.spawned_total,
+        lost_total: stats.lost_total,
+        violations_total: stats.violations_total,
+        deadline_total: stats.deadline_total,
+        zygote_restarts_total: stats.zygote_restarts_total,
+    }
+}

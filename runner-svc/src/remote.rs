@@ -1,0 +1,185 @@
+//! A compiler service elsewhere as a source, over gRPC.
+
+use std::time::Duration;
+
+use antares_abi::{ArtifactKey, Sha256Digest};
+use antares_proto::v1::{
+    self, compiler_service_client::CompilerServiceClient, get_artifact_response, get_script_response,
+    upload_request,
+};
+use antares_serve::{CHUNK_BYTES, RawRunner, inject};
+use bytes::Bytes;
+use tonic::{
+    Request, Status, Streaming, async_trait,
+    transport::{Channel, Endpoint, Error},
+};
+
+use crate::{
+    source::{ArtifactSource, Fetched, SourceError, Wanted},
+    status::told,
+};
+
+/// Longest library that is taken, bytes.
+const LIBRARY_BYTES_MAX: u64 = 64 << 20;
+
+/// Longest message that is taken, bytes: a chunk and what is around it.
+const MESSAGE_BYTES_MAX: usize = 20 << 20;
+
+/// How often a connection without traffic is pinged, so that one that is gone is noticed.
+const KEEPALIVE: Duration = Duration::from_secs(20);
+
+/// A compiler service elsewhere. Connects when it is needed, and again after it was lost.
+#[derive(Clone, Debug)]
+pub struct RemoteSource {
+    client: CompilerServiceClient<Channel>,
+    script_bytes_max: u64,
+    call_timeout: Duration,
+}
+
+impl RemoteSource {
+    /// The service at `limits.compiler_url`. Call it within a runtime.
+    ///
+    /// # Errors
+    /// The URL is none.
+    pub fn new(limits: &RawRunner) -> Result<Self, Error> {
+        let channel = Endpoint::from_shared(limits.compiler_url.clone())?
+            .connect_timeout(Duration::from_millis(limits.compiler_connect_ms_max))
+            .http2_keep_alive_interval(KEEPALIVE)
+            .tcp_nodelay(true)
+            .connect_lazy();
+        let client = CompilerServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        let call_timeout = Duration::from_millis(limits.call_ms_max);
+        Ok(Self { client, script_bytes_max: limits.script_bytes_max, call_timeout })
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        inject(request.metadata_mut());
+        request.set_timeout(self.call_timeout);
+        request
+    }
+
+    async fn compile(&self, wanted: &Wanted) -> Result<v1::CompileResponse, SourceError> {
+        let options = v1::ScriptOptions {
+            vm_version: Some(wanted.options.vm_version),
+            isa: Some(wanted.options.isa.to_string()),
+        };
+        let message = || v1::CompileRequest {
+            script_sha256: wanted.script.to_string(),
+            options: Some(options.clone()),
+        };
+        let first = self.client.clone().compile(self.request(message())).await;
+        let error = match first {
+            Ok(response) => return Ok(response.into_inner()),
+            Err(status) => told(wanted.script, status),
+        };
+        let (SourceError::ScriptNotFound(_), Some(elf)) = (&error, &wanted.elf) else { return Err(error) };
+        self.upload(wanted.script, elf.clone()).await?;
+        let second = self.client.clone().compile(self.request(message())).await;
+        second.map(tonic::Response::into_inner).map_err(|status| told(wanted.script, status))
+    }
+
+    async fn upload(&self, script: Sha256Digest, elf: Bytes) -> Result<(), SourceError> {
+        let header = v1::BlobHeader { sha256: script.to_string(), size_bytes: elf.len() as u64 };
+        let step = usize::try_from(CHUNK_BYTES).unwrap_or(usize::MAX);
+        let chunks = (0..elf.len()).step_by(step).map(move |start| {
+            upload_request::Part::Chunk(elf.slice(start..elf.len().min(start.saturating_add(step))))
+        });
+        let parts = std::iter::once(upload_request::Part::Header(header))
+            .chain(chunks)
+            .map(|part| v1::UploadRequest { part: Some(part) });
+        let uploaded = self.client.clone().upload(self.request(tokio_stream::iter(parts))).await;
+        uploaded.map(drop).map_err(|status| told(script, status))
+    }
+
+    async fn download(&self, key: ArtifactKey, script: Sha256Digest) -> Result<Blob, Status> {
+        let _ = script;
+        let message = v1::GetArtifactRequest { artifact_key: key.to_string() };
+        let stream = self.client.clone().get_artifact(self.request(message)).await?.into_inner();
+        collect(stream, LIBRARY_BYTES_MAX, |response| {
+            response.part.map(|part| match part {
+                get_artifact_response::Part::Header(header) => Part::Header(header),
+                get_artifact_response::Part::Chunk(chunk) => Part::Chunk(chunk),
+            })
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl ArtifactSource for RemoteSource {
+    async fn script(&self, digest: Sha256Digest) -> Result<Bytes, SourceError> {
+        let message = v1::GetScriptRequest { script_sha256: digest.to_string() };
+        let stream = self.client.clone().get_script(self.request(message)).await;
+        let stream = stream.map_err(|status| told(digest, status))?.into_inner();
+        let blob = collect(stream, self.script_bytes_max, |response| {
+            response.part.map(|part| match part {
+                get_script_response::Part::Header(header) => Part::Header(header),
+                get_script_response::Part::Chunk(chunk) => Part::Chunk(chunk),
+            })
+        });
+        Ok(blob.await.map_err(|status| told(digest, status))?.bytes)
+    }
+
+    async fn artifact(&self, wanted: Wanted) -> Result<Fetched, SourceError> {
+        let compiled = self.compile(&wanted).await?;
+        let key = parse(&compiled.artifact_key)?;
+        let blob = match self.download(key, wanted.script).await {
+            Ok(blob) => blob,
+            // Evicted, or found corrupt, since the answer: compiled again, once.
+            Err(status) if matches!(told(wanted.script, status.clone()), SourceError::ScriptNotFound(_)) => {
+                self.compile(&wanted).await?;
+                self.download(key, wanted.script).await.map_err(|status| told(wanted.script, status))?
+            }
+            Err(status) => return Err(told(wanted.script, status)),
+        };
+        let made = compiled.cache() == v1::CacheUse::Miss;
+        Ok(Fetched {
+            key,
+            sha256: parse(&blob.sha256)?,
+            bytes: blob.bytes,
+            made_ms: made.then_some(compiled.compile_ms),
+        })
+    }
+}
+
+fn parse(text: &str) -> Result<Sha256Digest, SourceError> {
+    text.parse()
+        .map_err(|error: antares_abi::KeyParseError| SourceError::Corrupt { detail: error.to_string() })
+}
+
+struct Blob {
+    sha256: String,
+    bytes: Bytes,
+}
+
+enum Part {
+    Header(v1::BlobHeader),
+    Chunk(Bytes),
+}
+
+/// All bytes of a stream, at most `most`. Their digest is not checked here.
+async fn collect<M>(
+    mut stream: Streaming<M>,
+    most: u64,
+    part_of: impl Fn(M) -> Option<Part>,
+) -> Result<Blob, Status> {
+    let malformed = |detail: &str| Status::data_loss(format!("a stream of bytes is malformed: {detail}"));
+    let first = stream.message().await?.and_then(&part_of);
+    let Some(Part::Header(header)) = first else { return Err(malformed("no header")) };
+    if header.size_bytes > most {
+        return Err(malformed("longer than what is taken here"));
+    }
+    let mut bytes = Vec::new();
+    while let Some(message) = stream.message().await? {
+        let Some(Part::Chunk(chunk)) = part_of(message) else { return Err(malformed("a second header")) };
+        if (bytes.len() + chunk.len()) as u64 > header.size_bytes {
+            return Err(malformed("more bytes than announced"));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    if bytes.len() as u64 != header.size_bytes {
+        return Err(malformed("fewer bytes than announced"));
+    }
+    Ok(Blob { sha256: header.sha256, bytes: bytes.into() })
+}

@@ -1,0 +1,138 @@
+//! Where scripts and artifacts come from: a compiler in this process or one behind gRPC.
+
+use antares_abi::{ArtifactKey, CompileOptions, Sha256Digest};
+use bytes::Bytes;
+use tonic::{Status, async_trait};
+
+/// An artifact as its source gives it. Nothing is believed before it is sealed and checked.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    /// Key under which the source has it.
+    pub key: ArtifactKey,
+    /// Digest that its bytes must have.
+    pub sha256: Sha256Digest,
+    /// The shared object.
+    pub bytes: Bytes,
+    /// Wall time of its compile, milliseconds, if it was compiled now.
+    pub made_ms: Option<u64>,
+}
+
+/// The artifact that is wanted.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Digest of the script.
+    pub script: Sha256Digest,
+    /// VM version and ISA.
+    pub options: CompileOptions,
+    /// The script's bytes, where they are at hand: then the source need not have them.
+    pub elf: Option<Bytes>,
+}
+
+/// Why a script or an artifact could not be had. Cloned to everybody who waited for it.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SourceError {
+    /// The source has no such script.
+    #[error("script {0} is not stored")]
+    ScriptNotFound(Sha256Digest),
+    /// The source says no; `status` is its answer, fit to be handed on.
+    #[error("{}", status.message())]
+    NoArtifact {
+        /// What kind of no.
+        why: Fallback,
+        /// The source's own words, with details.
+        status: Box<Status>,
+    },
+    /// The source cannot be reached, or stopped in the middle.
+    #[error("the compiler service cannot be reached: {detail}")]
+    Unavailable {
+        /// What happened.
+        detail: String,
+    },
+    /// The source makes artifacts of another version than this runner takes.
+    #[error("the compiler service has key {found} for what is {expected} here: it is of another version")]
+    OtherVersion {
+        /// Key that this runner expects.
+        expected: ArtifactKey,
+        /// Key that the source gave.
+        found: ArtifactKey,
+    },
+    /// What came is not what was asked for, or not a library of ours.
+    #[error("what the compiler service sent is of no use: {detail}")]
+    Corrupt {
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// A fault of ours; the log has the particulars.
+    #[error("internal error")]
+    Internal,
+}
+
+/// Why a run that might have had native code had none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    /// The compiler refuses the script.
+    CompileRefused,
+    /// The compile took too long.
+    CompileTimeout,
+    /// The compiler failed, its worker was lost, or what it gave is of no use.
+    CompileFailed,
+    /// The compiler service cannot be reached.
+    SourceUnavailable,
+    /// No compile worker came free.
+    WorkersBusy,
+    /// The call's deadline leaves no time to wait for a compile.
+    Deadline,
+}
+
+impl Fallback {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::CompileRefused,
+        Self::CompileTimeout,
+        Self::CompileFailed,
+        Self::SourceUnavailable,
+        Self::WorkersBusy,
+        Self::Deadline,
+    ];
+
+    /// Name for answers and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CompileRefused => "compile_refused",
+            Self::CompileTimeout => "compile_timeout",
+            Self::CompileFailed => "compile_failed",
+            Self::SourceUnavailable => "source_unavailable",
+            Self::WorkersBusy => "workers_busy",
+            Self::Deadline => "deadline",
+        }
+    }
+}
+
+impl SourceError {
+    /// Why a run goes on without native code after this error; none if it cannot go on at all.
+    pub(crate) fn fallback(&self) -> Option<Fallback> {
+        match self {
+            Self::ScriptNotFound(_) | Self::Internal => None,
+            Self::NoArtifact { why, .. } => Some(*why),
+            Self::Unavailable { .. } => Some(Fallback::SourceUnavailable),
+            Self::OtherVersion { .. } | Self::Corrupt { .. } => Some(Fallback::CompileFailed),
+        }
+    }
+}
+
+/// A source of scripts and artifacts.
+#[async_trait]
+pub trait ArtifactSource: Send + Sync + 'static {
+    /// The bytes of a stored script. The caller checks them.
+    ///
+    /// # Errors
+    /// It is not stored, or the source cannot be reached.
+    async fn script(&self, digest: Sha256Digest) -> Result<Bytes, SourceError>;
+
+    /// The artifact of a script, compiled if need be. The caller checks it.
+    ///
+    /// # Errors
+    /// There is none.
+    async fn artifact(&self, wanted: Wanted) -> Result<Fetched, SourceError>;
+}

@@ -1,0 +1,136 @@
+//! What callers are told when there is no verdict, and what a compiler service's statuses mean here.
+
+use std::time::Duration;
+
+use antares_abi::Sha256Digest;
+use antares_pool::PoolError;
+use antares_serve::Fault;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use crate::{
+    execute::ExecuteError,
+    source::{Fallback, SourceError},
+};
+
+/// How long a caller should wait for a free worker.
+const RETRY_BUSY: Duration = Duration::from_millis(500);
+
+/// How long a caller should wait after we lost a worker: the next one is there already.
+const RETRY_LOST: Duration = Duration::from_millis(20);
+
+/// How long a caller should wait for the compiler service.
+const RETRY_SOURCE: Duration = Duration::from_secs(1);
+
+impl From<ExecuteError> for Status {
+    fn from(error: ExecuteError) -> Self {
+        let message = error.to_string();
+        match error {
+            ExecuteError::CallDeadline => Fault::call_deadline().into(),
+            ExecuteError::Busy => Fault::exhausted("WORKERS_BUSY", message, RETRY_BUSY).into(),
+            ExecuteError::WorkerLost { .. } => Fault::unavailable("WORKER_LOST", message, RETRY_LOST).into(),
+            ExecuteError::Pool(PoolError::JobTooLarge { .. }) => {
+                Fault::invalid("REQUEST_INVALID", message.clone()).violation("args", message).into()
+            }
+            ExecuteError::Pool(error) => Fault::internal(&error).into(),
+            ExecuteError::Internal => {
+                Fault::failed("INTERNAL", "internal error; the server's log has the particulars").into()
+            }
+            ExecuteError::Source(error) => source_status(error, message),
+        }
+    }
+}
+
+fn source_status(error: SourceError, message: String) -> Status {
+    match error {
+        SourceError::ScriptNotFound(digest) => {
+            Fault::not_found("SCRIPT_NOT_FOUND", "script", digest.to_string()).into()
+        }
+        SourceError::NoArtifact { status, .. } => *status,
+        SourceError::Unavailable { .. } => {
+            Fault::unavailable("SOURCE_UNAVAILABLE", message, RETRY_SOURCE).into()
+        }
+        SourceError::OtherVersion { .. } => Fault::precondition("SOURCE_OTHER_VERSION", message).into(),
+        SourceError::Corrupt { .. } => Fault::failed("COMPILE_FAILED", message).into(),
+        SourceError::Internal => {
+            Fault::failed("INTERNAL", "internal error; the server's log has the particulars").into()
+        }
+    }
+}
+
+/// What a status of the compiler service means for a script.
+pub(crate) fn told(script: Sha256Digest, status: Status) -> SourceError {
+    let details = status.get_error_details();
+    let reason = details.error_info().map(|info| info.reason.as_str());
+    let why = match (status.code(), reason) {
+        (Code::NotFound, _) => return SourceError::ScriptNotFound(script),
+        (Code::InvalidArgument, _) => Fallback::CompileRefused,
+        (Code::FailedPrecondition, Some("COMPILE_TIMEOUT")) => Fallback::CompileTimeout,
+        (Code::FailedPrecondition, _) => Fallback::CompileRefused,
+        (Code::ResourceExhausted, _) => Fallback::WorkersBusy,
+        (Code::Unavailable, Some("WORKER_LOST")) => Fallback::CompileFailed,
+        (Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unimplemented, _) => {
+            return SourceError::Unavailable { detail: status.message().to_owned() };
+        }
+        // Without a reason it is not an answer of the service but trouble on the way (a connection that broke).
+        (Code::Unknown | Code::Internal, None) => {
+            return SourceError::Unavailable { detail: status.message().to_owned() };
+        }
+        (Code::DataLoss, _) => return SourceError::Corrupt { detail: status.message().to_owned() },
+        _ => Fallback::CompileFailed,
+    };
+    SourceError::NoArtifact { why, status: Box::new(status) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest() -> Sha256Digest {
+        Sha256Digest([7; 32])
+    }
+
+    #[track_caller]
+    fn check(error: ExecuteError, code: Code, reason: &str, retries: bool) {
+        let status = Status::from(error);
+        let details = status.get_error_details();
+        assert_eq!(status.code(), code);
+        assert_eq!(details.error_info().map(|info| info.reason.as_str()), Some(reason));
+        assert_eq!(details.retry_info().is_some(), retries);
+    }
+
+    #[test]
+    fn every_error_has_its_status() {
+        let detail = || "signal 9".to_owned();
+        check(ExecuteError::CallDeadline, Code::DeadlineExceeded, "CALL_DEADLINE", false);
+        check(ExecuteError::Busy, Code::ResourceExhausted, "WORKERS_BUSY", true);
+        check(ExecuteError::WorkerLost { detail: detail() }, Code::Unavailable, "WORKER_LOST", true);
+        check(ExecuteError::Internal, Code::Internal, "INTERNAL", false);
+        let source = |error| ExecuteError::Source(error);
+        check(source(SourceError::ScriptNotFound(digest())), Code::NotFound, "SCRIPT_NOT_FOUND", false);
+        let unavailable = SourceError::Unavailable { detail: detail() };
+        check(source(unavailable), Code::Unavailable, "SOURCE_UNAVAILABLE", true);
+        let too_large = PoolError::JobTooLarge { bytes: 2, bytes_max: 1 };
+        check(ExecuteError::Pool(too_large), Code::InvalidArgument, "REQUEST_INVALID", false);
+    }
+
+    #[test]
+    fn answers_of_the_compiler_are_told_from_trouble_on_the_way() {
+        let refused = Status::from(Fault::precondition("LIMIT_BLOCKS", "too many"));
+        assert_eq!(told(digest(), refused).fallback(), Some(Fallback::CompileRefused));
+        let slow = Status::from(Fault::precondition("COMPILE_TIMEOUT", "slow"));
+        assert_eq!(told(digest(), slow).fallback(), Some(Fallback::CompileTimeout));
+        let lost = Status::from(Fault::unavailable("WORKER_LOST", "gone", RETRY_LOST));
+        assert_eq!(told(digest(), lost).fallback(), Some(Fallback::CompileFailed));
+        let broken = Status::new(Code::Unknown, "h2 protocol error");
+        assert_eq!(told(digest(), broken).fallback(), Some(Fallback::SourceUnavailable));
+        let missing = Status::from(Fault::not_found("SCRIPT_NOT_FOUND", "script", "07"));
+        assert_eq!(told(digest(), missing).fallback(), None);
+    }
+
+    #[test]
+    fn a_refusal_is_handed_on_with_its_details() {
+        let refused = Status::from(Fault::precondition("LIMIT_BLOCKS", "too many"));
+        check(ExecuteError::Source(told(digest(), refused)), Code::FailedPrecondition, "LIMIT_BLOCKS", false);
+    }
+}
