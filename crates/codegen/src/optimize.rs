@@ -12,8 +12,14 @@ use inkwell::{
 
 use crate::CodegenError;
 
-/// Passes over the emitted module. Vectorizers are off: guest code is scalar, and they cost time and code size.
-const PASSES: &str = "default<O2>";
+/// Passes over the emitted module. On secp256k1 this list gives the same code speed as `default<O2>` (2.92 against
+/// 2.90 ms for 50 verifications, medians of 25) in 41 % of its time (1.11 against 2.74 s). No vectorizers: guest code is
+/// scalar.
+const PASSES: &str = "function(sroa,early-cse<memssa>,simplifycfg),\
+     cgscc(inline),\
+     globaldce,\
+     function(instcombine<no-verify-fixpoint>,reassociate,loop-mssa(licm),gvn,dse,adce,simplifycfg,\
+     instcombine<no-verify-fixpoint>)";
 
 static START: Once = Once::new();
 
@@ -50,9 +56,6 @@ pub(crate) fn target_machine() -> Result<TargetMachine, CodegenError> {
 /// Optimizes a module.
 pub(crate) fn run(module: &Module, target: &TargetMachine) -> Result<(), CodegenError> {
     let options = PassBuilderOptions::create();
-    options.set_loop_vectorization(false);
-    options.set_loop_slp_vectorization(false);
-    options.set_loop_interleaving(false);
     module.run_passes(PASSES, target, options).map_err(llvm_error("passes"))
 }
 
