@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Checks helm/antares without a cluster. For every file of ci/: helm lint, helm template for three Kubernetes versions,
+# kubeconform -strict, and the restricted Pod Security level; the rendered configuration files go through the real
+# binaries where they are built. Every file of ci/refused/ must be refused, with the words in its first line.
+#
+#   deploy/check/chart.sh            binaries are looked for in $CARGO_TARGET_DIR/debug and /release, or target/
+set -euo pipefail
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+root="$(cd "$here/../.." && pwd)"
+chart="$root/helm/antares"
+
+helm="$("$here/tools.sh" helm)"
+kubeconform="$("$here/tools.sh" kubeconform)"
+schema="$("$here/tools.sh" k8s-schema)"
+python="$("$here/tools.sh" python)"
+mapfile -t kubernetes < <("$here/tools.sh" versions)
+
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
+passed=0 failed=0 skipped=0
+
+# check NAME COMMAND...: counts; shows the output of a failure alone.
+check() {
+    local name=$1
+    shift
+    if "$@" >"$scratch/output" 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name"
+        sed 's/^/    /' "$scratch/output"
+    fi
+}
+
+template() { "$helm" template release "$chart" --namespace antares --values "$1" --kube-version "$2.0"; }
+
+render() { template "$1" "$2" >"$scratch/rendered.yaml"; }
+
+conforms() {
+    local place='{{ .NormalizedKubernetesVersion }}{{ .StrictSuffix }}/{{ .ResourceKind }}{{ .KindSuffix }}.json'
+    "$kubeconform" -strict -summary -kubernetes-version "$1.0" -schema-location "$schema/$place" "$scratch/rendered.yaml"
+}
+
+# binary NAME: the newest build of a service, if there is one.
+binary() {
+    local target=${CARGO_TARGET_DIR:-$root/target}
+    # Folders that are not there are no error.
+    { find "$target/debug" "$target/release" -maxdepth 1 -name "$1" -type f -printf '%T@ %p\n' 2>/dev/null || true; } |
+        sort -rn | head -n 1 | cut -d ' ' -f 2
+}
+
+check_configs() {
+    local values=$1 role path service
+    "$python" "$here/rendered_config.py" "$scratch/rendered.yaml" "$scratch" >"$scratch/configs"
+    while read -r role path; do
+        service="$(binary "antares-$role-svc")"
+        if [[ -n $service ]]; then
+            check "$values: antares-$role-svc --check-config" "$service" --config "$path" --check-config
+        else
+            skipped=$((skipped + 1))
+            echo "skipped: $values: antares-$role-svc is not built, its configuration is not checked"
+        fi
+    done <"$scratch/configs"
+}
+
+# refused VALUES: helm must fail, and say the words in the file's first line.
+refused() {
+    local words
+    words="$(sed -n '1s/^# refused: //p' "$1")"
+    [[ -n $words ]] || { echo "the first line must be: # refused: WORDS"; return 1; }
+    if template "$1" "${kubernetes[-1]}" >"$scratch/refusal" 2>&1; then
+        echo "accepted"
+        return 1
+    fi
+    grep -qF -- "$words" "$scratch/refusal" || { cat "$scratch/refusal"; return 1; }
+}
+
+check "pod_security.py finds what it should" "$python" -m unittest discover --quiet --start-directory "$here"
+for values in "$chart"/ci/*-values.yaml; do
+    name="$(basename "$values")"
+    check "$name: helm lint" "$helm" lint --strict --quiet --values "$values" "$chart"
+    for version in "${kubernetes[@]}"; do
+        check "$name: helm template for $version" render "$values" "$version"
+        check "$name: kubeconform for $version" conforms "$version"
+        check "$name: restricted pods for $version" "$python" "$here/pod_security.py" "$scratch/rendered.yaml"
+    done
+    check_configs "$name"
+done
+for values in "$chart"/ci/refused/*.yaml; do
+    check "refused/$(basename "$values")" refused "$values"
+done
+echo "chart: $passed passed, $failed failed, $skipped skipped"
+[[ $failed -eq 0 ]]

@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# Builds the tools that the checks of the chart and of the services need, once, outside the repository.
+#
+#   deploy/check/tools.sh            build or reuse every tool; print one path a line
+#   deploy/check/tools.sh helm       the same for one tool (helm, kubeconform, grpcurl, k8s-schema, python)
+#   deploy/check/tools.sh versions   print the Kubernetes versions that the chart is checked against
+#
+# Everything goes to ${XDG_CACHE_HOME:-$HOME/.cache}/antares-tools/NAME-VERSION. A tool that is there is reused;
+# one that is missing is built and the reason is said on standard error; a build that fails fails the script.
+# Needs: go >= 1.21 for helm, kubeconform and grpcurl; python3 with venv for the schemas and the checks in Python.
+set -euo pipefail
+
+HELM_VERSION=v3.22.0
+KUBECONFORM_VERSION=v0.8.0
+GRPCURL_VERSION=v1.9.4
+KUBERNETES_VALIDATE_VERSION=1.37.0
+PYYAML_VERSION=6.0.3
+# The Kubernetes versions whose schemas are laid out; the chart is checked against each of them.
+KUBERNETES_VERSIONS=(1.29 1.34 1.37)
+
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/antares-tools"
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+
+say() { echo "tools: $*" >&2; }
+fail() { say "$*"; exit 1; }
+
+# build_go NAME VERSION PACKAGE [LDFLAGS]: prints the path of the binary.
+build_go() {
+    local name=$1 version=$2 package=$3 ldflags="-s -w ${4:-}"
+    local home="$cache/$name-$version"
+    if [[ ! -x "$home/$name" ]]; then
+        command -v go >/dev/null || fail "$name $version must be built and there is no go: install Go 1.21 or newer"
+        say "building $name $version into $home (once; the whole set takes some minutes)"
+        local scratch
+        scratch="$(mktemp -d "$cache/.build-XXXXXX")"
+        # A child with a low priority: the build must not starve what else runs on the machine.
+        GOBIN="$scratch" CGO_ENABLED=0 nice -n 10 go install -trimpath -ldflags="$ldflags" "$package@$version" >&2 \
+            || { rm -rf "$scratch"; fail "go install $package@$version failed"; }
+        rm -rf "$home"
+        mv "$scratch" "$home"
+        chmod 755 "$home"
+    fi
+    echo "$home/$name"
+}
+
+# Helm takes the Kubernetes version that it renders for from link-time variables; without them it says 1.20.
+helm_ldflags() {
+    local chart=helm.sh/helm/v3/pkg/chartutil rules=helm.sh/helm/v3/pkg/lint/rules
+    echo "-X $chart.k8sVersionMajor=1 -X $chart.k8sVersionMinor=37 -X $rules.k8sVersionMajor=1 -X $rules.k8sVersionMinor=37"
+}
+
+# The schemas of PyPI's kubernetes-validate, rewritten so that kubeconform needs no network.
+prepare_schema() {
+    local home="$cache/k8s-schema-$KUBERNETES_VALIDATE_VERSION" complete
+    complete="complete-$(IFS=_; echo "${KUBERNETES_VERSIONS[*]}")"
+    if [[ ! -f "$home/$complete" ]]; then
+        command -v python3 >/dev/null || fail "the Kubernetes schemas need python3"
+        say "laying out the Kubernetes schemas ${KUBERNETES_VERSIONS[*]} in $home (once)"
+        local scratch
+        scratch="$(mktemp -d "$cache/.build-XXXXXX")"
+        python3 -m venv "$scratch/venv" >&2 || fail "python3 -m venv failed: install python3-venv"
+        "$scratch/venv/bin/pip" --quiet --disable-pip-version-check install --no-deps \
+            "kubernetes-validate==$KUBERNETES_VALIDATE_VERSION" >&2 || fail "pip could not install kubernetes-validate"
+        mkdir "$scratch/schema"
+        python3 "$here/k8s_schema.py" "$scratch"/venv/lib/python3*/site-packages/kubernetes_validate "$scratch/schema" \
+            "${KUBERNETES_VERSIONS[@]}" >&2
+        touch "$scratch/schema/$complete"
+        rm -rf "$home"
+        mv "$scratch/schema" "$home"
+        chmod 755 "$home"
+        rm -rf "$scratch"
+    fi
+    echo "$home"
+}
+
+# A Python of our own with PyYAML.
+prepare_python() {
+    local home="$cache/python-yaml-$PYYAML_VERSION"
+    if [[ ! -f "$home/complete" ]]; then
+        say "making a Python environment with PyYAML $PYYAML_VERSION in $home (once)"
+        rm -rf "$home"
+        python3 -m venv "$home" >&2 || fail "python3 -m venv failed: install python3-venv"
+        "$home/bin/pip" --quiet --disable-pip-version-check install "PyYAML==$PYYAML_VERSION" >&2 \
+            || fail "pip could not install PyYAML"
+        touch "$home/complete"
+    fi
+    echo "$home/bin/python"
+}
+
+tool() {
+    case $1 in
+        helm) build_go helm "$HELM_VERSION" helm.sh/helm/v3/cmd/helm "$(helm_ldflags)" ;;
+        kubeconform) build_go kubeconform "$KUBECONFORM_VERSION" github.com/yannh/kubeconform/cmd/kubeconform ;;
+        grpcurl) build_go grpcurl "$GRPCURL_VERSION" github.com/fullstorydev/grpcurl/cmd/grpcurl ;;
+        k8s-schema) prepare_schema ;;
+        python) prepare_python ;;
+        versions) printf '%s\n' "${KUBERNETES_VERSIONS[@]}" ;;
+        *) fail "unknown tool $1: expected helm, kubeconform, grpcurl, k8s-schema or python" ;;
+    esac
+}
+
+mkdir -p "$cache"
+# scripts/setup.sh puts a Go here when the machine has none that is new enough.
+[[ -x "$cache/bin/go" ]] && PATH="$cache/bin:$PATH"
+# One builder at a time: two checks that start together share one build.
+exec 9>"$cache/.lock"
+flock 9
+(($#)) || set -- kubeconform k8s-schema python grpcurl helm
+for name in "$@"; do
+    tool "$name"
+done

@@ -1,0 +1,157 @@
+{{/* Name of the chart, cut to what a label holds. */}}
+{{- define "antares.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* Prefix of the names of all objects; short enough for the suffixes that follow. */}}
+{{- define "antares.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains (include "antares.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "antares.name" .) | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Labels that never change in the life of a release: selectors are immutable. */}}
+{{- define "antares.selector" -}}
+app.kubernetes.io/name: {{ include "antares.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "antares.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "antares.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "antares.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "antares.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Reference of an image: `dict "image" ... "root" $`. */}}
+{{- define "antares.image" -}}
+{{- if .image.digest -}}
+{{- printf "%s@%s" .image.repository .image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .image.repository (default .root.Chart.AppVersion .image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What the restricted Pod Security level asks of a pod. */}}
+{{- define "antares.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  {{- toYaml .Values.sandbox.seccompProfile | nindent 2 }}
+{{- end -}}
+
+{{/* What the restricted Pod Security level asks of a container, and a read-only root. */}}
+{{- define "antares.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{/* Probes. Liveness asks a name that answers for as long as the process does; readiness the whole. */}}
+{{- define "antares.probes" -}}
+startupProbe:
+  grpc:
+    port: 50051
+  periodSeconds: 2
+  failureThreshold: 90
+readinessProbe:
+  grpc:
+    port: 50051
+  periodSeconds: 5
+  timeoutSeconds: 2
+  failureThreshold: 2
+livenessProbe:
+  grpc:
+    port: 50051
+    service: liveness
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 3
+{{- end -}}
+
+{{/* The pod goes on serving while the endpoints forget it. The sleep action is on by default from 1.30. */}}
+{{- define "antares.lifecycle" -}}
+{{- if and (gt (int .Values.drain.preStopSeconds) 0) (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) -}}
+lifecycle:
+  preStop:
+    sleep:
+      seconds: {{ int .Values.drain.preStopSeconds }}
+{{- end -}}
+{{- end -}}
+
+{{- define "antares.terminationGracePeriodSeconds" -}}
+{{- add (int .Values.drain.preStopSeconds) (int .Values.drain.delaySeconds) (int .Values.drain.graceSeconds) 10 -}}
+{{- end -}}
+
+{{- define "antares.podAnnotations" -}}
+{{- if .root.Values.scrapeAnnotations.enabled }}
+prometheus.io/scrape: "true"
+prometheus.io/port: "9464"
+prometheus.io/path: /metrics
+{{- end }}
+{{- with .own }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Size of the cache's volume, MiB: twice the budget for a rebuild, and what the service keeps free. */}}
+{{- define "antares.cacheVolumeMiB" -}}
+{{- add (mul 2 (int .Values.compiler.cache.budgetMiB)) 256 -}}
+{{- end -}}
+
+{{/* A configuration file from sections: dict of dict of values. JSON's scalars and lists are TOML's as well. */}}
+{{- define "antares.toml" -}}
+{{- range $section, $keys := . }}
+[{{ $section }}]
+{{- range $key, $value := $keys }}
+{{ $key }} = {{ $value | toJson }}
+{{- end }}
+{{ end -}}
+{{- end -}}
+
+{{/* Sections that both services share. */}}
+{{- define "antares.sharedConfig" -}}
+listen:
+  address: 0.0.0.0:50051
+  drain_delay_ms: {{ mul 1000 (int .Values.drain.delaySeconds) }}
+  drain_grace_ms: {{ mul 1000 (int .Values.drain.graceSeconds) }}
+metrics:
+  address: 0.0.0.0:9464
+log:
+  format: json
+  filter: {{ .Values.log.filter | quote }}
+trace:
+  endpoint: {{ .Values.trace.endpoint | quote }}
+  sample_ratio: {{ .Values.trace.sampleRatio }}
+sandbox:
+  allow_degraded: {{ .Values.sandbox.allowDegraded | toJson }}
+{{- end -}}
+
+{{- define "antares.compilerConfig" -}}
+{{- $own := dict "cache" (dict "dir" "/var/lib/antares/cache" "budget_bytes" (mul 1048576 (int .Values.compiler.cache.budgetMiB))) "compiler" (dict "workers_max" (int .Values.compiler.workers)) -}}
+{{- include "antares.toml" (mergeOverwrite (include "antares.sharedConfig" . | fromYaml) .Values.compiler.config $own) -}}
+{{- end -}}
+
+{{- define "antares.runnerConfig" -}}
+{{- $own := dict "runner" (dict "workers_max" (int .Values.runner.workers) "compiler_url" (printf "http://%s-compiler:50051" (include "antares.fullname" .))) -}}
+{{- include "antares.toml" (mergeOverwrite (include "antares.sharedConfig" . | fromYaml) .Values.runner.config $own) -}}
+{{- end -}}
