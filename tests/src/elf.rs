@@ -55,7 +55,8 @@ impl Elf {
             body.extend_from_slice(&segment.bytes);
             push32(&mut headers, &[1, segment.flags]);
             let file_bytes = segment.bytes.len() as u64;
-            let numbers = [offset, segment.address, segment.address, file_bytes, segment.memory_bytes, PAGE_BYTES];
+            let numbers =
+                [offset, segment.address, segment.address, file_bytes, segment.memory_bytes, PAGE_BYTES];
             push64(&mut headers, &numbers);
         }
         let (sections, section_count) = self.section_headers(start + body.len() as u64, &mut body);

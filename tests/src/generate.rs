@@ -79,6 +79,10 @@ pub fn draw_options(random: &mut Random) -> CompileOptions {
     let usual = Isa::of_version(vm_version);
     let isa = if random.one_in(3) { Isa(random.below(8) as u8) } else { usual };
     // Version 0 with fusions is refused as a whole: worth one batch in a while.
-    let isa = if vm_version == 0 && isa.has(Isa::MOP) && !random.one_in(20) { Isa(isa.0 & !Isa::MOP.0) } else { isa };
+    let isa = if vm_version == 0 && isa.has(Isa::MOP) && !random.one_in(20) {
+        Isa(isa.0 & !Isa::MOP.0)
+    } else {
+        isa
+    };
     CompileOptions { vm_version, isa }
 }

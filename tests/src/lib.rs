@@ -1,10 +1,18 @@
 //! What crosses crates: guests, filetests, differential, conformance, escapes, scenarios.
 //!
 //! This library holds what those tests share; the tests themselves stand in the folders of their names.
+#![allow(clippy::cast_possible_truncation, reason = "only built where usize is 64 bits")]
 #![forbid(unsafe_code)]
 
 pub mod asm;
+pub mod differential;
 pub mod elf;
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "random bits are cut to the width of a field"
+)]
 pub mod generate;
 pub mod guests;
+pub mod native;
 pub mod oracle;

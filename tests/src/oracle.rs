@@ -1,6 +1,9 @@
 //! The oracle: ckb-vm's stock `AsmMachine` with the two syscalls of this project, written apart from crate `vm`.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use antares_abi::{CompileOptions, GUEST_MEMORY_BYTES};
 use bytes::Bytes;
@@ -26,7 +29,7 @@ pub struct Case {
 }
 
 /// How it ended and what it left behind.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Run {
     /// `Exit(0)`, or the name of ckb-vm's error variant.
     pub outcome: String,
@@ -40,6 +43,8 @@ pub struct Run {
     pub registers: [u64; 32],
     /// All of memory.
     pub memory: Bytes,
+    /// Time of the run itself, without loading.
+    pub time: Duration,
 }
 
 #[derive(Clone, Default)]
@@ -88,7 +93,9 @@ pub fn run(case: &Case) -> Run {
     let mut machine = <AsmMachine as DefaultMachineRunner>::new(builder.build());
     let loaded = machine.load_program(&case.elf, case.args.iter().cloned().map(Ok));
     let load_cycles = loaded.as_ref().map_or(0, |bytes| bytes.div_ceil(4));
+    let started = Instant::now();
     let ended = loaded.and_then(|_| machine.run());
+    let time = started.elapsed();
     let outcome = match &ended {
         Ok(code) => format!("Exit({code})"),
         Err(error) => variant_name(error),
@@ -99,7 +106,7 @@ pub fn run(case: &Case) -> Run {
     let memory = inner.memory_mut().load_bytes(0, GUEST_MEMORY_BYTES).unwrap_or_default();
     let cycles = inner.cycles();
     let debug = std::mem::take(&mut *lines.0.lock().unwrap_or_else(PoisonError::into_inner));
-    Run { outcome, cycles, load_cycles, debug, registers, memory }
+    Run { outcome, cycles, load_cycles, debug, registers, memory, time }
 }
 
 /// The variant's name: what its debug form starts with.

@@ -4,8 +4,8 @@
 
 use std::{env, fs};
 
-use anyhow::{Result, bail};
 use antares_tests::guests;
+use anyhow::{Result, bail};
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();

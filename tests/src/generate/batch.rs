@@ -14,6 +14,11 @@ use crate::{
 
 const PAGE_BYTES: u64 = 4096;
 
+/// Label of the start's exit, its row of jumps, its table.
+const NOTHING: Label = TEXT + 1;
+const ROW: Label = TEXT + 2;
+const TABLE: Label = TEXT + 3;
+
 /// How a batch is laid out.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
@@ -21,8 +26,19 @@ pub struct Shape {
     pub text: u64,
     /// Which symbols it has.
     pub symbols: Symbols,
-    /// Whether the start selects by a row of jumps instead of comparisons.
-    pub jump_row: bool,
+    /// How the start selects a program.
+    pub selection: Selection,
+}
+
+/// How a batch's start selects the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// By a row of comparisons, each with a call.
+    Comparisons,
+    /// By a call through a table.
+    Table,
+    /// By a computed jump into a row of jumps.
+    Row,
 }
 
 /// Which symbols a batch has. They are hints for a compiler, never truth.
@@ -40,9 +56,13 @@ impl Shape {
     /// Draws a layout.
     pub fn draw(random: &mut Random) -> Self {
         Self {
-            text: random.pick(&[0x1_0000, 0x1_0000, 0x1000, 0x20_0000, 0x12_3000]),
+            text: random.pick(&[0x1_0000, 0x1_0000, 0x1000, 0x8_0000, 0x12_3000]),
             symbols: random.pick(&[Symbols::Stripped, Symbols::Right, Symbols::Right, Symbols::Wrong]),
-            jump_row: random.one_in(4),
+            selection: if random.one_in(16) {
+                Selection::Row
+            } else {
+                random.pick(&[Selection::Comparisons, Selection::Comparisons, Selection::Table])
+            },
         }
     }
 }
@@ -61,8 +81,9 @@ pub fn argument(index: usize) -> Bytes {
 /// A branch is out of reach: the programs are too large for one batch.
 pub fn elf(programs: &[Program], shape: Shape) -> Result<Vec<u8>, LayoutError> {
     let mut text = vec![Item::Label(TEXT)];
-    text.extend(start(programs.len(), shape.jump_row));
-    let mut constants = Vec::new();
+    text.extend(start(programs.len(), shape.selection));
+    let mut constants = vec![Item::Label(TABLE)];
+    constants.extend((0..programs.len()).map(|index| Item::Entry64(label(ENTRY, index))));
     for (index, program) in programs.iter().enumerate() {
         text.extend(program.text.iter().map(|item| renumbered(item, index)));
         constants.extend(program.constants.iter().map(|item| renumbered(item, index)));
@@ -71,8 +92,10 @@ pub fn elf(programs: &[Program], shape: Shape) -> Result<Vec<u8>, LayoutError> {
     let constants_address = (shape.text + layout::size(text_at)).next_multiple_of(PAGE_BYTES);
     let constants_at = Placed { address: constants_address, items: &constants };
     let scratch = (constants_address + layout::size(constants_at)).next_multiple_of(PAGE_BYTES);
-    let labels = layout::labels(&[text_at, constants_at, Placed { address: scratch, items: &[Item::Label(SCRATCH)] }]);
-    let segment = |address, flags, bytes: Vec<u8>, memory_bytes| Segment { address, flags, bytes, memory_bytes };
+    let labels =
+        layout::labels(&[text_at, constants_at, Placed { address: scratch, items: &[Item::Label(SCRATCH)] }]);
+    let segment =
+        |address, flags, bytes: Vec<u8>, memory_bytes| Segment { address, flags, bytes, memory_bytes };
     let text_bytes = layout::assemble(text_at, &labels)?;
     let constant_bytes = layout::assemble(constants_at, &labels)?;
     let (text_size, constants_size) = (text_bytes.len() as u64, constant_bytes.len() as u64);
@@ -89,7 +112,7 @@ pub fn elf(programs: &[Program], shape: Shape) -> Result<Vec<u8>, LayoutError> {
 }
 
 /// Reads the argument and goes to the program that it names; exits with -1 if there is none.
-fn start(count: usize, jump_row: bool) -> Vec<Item> {
+fn start(count: usize, selection: Selection) -> Vec<Item> {
     let (t0, t1, t2) = (5, 6, 7);
     let mut items = vec![
         Item::Word(operations::load(6, t0, 2, 8)),
@@ -100,29 +123,32 @@ fn start(count: usize, jump_row: bool) -> Vec<Item> {
         Item::Word(encode::i(0x13, 1, t2, t2, 7)),
         Item::Word(encode::r(0x33, 6, 0, t1, t1, t2)),
     ];
-    let count_word = i32::try_from(count).unwrap_or(i32::MAX);
-    if jump_row {
-        items.extend([
-            Item::Word(encode::i(0x13, 0, t2, 0, count_word)),
-            // Over the seven words of the jump to the exit below.
-            Item::Word(encode::b(6, t1, t2, 8).unwrap_or(0)),
-            Item::Jump { rd: 0, to: TEXT + 1 },
-            Item::Word(encode::i(0x13, 1, t1, t1, 2)),
-            Item::Address { rd: t2, of: TEXT + 2, plus: 0 },
-            Item::Word(encode::r(0x33, 0, 0, t1, t1, t2)),
-            Item::Word(encode::i(0x67, 0, 0, t1, 0)),
-            Item::Label(TEXT + 2),
-        ]);
-        items.extend((0..count).map(|index| Item::Jump { rd: 0, to: label(ENTRY, index) }));
-    } else {
+    let number = |index: usize| i32::try_from(index).unwrap_or(i32::MAX);
+    let jumps = (0..count).map(|index| Item::Jump { rd: 0, to: label(ENTRY, index) });
+    if selection == Selection::Comparisons {
         for index in 0..count {
-            let number = i32::try_from(index).unwrap_or(i32::MAX);
-            items.push(Item::Word(encode::i(0x13, 0, t2, 0, number)));
+            items.push(Item::Word(encode::i(0x13, 0, t2, 0, number(index))));
             items.push(Item::Word(encode::b(1, t1, t2, 8).unwrap_or(0)));
             items.push(Item::Jump { rd: 1, to: label(ENTRY, index) });
         }
+    } else {
+        let (of, scale) = if selection == Selection::Row { (ROW, 2) } else { (TABLE, 3) };
+        items.extend([
+            Item::Word(encode::i(0x13, 0, t2, 0, number(count))),
+            Item::Branch { funct3: 7, rs1: t1, rs2: t2, to: NOTHING, plus: 0 },
+            Item::Word(encode::i(0x13, 1, t1, t1, scale)),
+            Item::Address { rd: t2, of, plus: 0 },
+            Item::Word(encode::r(0x33, 0, 0, t1, t1, t2)),
+        ]);
+        if selection == Selection::Table {
+            items.push(Item::Word(operations::load(3, t1, t1, 0)));
+        }
+        let link = u8::from(selection == Selection::Table);
+        items.push(Item::Word(encode::i(0x67, 0, link, t1, 0)));
+        items.push(Item::Label(ROW));
+        items.extend(jumps.filter(|_| selection == Selection::Row));
     }
-    items.push(Item::Label(TEXT + 1));
+    items.push(Item::Label(NOTHING));
     items.extend([encode::i(0x13, 0, 10, 0, -1), encode::i(0x13, 0, 17, 0, 93), 0x73].map(Item::Word));
     items
 }

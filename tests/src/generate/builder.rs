@@ -79,7 +79,11 @@ impl Builder {
     }
 
     fn any_register(&mut self) -> Register {
-        if self.random.below(10) < 6 { self.random.pick(&self.hot.clone()) } else { self.random.below(32) as Register }
+        if self.random.below(10) < 6 {
+            self.random.pick(&self.hot.clone())
+        } else {
+            self.random.below(32) as Register
+        }
     }
 
     /// A register to read.
@@ -166,10 +170,15 @@ impl Builder {
         self.addi(SP, SP, -room);
     }
 
-    /// Stores all registers where the test finds them, at the very bottom of memory, and exits.
+    /// Stores all registers where the test compares memory, and exits. The bottom of memory needs no base register, but
+    /// native code may leave stores below the code to the interpreter.
     pub(super) fn epilogue(&mut self) {
+        let base = if self.random.one_in(16) { 0 } else { SP };
+        if base == SP {
+            self.addi(SP, SP, -256);
+        }
         for register in 1..32 {
-            self.store64(0, register, 8 * i32::from(register));
+            self.store64(base, register, 8 * i32::from(register));
         }
         self.ecall(93);
     }

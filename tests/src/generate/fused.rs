@@ -48,14 +48,16 @@ impl Builder {
     }
 
     fn add_with_carry(&mut self, a: Register, b: Register, c: Register) {
-        let rows = [("add", a, a, b), ("sltu", b, a, b), ("add", a, a, c), ("sltu", c, a, c), ("or", b, b, c)];
+        let rows =
+            [("add", a, a, b), ("sltu", b, a, b), ("add", a, a, c), ("sltu", c, a, c), ("or", b, b, c)];
         self.rows(&rows);
     }
 
     fn subtract_with_borrow(&mut self, a: Register, b: Register, c: Register, d: Register) {
         // The second row's rs2 is not looked at by the rule.
         let any = if self.random.one_in(4) { self.source() } else { b };
-        let rows = [("sub", b, a, b), ("sltu", d, a, any), ("sub", a, b, c), ("sltu", c, b, a), ("or", b, c, d)];
+        let rows =
+            [("sub", b, a, b), ("sltu", d, a, any), ("sub", a, b, c), ("sltu", c, b, a), ("or", b, c, d)];
         self.rows(&rows);
     }
 

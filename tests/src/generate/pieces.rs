@@ -134,7 +134,8 @@ impl Builder {
     }
 
     fn atomic(&mut self) {
-        if !self.has(Isa::A) && !(self.settings.wild && self.random.one_in(10)) {
+        let invalid = self.settings.wild && self.random.one_in(10);
+        if !self.has(Isa::A) && !invalid {
             return self.arithmetic();
         }
         let (rd, rs2, base) = (self.target(), self.source(), self.random.pick(&[S0, A5]));

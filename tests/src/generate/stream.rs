@@ -79,7 +79,7 @@ impl Builder {
     /// An unconditional jump to `to`: direct, far, or through a register.
     fn jump(&mut self, to: Label) {
         let rd = if self.random.one_in(3) { RA } else { 0 };
-        let item = match self.random.below(6) {
+        let item = match self.random.below(24) {
             0 => Item::FarJump { rd, through: RA, to },
             1 => Item::FarJump { rd, through: T1, to },
             2 => Item::FarJumpAbsolute { rd, through: RA, to },

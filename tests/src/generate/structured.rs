@@ -80,7 +80,11 @@ impl Builder {
         }
         // A clean function writes no callee-saved register that it does not restore.
         if !self.random.one_in(4) {
-            SAVED.into_iter().chain([S11]).filter(|register| !saved.contains(register)).for_each(|r| self.keep(r));
+            SAVED
+                .into_iter()
+                .chain([S11])
+                .filter(|register| !saved.contains(register))
+                .for_each(|r| self.keep(r));
         }
         self.keep(S11);
         self.keep(S10);
@@ -135,9 +139,9 @@ impl Builder {
         if next.link != frame.function.link || !self.random.one_in(4) {
             return self.return_through(frame.function.link);
         }
-        match self.random.below(3) {
+        match self.random.below(16) {
             0 => self.push(Item::FarJump { rd: 0, through: T1, to: next.label }),
-            1 => {
+            1..4 => {
                 self.address(T2, next.label, 0);
                 self.word(encode::i(0x67, 0, 0, T2, 0));
             }
@@ -160,7 +164,7 @@ impl Builder {
                     let exit = frame.exit;
                     self.branch(exit);
                 }
-                7 => self.computed_goto(),
+                7 if self.random.one_in(20) => self.computed_goto(),
                 _ => {
                     let count = 1 + self.random.below(6);
                     self.statements(count);
@@ -193,11 +197,15 @@ impl Builder {
     /// A call in one of the forms that compilers have.
     fn call(&mut self, callee: Function, all: &[Function]) {
         let Function { label: to, link: rd, .. } = callee;
-        match self.random.below(9) {
+        // Compilers link through t0 in direct calls alone.
+        if rd == T0 && !self.random.one_in(16) {
+            return self.push(Item::Jump { rd, to });
+        }
+        match self.random.below(40) {
             0 => self.push(Item::FarJump { rd, through: rd, to }),
             1 => self.push(Item::FarJump { rd, through: T1, to }),
             2 => self.push(Item::FarJumpAbsolute { rd, through: rd, to }),
-            3 => {
+            3 | 12..16 => {
                 self.address(T2, to, 0);
                 if rd == RA && self.random.one_in(2) {
                     self.half(0x9002 | u16::from(T2) << 7);
@@ -214,7 +222,7 @@ impl Builder {
                     self.push(Item::Jump { rd, to });
                 }
             }
-            5 => self.call_through_table(rd, all),
+            5..12 => self.call_through_table(rd, all),
             _ => self.push(Item::Jump { rd, to }),
         }
     }
@@ -259,7 +267,7 @@ impl Builder {
 
     /// Jumps to `cases[t1]`, which is in range.
     fn dispatch(&mut self, table: Label, cases: &[Label]) {
-        let form = self.random.below(4);
+        let form = if self.random.one_in(16) { 3 } else { self.random.below(3) };
         if form == 3 {
             // A row of jumps instead of a table.
             self.word(encode::i(0x13, 1, T1, T1, 2));

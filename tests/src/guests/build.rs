@@ -44,16 +44,15 @@ const SECP256K1_FLAGS: [&str; 4] =
 /// The compiler is not installed.
 pub fn guest_compiler() -> Result<String> {
     let output = Command::new(GUEST_COMPILER).arg("--version").output();
-    let output = output.with_context(|| format!("{GUEST_COMPILER} is not installed; run the set-up script"))?;
+    let output =
+        output.with_context(|| format!("{GUEST_COMPILER} is not installed; run the set-up script"))?;
     Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
 }
 
 /// Where built guests are kept.
 fn kept_folder() -> PathBuf {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target"),
-        PathBuf::from,
-    );
+    let target = env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from);
     target.join("guests")
 }
 

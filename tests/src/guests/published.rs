@@ -83,7 +83,9 @@ fn cargo_metadata() -> Result<Value> {
     let mut stderr = String::new();
     for offline in [true, false] {
         let mut command = Command::new(&cargo);
-        command.args(["metadata", "--format-version=1", "--features=published", "--manifest-path"]).arg(&manifest);
+        command
+            .args(["metadata", "--format-version=1", "--features=published", "--manifest-path"])
+            .arg(&manifest);
         if offline {
             command.arg("--offline");
         }

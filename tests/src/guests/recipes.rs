@@ -44,7 +44,11 @@ const PROGRAMS: [(&str, Source, &str); 10] = [
     ("mulmod", Source::Program("kernels/mulmod.c"), "multiplies modulo a 254-bit prime, 2 ARG times"),
     ("interpreter", Source::Program("kernels/interpreter.c"), "runs a stack machine, ARG times"),
     ("blocks", Source::Program("kernels/blocks.c"), "copies and fills memory by Duff's device, ARG times"),
-    ("picolibc-blocks", Source::Picolibc("picolibc_blocks.c"), "calls picolibc's memset and memcpy, ARG times"),
+    (
+        "picolibc-blocks",
+        Source::Picolibc("picolibc_blocks.c"),
+        "calls picolibc's memset and memcpy, ARG times",
+    ),
     ("fib", Source::Program("fib.c"), "computes fib(ARG) by recursion"),
     ("debug", Source::Program("debug.c"), "prints ARG lines through the debug syscall"),
     ("exit", Source::Program("exit.c"), "exits with ARG"),
@@ -128,7 +132,8 @@ pub fn guests() -> Vec<Guest> {
             march,
         })
     });
-    let memory = MEMORY_CASES.map(|case| attack("attacks/memory.S", case, "touches the edges of memory, or what is beyond"));
+    let memory = MEMORY_CASES
+        .map(|case| attack("attacks/memory.S", case, "touches the edges of memory, or what is beyond"));
     let control = CONTROL_CASES.map(|case| attack("attacks/control.S", case, "jumps as no compiler would"));
     let names = attack("attacks/names.S", "NAMES", "has symbols named like the host's own");
     programs.chain(memory).chain(control).chain([names]).collect()

@@ -1,0 +1,28 @@
+//! What is measured.
+
+use antares_abi::{CompileOptions, Isa};
+
+/// One program.
+pub(crate) struct Program {
+    /// Its name in tables.
+    pub(crate) name: &'static str,
+    /// The guest.
+    pub(crate) guest: &'static str,
+    /// Its argument: enough repetitions that loading does not count.
+    pub(crate) repetitions: u32,
+}
+
+/// What every program is compiled for: a script of today.
+pub(crate) const OPTIONS: CompileOptions = CompileOptions { vm_version: 2, isa: Isa(Isa::B.0 | Isa::MOP.0) };
+
+/// All programs.
+pub(crate) const PROGRAMS: [Program; 8] = [
+    Program { name: "secp256k1", guest: "secp256k1-imc", repetitions: 200 },
+    Program { name: "secp256k1-b", guest: "secp256k1-b", repetitions: 200 },
+    Program { name: "sha256", guest: "sha256-imc", repetitions: 3000 },
+    Program { name: "sha256-b", guest: "sha256-b", repetitions: 3000 },
+    Program { name: "sort", guest: "sort-imc", repetitions: 5 },
+    Program { name: "mulmod", guest: "mulmod-imc", repetitions: 300_000 },
+    Program { name: "interpreter", guest: "interpreter-imc", repetitions: 15_000 },
+    Program { name: "blocks", guest: "blocks-imc", repetitions: 60_000 },
+];

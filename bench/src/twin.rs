@@ -1,0 +1,52 @@
+//! The native twin of a guest: the same C in a process of its own, asked over pipes, timed by itself.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::Duration,
+};
+
+use antares_tests::guests;
+use anyhow::{Context, Result, ensure};
+
+/// A running twin.
+pub(crate) struct Twin {
+    child: Child,
+    requests: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Twin {
+    /// Builds `guest` with `compiler` and starts it.
+    pub(crate) fn start(guest: &str, compiler: &str) -> Result<Self> {
+        let guest = guests::guest_named(guest).with_context(|| format!("no guest is named {guest:?}"))?;
+        let driver: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("native/twin.c");
+        let path = guests::native_compile(&guest, compiler, &driver)?;
+        let mut child = Command::new(&path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("starting {}", path.display()))?;
+        let requests = child.stdin.take().context("a piped stdin")?;
+        let answers = BufReader::new(child.stdout.take().context("a piped stdout")?);
+        Ok(Self { child, requests, answers })
+    }
+
+    /// Runs the program once: its exit code and time.
+    pub(crate) fn run(&mut self, repetitions: u32) -> Result<(i32, Duration)> {
+        writeln!(self.requests, "{repetitions}")?;
+        let mut line = String::new();
+        ensure!(self.answers.read_line(&mut line)? > 0, "the twin died");
+        let (code, nanoseconds) = line.trim().split_once(' ').context("a code and a time")?;
+        Ok((code.parse()?, Duration::from_nanos(nanoseconds.parse()?)))
+    }
+}
+
+impl Drop for Twin {
+    fn drop(&mut self) {
+        // Nothing is lost with it, and it may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,38 @@
+//! One ELF on both tiers and on the oracle.
+
+use antares_abi::{CompileOptions, Isa};
+use antares_tests::{
+    differential::{Equal, compare},
+    native,
+    oracle::Case,
+};
+use antares_vm::Machine;
+use bytes::Bytes;
+
+/// Cycles after which a guest that runs for ever is stopped.
+pub(crate) const CYCLES_MAX: u64 = 40_000_000;
+
+/// The ISA that `vm_version` implies.
+pub(crate) fn script(vm_version: u32) -> CompileOptions {
+    CompileOptions { vm_version, isa: Isa::of_version(vm_version) }
+}
+
+/// Compiles `elf` and compares both tiers with the oracle; the native run is returned, or the compiler's refusal.
+#[track_caller]
+pub(crate) fn check(name: &str, elf: &[u8], args: &[&str], options: CompileOptions) -> Result<Equal, String> {
+    let case = Case {
+        elf: Bytes::copy_from_slice(elf),
+        args: args.iter().map(|arg| Bytes::copy_from_slice(arg.as_bytes())).collect(),
+        options,
+        cycles_max: CYCLES_MAX,
+    };
+    let mut machine = Machine::new().unwrap();
+    let context = format!("{name} {args:?}, version {}, isa {}", options.vm_version, options.isa);
+    let interpreted = compare(&mut machine, &case, None).unwrap();
+    let interpreted = interpreted.unwrap_or_else(|difference| panic!("{context}, interpreter: {difference}"));
+    let library = native::compile(elf, options).unwrap_or_else(|error| panic!("{context}: {error:#}"))?;
+    let equal = compare(&mut machine, &case, Some(&library)).unwrap();
+    let equal = equal.unwrap_or_else(|difference| panic!("{context}, native: {difference}"));
+    assert_eq!((&equal.outcome, equal.cycles), (&interpreted.outcome, interpreted.cycles), "{context}");
+    Ok(equal)
+}

@@ -1,0 +1,8 @@
+//! Real programs on both tiers against ckb-vm's `AsmMachine`: our guests, the attacks, published scripts.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+#![forbid(unsafe_code)]
+
+mod attacks;
+mod check;
+mod programs;
+mod published;

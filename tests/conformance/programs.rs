@@ -1,0 +1,99 @@
+//! Programs as authors write them: compiled from C, run natively from start to exit.
+
+use antares_abi::{CompileOptions, Isa};
+use antares_tests::{differential::Equal, guests};
+
+use crate::check::{check, script};
+
+/// Runs a guest with a number that must not leave native code.
+#[track_caller]
+fn check_native(name: &str, number: &str, options: CompileOptions) -> Equal {
+    // Version 0 refuses to load the last byte of memory, the end of the first argument.
+    let args = ["-", number];
+    let equal = check(name, &guests::bytes(name).unwrap(), &args, options).unwrap();
+    assert_eq!(equal.native_cycles, equal.cycles, "{name} left native code: {equal:?}");
+    equal
+}
+
+#[track_caller]
+fn check_exit(name: &str, number: &str, options: CompileOptions, outcome: &str) {
+    assert_eq!(check_native(name, number, options).outcome, outcome, "{name} {number}");
+}
+
+#[test]
+fn secp256k1_verifies_in_version_0() {
+    check_exit("secp256k1-imc", "2", script(0), "Exit(0)");
+}
+
+#[test]
+fn secp256k1_verifies_in_version_1() {
+    check_exit("secp256k1-imc", "2", script(1), "Exit(0)");
+    check_exit("secp256k1-b", "1", script(1), "Exit(0)");
+}
+
+#[test]
+fn secp256k1_verifies_in_version_2() {
+    check_exit("secp256k1-imc", "2", script(2), "Exit(0)");
+    check_exit("secp256k1-b", "4", script(2), "Exit(0)");
+}
+
+#[test]
+fn secp256k1_with_b_is_invalid_in_version_0() {
+    let elf = guests::bytes("secp256k1-b").unwrap();
+    let equal = check("secp256k1-b", &elf, &["1"], script(0)).unwrap();
+    assert_eq!(equal.outcome, "InvalidInstruction");
+}
+
+#[test]
+fn kernels_stay_native() {
+    let plain = CompileOptions { vm_version: 2, isa: Isa::IMC };
+    for name in ["sha256", "mulmod", "blocks", "fib", "picolibc-blocks"] {
+        for (suffix, options) in [("imc", script(0)), ("imc", script(1)), ("imc", plain), ("b", script(2))] {
+            let guest = format!("{name}-{suffix}");
+            let equal = check_native(&guest, "3", options);
+            assert!(equal.outcome.starts_with("Exit("), "{guest}: {equal:?}");
+        }
+    }
+}
+
+#[test]
+fn calls_through_tables_stay_native() {
+    check_native("interpreter-imc", "3", script(2));
+    check_native("interpreter-b", "3", script(2));
+}
+
+#[test]
+fn sorting_stays_native() {
+    for version in 0..3 {
+        check_native("sort-imc", "1", script(version));
+    }
+}
+
+#[test]
+fn fib_computes() {
+    check_exit("fib-imc", "10", script(2), "Exit(55)");
+}
+
+#[test]
+fn exit_codes_are_signed_bytes() {
+    for (argument, outcome) in [
+        ("0", "Exit(0)"),
+        ("255", "Exit(-1)"),
+        ("-128", "Exit(-128)"),
+        ("256", "Exit(0)"),
+        ("127", "Exit(127)"),
+    ] {
+        for version in 0..3 {
+            check_exit("exit-imc", argument, script(version), outcome);
+        }
+    }
+}
+
+#[test]
+fn debug_lines_are_equal() {
+    let elf = guests::bytes("debug-imc").unwrap();
+    for version in 0..3 {
+        let equal = check("debug-imc", &elf, &["über", "20"], script(version)).unwrap();
+        assert_eq!((equal.outcome.as_str(), equal.restarted), ("Exit(0)", None));
+    }
+}

@@ -1,0 +1,45 @@
+//! Compiles and loads libraries in this process: what the services do in jailed children.
+
+use std::{fs::File, io::Write, os::fd::AsFd};
+
+use antares_abi::CompileOptions;
+use antares_compiler::{CompileError, Limits, Output, Request, Stage};
+use antares_vm::Library;
+use anyhow::{Context, Result, anyhow};
+
+/// Compiles `elf` and loads the library; the inner error is the reason of a refusal.
+///
+/// # Errors
+///
+/// The compiler failed, or its library cannot be loaded.
+pub fn compile(elf: &[u8], options: CompileOptions) -> Result<Result<Library, String>> {
+    match antares_compiler::compile(elf, &request(options, Stage::Library)) {
+        Ok(output) => Ok(Ok(load(&output.bytes)?)),
+        Err(CompileError::Refused { reason, .. }) => Ok(Err(reason.to_owned())),
+        Err(CompileError::Failed { detail }) => Err(anyhow!("the compiler failed: {detail}")),
+    }
+}
+
+/// What a stage gives for `elf`.
+///
+/// # Errors
+///
+/// The compiler refused or failed.
+pub fn output(elf: &[u8], options: CompileOptions, stage: Stage) -> Result<Output> {
+    antares_compiler::compile(elf, &request(options, stage)).context("compiling")
+}
+
+/// Loads a library from bytes.
+///
+/// # Errors
+///
+/// It is no library of ours.
+pub fn load(bytes: &[u8]) -> Result<Library> {
+    let mut file: File = tempfile::tempfile()?;
+    file.write_all(bytes)?;
+    Library::load(file.as_fd()).context("loading a compiled library")
+}
+
+fn request(options: CompileOptions, stage: Stage) -> Request {
+    Request { options, stage, limits: Limits::default() }
+}
