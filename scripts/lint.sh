@@ -19,6 +19,15 @@ check_licences() {
     "$deny" check --hide-inclusion-graph licenses bans sources
 }
 
+# What an author of scripts builds has no network, async runtime or database; and the command line never has LLVM.
+check_weight() {
+    local alone all
+    alone=$(cargo tree --edges normal --prefix none --package antares-cli --no-default-features \
+        --package antares-run-worker --package antares-compile-worker)
+    all=$(cargo tree --edges normal --prefix none --package antares-cli)
+    ! grep -E '^(tonic|tokio|sled|hyper|axum) ' <<<"$alone" && ! grep -E '^(llvm-sys|inkwell|ckb-vm) ' <<<"$all"
+}
+
 check_docs() { RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --document-private-items; }
 
 check_shell() {
@@ -30,6 +39,7 @@ step "cargo clippy" cargo clippy --quiet --workspace --all-targets -- -D warning
 step "cargo clippy, cli without the server feature" \
     cargo clippy --quiet --package antares-cli --no-default-features --all-targets -- -D warnings
 step "cargo xtask tidy" cargo xtask tidy
+step "weight of the command line" check_weight
 step "cargo doc" check_docs
 step "shellcheck" check_shell
 step "cargo deny: licences, bans, sources" check_licences
