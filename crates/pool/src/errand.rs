@@ -3,7 +3,7 @@
 use std::{
     fmt::Write as _,
     fs::File,
-    io::Read,
+    io::{ErrorKind, Read},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     time::{Duration, Instant},
 };
@@ -55,16 +55,7 @@ impl Errand<'_> {
             FrameError::TooLarge { bytes, bytes_max } => PoolError::JobTooLarge { bytes, bytes_max },
             other => PoolError::Io { step: "encode a job", source: std::io::Error::other(other) },
         })?;
-        let (ticket, link) = self.ledger.admit(self.deadline)?;
-        let admitted = Admitted { ledger: self.ledger, ticket };
-        let (stream, last_words) = match self.spawn(ticket, &link) {
-            Ok(spawned) => spawned,
-            Err(error) => {
-                // The zygote never heard of this ticket.
-                self.ledger.ended(ticket, Fate::NotSpawned { detail: error.to_string() });
-                return Err(error);
-            }
-        };
+        let (admitted, stream, last_words) = self.admit()?;
         let heard = converse(stream.as_fd(), &job, self.reply_bytes_max, self.deadline)
             .map_err(PoolError::io("talk to a worker"))?;
         let verdict = self.judge(&admitted, heard);
@@ -77,6 +68,28 @@ impl Errand<'_> {
         };
         self.ledger.count(count);
         Ok(verdict.with_detail(|| said(last_words)))
+    }
+
+    /// Waits for a slot and a zygote, and asks it for a child. A zygote that died before it could be asked did not lose
+    /// anything: the next one is asked.
+    fn admit(&self) -> Result<(Admitted<'_>, OwnedFd, Option<OwnedFd>), PoolError> {
+        loop {
+            let (ticket, link) = self.ledger.admit(self.deadline)?;
+            let admitted = Admitted { ledger: self.ledger, ticket };
+            match self.spawn(ticket, &link) {
+                Ok((stream, last_words)) => return Ok((admitted, stream, last_words)),
+                Err(error) => {
+                    // The zygote never heard of this ticket.
+                    self.ledger.ended(ticket, Fate::NotSpawned { detail: error.to_string() });
+                    let is_lost = matches!(&error, PoolError::Io { source, .. }
+                        if matches!(source.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset));
+                    if !is_lost {
+                        return Err(error);
+                    }
+                    self.ledger.lost(&link);
+                }
+            }
+        }
     }
 
     /// Asks the zygote for a child; answers with our end of its stream, and the reading end of its standard error.

@@ -192,6 +192,14 @@ impl Ledger {
         true
     }
 
+    /// The zygote behind `link` does not listen any more; its end will be noticed. Until then nobody shall ask it.
+    pub(crate) fn lost(&self, link: &Link) {
+        let mut state = self.state();
+        if state.link.as_ref().is_some_and(|present| Arc::ptr_eq(&present.socket, &link.socket)) {
+            state.link = None;
+        }
+    }
+
     /// The zygote is gone: so are all its children. Answers whether another one is wanted.
     pub(crate) fn unlink(&self) -> bool {
         let mut state = self.state();

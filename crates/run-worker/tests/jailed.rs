@@ -1,4 +1,5 @@
 //! A script in a jailed child: what it answers, and what becomes of it when things go wrong.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::{
     path::PathBuf,

@@ -1,0 +1,198 @@
+//! What a worker that was taken over may still do: each attempt in a child of its own, in the stage that guests run in.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::process::Command;
+
+use antares_pool::{Sealed, Verdict};
+use antares_sandbox::{Answer, Policy, Test};
+
+#[path = "hostile/pool.rs"]
+mod hostile;
+
+use hostile::{attempt, is_violation, pool, worker};
+
+/// Attempts, each with the arguments that would make it work, and whether a process without a fence succeeds with it
+/// on any host (some need a newer kernel, more privilege, or die of it).
+const ATTEMPTS: [(&str, bool); 34] = [
+    ("open", true),
+    ("open-old", true),
+    ("open-memory", false),
+    ("open-elf", false),
+    ("socket", true),
+    ("socket-unix", true),
+    ("connect", false),
+    ("ptrace", false),
+    ("process-vm-readv", false),
+    ("kill", true),
+    ("bpf", false),
+    ("perf-event-open", false),
+    ("io-uring-setup", false),
+    ("userfaultfd", false),
+    ("unshare", false),
+    ("mount", false),
+    ("memfd", true),
+    ("map-executable", true),
+    ("map-both", true),
+    ("protect-executable", true),
+    ("prctl", true),
+    ("keyctl", false),
+    ("clone3", false),
+    ("thread", false),
+    ("execve", false),
+    ("execveat", false),
+    ("shm", false),
+    ("flock", false),
+    ("send-elsewhere", false),
+    ("control-high-bits", false),
+    ("open-raised-limit", false),
+    ("fork", true),
+    ("allocate", false),
+    ("abort", false),
+];
+
+/// Calls that no filter decides. `rt_sigreturn` is allowed, but with no signal to return from, registers
+/// are junk, and what they do is anyone's guess. `uretprobe` and `uprobe` are the kernel's own, hidden from filters,
+/// and fail or raise SIGILL for everybody else.
+const NO_ANSWER: [u64; 3] = [15, 335, 336];
+
+/// Our own process id, for attempts against the supervisor.
+fn own_pid() -> u64 {
+    u64::from(std::process::id())
+}
+
+#[test]
+fn every_attempt_in_the_run_stage_is_a_violation() {
+    let pool = pool(2);
+    for (name, _) in ATTEMPTS {
+        let verdict = attempt(&pool, "run", name, &[own_pid()]);
+        assert!(is_violation(&verdict), "{name}: {verdict:?}");
+    }
+    assert_eq!(pool.stats().violations_total, ATTEMPTS.len() as u64);
+    assert_eq!(attempt(&pool, "run", "nothing", &[]), Verdict::Done("ok".to_owned()));
+}
+
+/// The attempts are real: without the fence they succeed. So if a layer were missing, the test above would notice.
+#[test]
+fn attempts_succeed_without_the_fence() {
+    for (name, _) in ATTEMPTS.iter().filter(|(_, succeeds)| *succeeds) {
+        let output = Command::new(worker()).args([name, own_pid().to_string().as_str()]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.starts_with("ok"), "{name}: {said}");
+    }
+}
+
+/// With the filter of the run stage taken away, the layers below still hold what they are there for.
+#[test]
+fn other_layers_hold_without_the_last_filter() {
+    let pool = pool(2);
+    let denied = |errno: i32| Verdict::Done(format!("errno {errno}"));
+    // Landlock, while the load stage's filter lets openat through.
+    for name in ["open", "open-memory"] {
+        assert_eq!(attempt(&pool, "load", name, &[]), denied(libc::EACCES), "{name}");
+    }
+    // Memory files are what the load stage is for.
+    assert!(matches!(attempt(&pool, "load", "open-elf", &[]), Verdict::Done(said) if said.starts_with("ok")));
+    // PR_SET_MDWE or the filter: no memory turns executable.
+    let verdict = attempt(&pool, "load", "protect-executable", &[]);
+    assert!(is_violation(&verdict), "{verdict:?}");
+    // The difference that the last filter makes is seen.
+    let getpid = libc::SYS_getpid.cast_unsigned();
+    assert!(matches!(attempt(&pool, "load", "syscall", &[getpid]), Verdict::Done(_)));
+    assert!(is_violation(&attempt(&pool, "run", "syscall", &[getpid])));
+}
+
+#[test]
+fn the_load_stage_has_no_way_out_either() {
+    let pool = pool(2);
+    let names = [
+        "socket",
+        "socket-unix",
+        "connect",
+        "ptrace",
+        "process-vm-readv",
+        "kill",
+        "bpf",
+        "perf-event-open",
+        "io-uring-setup",
+        "userfaultfd",
+        "unshare",
+        "mount",
+        "memfd",
+        "map-both",
+        "keyctl",
+        "clone3",
+        "thread",
+        "execve",
+        "execveat",
+        "shm",
+        "flock",
+        "fork",
+        "send-elsewhere",
+    ];
+    for name in names {
+        let verdict = attempt(&pool, "load", name, &[own_pid()]);
+        assert!(is_violation(&verdict), "{name}: {verdict:?}");
+    }
+}
+
+/// Whether the run stage lets a call with these arguments through, by its table.
+fn is_allowed(policy: &Policy, number: u64, argument: impl Fn(u8) -> u64) -> bool {
+    policy.rules.iter().filter(|rule| rule.call.number.cast_unsigned() == number).any(|rule| {
+        rule.answer == Answer::Allow
+            && rule.conditions.iter().all(|condition| match condition.test {
+                Test::Is(value) => argument(condition.argument) == value,
+                Test::Lacks(mask) => argument(condition.argument) & mask == 0,
+                Test::OwnProcess => false,
+            })
+    })
+}
+
+#[test]
+fn a_sweep_over_all_calls_finds_the_table_and_nothing_else() {
+    let pool = pool(2);
+    let policy = Policy::run();
+    let sweep = |name: &str, argument: u64| {
+        for number in 0..512 {
+            let allowed = is_allowed(&policy, number, |_| argument);
+            let verdict = attempt(&pool, "run", name, &[number]);
+            if NO_ANSWER.contains(&number) {
+                let succeeded = matches!(&verdict, Verdict::Done(said) if said.starts_with("ok"));
+                assert!(!succeeded, "{name} {number}: {verdict:?}");
+                continue;
+            }
+            // What is let through fails, succeeds or ends the process; it is no violation.
+            assert_eq!(!is_violation(&verdict), allowed, "{name} {number}: {verdict:?}");
+        }
+    };
+    sweep("syscall", 0);
+    sweep("syscall-ones", u64::MAX);
+}
+
+#[test]
+fn calls_of_other_architectures_are_violations() {
+    let pool = pool(2);
+    // i386: exit, fork, read, write, open, execve, getpid, kill, mmap, socketcall, clone, execveat.
+    for number in [1, 2, 3, 4, 5, 11, 20, 37, 90, 102, 120, 358] {
+        let verdict = attempt(&pool, "run", "i386", &[number]);
+        assert!(is_violation(&verdict), "i386 {number}: {verdict:?}");
+    }
+    // x32: all that the table allows, and some that it does not.
+    for number in [0, 1, 2, 9, 15, 24, 28, 39, 57, 59, 60, 101, 202, 231, 520, 545] {
+        let verdict = attempt(&pool, "run", "syscall", &[number | 0x4000_0000, 3]);
+        assert!(is_violation(&verdict), "x32 {number}: {verdict:?}");
+    }
+}
+
+#[test]
+fn each_child_sees_its_own_job_only() {
+    let pool = pool(2);
+    for elf in ["first", "second"] {
+        let sealed = Sealed::new("elf", elf.as_bytes()).unwrap();
+        let job = hostile::job("load", "elf", &[]);
+        let deadline = std::time::Instant::now() + hostile::PATIENCE;
+        let Verdict::Done(report) = pool.run(&job, &sealed, None, deadline).unwrap() else {
+            panic!("no report")
+        };
+        assert_eq!(report.debug, [elf]);
+    }
+}

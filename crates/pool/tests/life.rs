@@ -1,0 +1,337 @@
+//! Life and death: deadlines, killed workers, killed zygotes, a killed supervisor, nothing left behind.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use antares_pool::{Layer, Pool, PoolConfig, PoolError, Sealed, Verdict};
+use rustix::process::{Pid, Signal, kill_process};
+
+#[path = "hostile/pool.rs"]
+mod hostile;
+
+use hostile::{PATIENCE, attempt, job, pool, send, worker};
+
+/// Set in the process that a test runs as a supervisor to be killed.
+const SUPERVISOR: &str = "ANTARES_TEST_SUPERVISOR";
+
+/// Waits until `condition` holds.
+#[track_caller]
+fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < until, "{what}: not within {PATIENCE:?}");
+        thread::yield_now();
+    }
+}
+
+fn pid(number: u32) -> Pid {
+    Pid::from_raw(i32::try_from(number).unwrap()).unwrap()
+}
+
+fn kill(number: u32) {
+    kill_process(pid(number), Signal::KILL).unwrap();
+}
+
+/// Parent of process `number`, and whether it is a zombie; none if there is no such process.
+fn stat(number: u32) -> Option<(u32, bool)> {
+    let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    let is_zombie = fields.next()? == "Z";
+    Some((fields.next()?.parse().ok()?, is_zombie))
+}
+
+/// Processes whose parent is `parent`.
+fn children(parent: u32) -> BTreeSet<u32> {
+    let numbers =
+        fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    numbers.filter(|number| stat(*number).is_some_and(|(found, _)| found == parent)).collect()
+}
+
+fn zygote(pool: &Pool) -> u32 {
+    pool.stats().zygote_pid.unwrap()
+}
+
+/// Runs an attempt that does not end by itself while `meanwhile` happens.
+fn during(pool: &Pool, attempt: &str, meanwhile: impl FnOnce(u32)) -> Verdict<String> {
+    let zygote = zygote(pool);
+    thread::scope(|scope| {
+        let running = scope.spawn(|| hostile::attempt(pool, "run", attempt, &[]));
+        eventually("a worker", || !children(zygote).is_empty());
+        meanwhile(*children(zygote).first().unwrap());
+        running.join().unwrap()
+    })
+}
+
+#[track_caller]
+fn assert_works(pool: &Pool) {
+    assert_eq!(attempt(pool, "run", "nothing", &[]), Verdict::Done("ok".to_owned()));
+}
+
+#[test]
+fn all_layers_stand_in_every_worker() {
+    let pool = pool(1);
+    for status in pool.layers() {
+        if !status.active {
+            println!("skipped: {status}");
+            assert!(!status.layer.is_required(), "{status}");
+        }
+    }
+    let zygote = zygote(&pool);
+    let check = |number: u32, filters: &str| {
+        let status = fs::read_to_string(format!("/proc/{number}/status")).unwrap();
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"));
+            line.unwrap_or_else(|| panic!("no {name} in {status}")).trim().to_owned()
+        };
+        assert_eq!([field("Seccomp"), field("NoNewPrivs"), field("Threads")], ["2", "1", "1"]);
+        assert_eq!(field("Seccomp_filters"), filters);
+        for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+            assert_eq!(field(set), "0000000000000000", "{set}");
+        }
+        let is_user =
+            pool.layers().iter().any(|status| status.layer == Layer::UnprivilegedUser && status.active);
+        if is_user {
+            assert!(!field("Uid").split('\t').any(|uid| uid == "0"), "{}", field("Uid"));
+        }
+    };
+    check(zygote, "1");
+    // The zygote's filter, the load stage's, the run stage's; and the deadline ends it.
+    let verdict = during(&pool, "loop", |worker| {
+        eventually("the run stage", || {
+            fs::read_to_string(format!("/proc/{worker}/status"))
+                .is_ok_and(|status| status.contains("filters:\t3"))
+        });
+        check(worker, "3");
+        kill(worker);
+    });
+    assert!(matches!(verdict, Verdict::WorkerLost { .. }), "{verdict:?}");
+}
+
+#[test]
+fn a_deadline_ends_whatever_a_worker_does() {
+    let pool = pool(1);
+    for (stage, name) in [("run", "loop"), ("run", "hang"), ("load", "loop"), ("load", "hang")] {
+        let since = Instant::now();
+        let verdict = send(&pool, &job(stage, name, &[]), Duration::from_millis(100)).unwrap();
+        assert_eq!(verdict, Verdict::DeadlineExceeded, "{stage} {name}");
+        assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
+        // With one slot, this needs the killed worker's.
+        assert_works(&pool);
+    }
+    assert_eq!(pool.stats().deadline_total, 4);
+}
+
+#[test]
+fn deaths_are_told_apart() {
+    let pool = pool(2);
+    let lost = |stage: &str, name: &str| match attempt(&pool, stage, name, &[]) {
+        Verdict::WorkerLost { detail } => detail,
+        other => panic!("{name}: {other:?}"),
+    };
+    for (name, signal) in [("segv", "SIGSEGV"), ("ill", "SIGILL"), ("fpe", "SIGFPE"), ("overflow", "SIGSEGV")]
+    {
+        assert!(lost("run", name).contains(signal), "{name}: {}", lost("run", name));
+    }
+    assert!(lost("run", "bus").contains("SIG"));
+    assert!(lost("run", "panic").contains("says the machine"));
+    assert!(lost("load", "panic").contains("says the machine"));
+    assert!(lost("run", "exit").contains("status 3"));
+    for name in ["flood", "lie", "trailing"] {
+        // Bytes that are no report end the worker, at once.
+        lost("run", name);
+    }
+    // 100 GiB do not fit; the allocator's abort is a forbidden call for a run worker.
+    let verdict = attempt(&pool, "load", "allocate", &[]);
+    assert!(hostile::is_violation(&verdict), "{verdict:?}");
+    assert_works(&pool);
+}
+
+#[test]
+fn a_killed_worker_is_lost_for_its_own_caller() {
+    let pool = pool(2);
+    let verdict = during(&pool, "loop", |worker| {
+        kill(worker);
+        assert_works(&pool);
+    });
+    assert_eq!(verdict, Verdict::WorkerLost { detail: "killed by SIGKILL".to_owned() });
+    assert_works(&pool);
+    assert_eq!(pool.stats().lost_total, 1);
+}
+
+#[test]
+fn a_killed_zygote_is_replaced() {
+    let pool = pool(2);
+    for round in 1..=3 {
+        let before = zygote(&pool);
+        let mut orphan = 0;
+        let verdict = during(&pool, "loop", |worker| {
+            orphan = worker;
+            kill(before);
+        });
+        assert!(matches!(verdict, Verdict::WorkerLost { .. }), "{verdict:?}");
+        assert_works(&pool);
+        assert_ne!(zygote(&pool), before);
+        assert_eq!(pool.stats().zygote_restarts_total, round);
+        eventually("the orphan's end", || stat(orphan).is_none_or(|(_, is_zombie)| is_zombie));
+        eventually("the zygote's end", || {
+            stat(before).is_none_or(|(parent, _)| parent != std::process::id())
+        });
+    }
+}
+
+#[test]
+fn calls_wait_for_a_zygote_that_is_being_replaced() {
+    let pool = pool(4);
+    thread::scope(|scope| {
+        let callers: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    (0..50)
+                        .filter(|_| match attempt(&pool, "run", "nothing", &[]) {
+                            Verdict::Done(_) => false,
+                            Verdict::WorkerLost { .. } => true,
+                            other => panic!("{other:?}"),
+                        })
+                        .count()
+                })
+            })
+            .collect();
+        for _ in 0..3 {
+            eventually("a zygote", || pool.stats().zygote_pid.is_some());
+            if let Some(zygote) = pool.stats().zygote_pid {
+                kill(zygote);
+            }
+        }
+        let lost: usize = callers.into_iter().map(|caller| caller.join().unwrap()).sum();
+        // Each death takes along the workers that were alive, and no other call.
+        assert!(lost <= 12, "{lost} calls lost to 3 deaths with 4 callers");
+    });
+    assert_works(&pool);
+}
+
+#[test]
+fn a_full_pool_is_busy_until_the_deadline() {
+    let pool = pool(1);
+    let verdict = during(&pool, "loop", |worker| {
+        let answer = send(&pool, &job("run", "nothing", &[]), Duration::from_millis(50));
+        assert!(matches!(answer, Err(PoolError::Busy { workers_max: 1 })), "{answer:?}");
+        assert_eq!(pool.stats().busy, 1);
+        kill(worker);
+    });
+    assert!(matches!(verdict, Verdict::WorkerLost { .. }));
+    assert_works(&pool);
+}
+
+/// Not a test by itself: the supervisor that the next test kills.
+#[test]
+fn supervisor_to_be_killed() {
+    if std::env::var_os(SUPERVISOR).is_none() {
+        return;
+    }
+    let pool = pool(2);
+    thread::scope(|scope| {
+        scope.spawn(|| attempt(&pool, "run", "loop", &[]));
+        scope.spawn(|| attempt(&pool, "run", "hang", &[]));
+        let zygote = zygote(&pool);
+        eventually("two workers", || children(zygote).len() == 2);
+        let workers: Vec<String> = children(zygote).iter().map(ToString::to_string).collect();
+        println!("\nfamily {zygote} {}", workers.join(" "));
+    });
+}
+
+#[test]
+fn a_killed_supervisor_leaves_nobody() {
+    let mut supervisor = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "supervisor_to_be_killed", "--nocapture"])
+        .env(SUPERVISOR, "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(supervisor.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let family = lines.find_map(|line| line.strip_prefix("family ").map(str::to_owned)).unwrap();
+    let family: Vec<u32> = family.split(' ').map(|number| number.parse().unwrap()).collect();
+    assert_eq!(family.len(), 3);
+    supervisor.kill().unwrap();
+    supervisor.wait().unwrap();
+    for number in family {
+        // Whoever adopts orphans here may be slow to reap them; a zombie runs nothing.
+        eventually("the family's end", || stat(number).is_none_or(|(_, is_zombie)| is_zombie));
+    }
+}
+
+#[test]
+fn a_dropped_pool_leaves_nobody() {
+    let pool = pool(1);
+    let zygote = zygote(&pool);
+    assert_works(&pool);
+    drop(pool);
+    assert_eq!(stat(zygote), None);
+}
+
+#[test]
+fn two_hundred_runs_leave_nothing_behind() {
+    // Alone in its process: other tests open descriptors meanwhile.
+    let test = "two_hundred_runs_leave_nothing_behind";
+    if std::env::var_os(SUPERVISOR).is_none() {
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test])
+            .env(SUPERVISOR, "1")
+            .status();
+        assert!(status.unwrap().success());
+        return;
+    }
+    let pool = pool(2);
+    let open = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let zygote = zygote(&pool);
+    let round = |count: u32| {
+        for index in 0..count {
+            let name = ["nothing", "segv", "socket", "panic"][usize::try_from(index % 4).unwrap()];
+            attempt(&pool, "run", name, &[]);
+        }
+        eventually("no workers", || children(zygote).is_empty() && pool.stats().busy == 0);
+    };
+    round(8);
+    let before = open();
+    round(200);
+    assert_eq!(open(), before);
+    assert_eq!(pool.stats().spawned_total, 208);
+}
+
+#[test]
+fn what_cannot_start_says_so() {
+    let start = |worker: &str, workers_max| {
+        Pool::start(PoolConfig { worker: worker.into(), workers_max, allow_degraded: Vec::new() })
+            .unwrap_err()
+    };
+    assert!(matches!(start("/nonexistent", 1), PoolError::Start { .. }));
+    assert!(matches!(start("/bin/true", 1), PoolError::NotReady { .. }));
+    let hostile = worker();
+    let path = hostile.to_str().unwrap();
+    assert!(matches!(start(path, 0), PoolError::WorkersMax { found: 0, .. }));
+    assert!(matches!(start(path, usize::MAX), PoolError::WorkersMax { .. }));
+    assert!(matches!(antares_pool::worker_path("antares-nobody"), Err(PoolError::WorkerNotFound { .. })));
+}
+
+#[test]
+fn a_job_has_a_size() {
+    let pool = pool(1);
+    let mut large = job("run", "nothing", &[]);
+    large.args.push(vec![0; 17 << 20]);
+    let answer = send(&pool, &large, PATIENCE);
+    assert!(matches!(answer, Err(PoolError::JobTooLarge { .. })), "{:?}", answer.map(|_| ()));
+    // A large one that is allowed arrives whole.
+    large.args[2] = b"7".repeat(8 << 20);
+    let elf = Sealed::new("elf", b"").unwrap();
+    let verdict = pool.run(&large, &elf, None, Instant::now() + PATIENCE).unwrap();
+    assert!(
+        matches!(verdict, Verdict::WorkerLost { .. }),
+        "a number of that size does not parse: {verdict:?}"
+    );
+}

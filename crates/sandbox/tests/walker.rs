@@ -1,0 +1,271 @@
+//! Walks the compiled filter of each role: every rule lets through what it says, and nothing next to it.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeSet;
+
+use antares_sandbox::{Answer, Condition, Filter, Instruction, Policy, Role, Rule, Test};
+
+const X86_64: u32 = 0xC000_003E;
+const I386: u32 = 0x4000_0003;
+const X32_BIT: u32 = 0x4000_0000;
+const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
+const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+/// More than the kernel has numbers for.
+const NUMBERS: std::ops::Range<u32> = 0..600;
+
+/// What the kernel shows a filter.
+#[derive(Clone, Copy)]
+struct Call {
+    number: u32,
+    arch: u32,
+    arguments: [u64; 6],
+}
+
+impl Call {
+    /// The word at `offset` of `struct seccomp_data`.
+    fn word(&self, offset: u32) -> u32 {
+        let half = |index: u32, shift: u32| {
+            let argument = self.arguments[usize::try_from(index).unwrap()];
+            u32::try_from(argument >> shift & 0xffff_ffff).unwrap()
+        };
+        match offset {
+            0 => self.number,
+            4 => self.arch,
+            offset if offset >= 16 && offset.is_multiple_of(8) => half((offset - 16) / 8, 0),
+            offset if offset >= 16 => half((offset - 16) / 8, 32),
+            offset => panic!("offset {offset}"),
+        }
+    }
+}
+
+/// What `program` answers to `call`: the few instructions that filters of ours are made of.
+fn walk(program: &[Instruction], call: Call) -> u32 {
+    let (mut at, mut accumulator) = (0, 0);
+    loop {
+        let Instruction { code, jt, jf, k } = program[at];
+        let jump = |taken: bool| usize::from(if taken { jt } else { jf });
+        at += 1 + match code {
+            0x06 => return k,
+            0x20 => {
+                accumulator = call.word(k);
+                0
+            }
+            0x54 => {
+                accumulator &= k;
+                0
+            }
+            0x05 => usize::try_from(k).unwrap(),
+            0x15 => jump(accumulator == k),
+            0x45 => jump(accumulator & k != 0),
+            other => panic!("instruction {other:#x}"),
+        };
+    }
+}
+
+fn of(role: Role) -> (Policy, Filter) {
+    let policy = Policy::example(role);
+    let filter = Filter::of(&policy).unwrap();
+    (policy, filter)
+}
+
+fn number(rule: &Rule) -> u32 {
+    u32::try_from(rule.call.number).unwrap()
+}
+
+fn ask(filter: &Filter, number: u32, arguments: [u64; 6]) -> u32 {
+    walk(filter.instructions(), Call { number, arch: X86_64, arguments })
+}
+
+fn own_process() -> u64 {
+    u64::from(std::process::id())
+}
+
+/// Whether `condition` holds.
+fn holds(condition: &Condition, arguments: [u64; 6]) -> bool {
+    let argument = arguments[usize::from(condition.argument)];
+    match condition.test {
+        Test::Is(value) => argument == value,
+        Test::Lacks(mask) => argument & mask == 0,
+        Test::OwnProcess => argument == own_process(),
+    }
+}
+
+/// What `policy` says about a call.
+fn expected(policy: &Policy, call: u32, arguments: [u64; 6]) -> u32 {
+    let rules = || policy.rules.iter().filter(|rule| number(rule) == call);
+    for rule in rules() {
+        if let Answer::Fail(errno) = rule.answer {
+            return libc::SECCOMP_RET_ERRNO | u32::try_from(errno).unwrap();
+        }
+    }
+    let allows = |rule: &Rule| rule.conditions.iter().all(|condition| holds(condition, arguments));
+    if rules().any(allows) { ALLOW } else { KILL }
+}
+
+/// Arguments that meet all conditions of `rule`.
+fn fitting(rule: &Rule) -> [u64; 6] {
+    let mut arguments = [0; 6];
+    for condition in rule.conditions {
+        arguments[usize::from(condition.argument)] = match condition.test {
+            Test::Is(value) => value,
+            Test::Lacks(_) => 0,
+            Test::OwnProcess => own_process(),
+        };
+    }
+    arguments
+}
+
+#[test]
+fn every_rule_lets_through_what_it_says_and_nothing_next_to_it() {
+    for role in Role::ALL {
+        let (policy, filter) = of(role);
+        for rule in &policy.rules {
+            let (call, arguments) = (number(rule), fitting(rule));
+            assert_eq!(ask(&filter, call, arguments), expected(&policy, call, arguments), "{rule}");
+            assert_ne!(ask(&filter, call, arguments), KILL, "{rule}");
+            for (argument, bit) in (0..6).flat_map(|argument| (0..64).map(move |bit| (argument, bit))) {
+                let mut changed = arguments;
+                changed[argument] ^= 1 << bit;
+                let answer = ask(&filter, call, changed);
+                assert_eq!(answer, expected(&policy, call, changed), "{rule}, argument {argument} bit {bit}");
+            }
+        }
+    }
+}
+
+#[test]
+fn calls_without_a_rule_are_killed() {
+    for role in Role::ALL {
+        let (policy, filter) = of(role);
+        let listed: BTreeSet<u32> = policy.rules.iter().map(number).collect();
+        for call in NUMBERS.filter(|call| !listed.contains(call)) {
+            for arguments in [[0; 6], [3; 6], [u64::MAX; 6]] {
+                assert_eq!(ask(&filter, call, arguments), KILL, "{} {call}", role.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn foreign_architectures_and_x32_are_killed_whatever_the_call() {
+    for role in Role::ALL {
+        let (policy, filter) = of(role);
+        for rule in &policy.rules {
+            let call = Call { number: number(rule), arch: X86_64, arguments: fitting(rule) };
+            for other in [Call { arch: I386, ..call }, Call { number: call.number | X32_BIT, ..call }] {
+                assert_eq!(walk(filter.instructions(), other), KILL, "{rule}");
+            }
+        }
+        for number in NUMBERS {
+            let call = Call { number, arch: I386, arguments: [0; 6] };
+            assert_eq!(walk(filter.instructions(), call), KILL);
+        }
+    }
+}
+
+/// Whatever `inner` may do is let through by `outer`, on which it is stacked.
+#[track_caller]
+fn assert_narrower(inner: Role, outer: Role) {
+    let (inner, outer) = (Policy::example(inner), Policy::example(outer));
+    for rule in &inner.rules {
+        let mut arguments = fitting(rule);
+        if rule.conditions.iter().any(|condition| condition.test == Test::OwnProcess) {
+            // A child's process id is not the one that the zygote's filter would know.
+            arguments[0] = own_process() + 1;
+        }
+        let answer = expected(&outer, number(rule), arguments);
+        let roles = (inner.role.name(), outer.role.name());
+        assert_ne!(answer, KILL, "{roles:?}: {rule}");
+        if rule.answer == Answer::Allow {
+            assert_eq!(answer, ALLOW, "{roles:?}: {rule}");
+        }
+    }
+}
+
+#[test]
+fn filters_that_are_stacked_agree() {
+    assert_narrower(Role::Run, Role::RunLoad);
+    assert_narrower(Role::RunLoad, Role::Zygote);
+    assert_narrower(Role::Compile, Role::Zygote);
+}
+
+#[test]
+fn no_call_is_both_allowed_and_failed() {
+    for role in Role::ALL {
+        let (policy, _) = of(role);
+        let calls = |allowed: bool| -> BTreeSet<&str> {
+            let rules = policy.rules.iter().filter(|rule| (rule.answer == Answer::Allow) == allowed);
+            rules.map(|rule| rule.call.name).collect()
+        };
+        let both: Vec<_> = calls(true).intersection(&calls(false)).copied().collect();
+        assert!(both.is_empty(), "{}: {both:?}", role.name());
+        let conditional =
+            |rule: &&Rule| matches!(rule.answer, Answer::Fail(_)) && !rule.conditions.is_empty();
+        assert_eq!(policy.rules.iter().find(conditional), None);
+    }
+}
+
+#[test]
+fn no_role_may_reach_out() {
+    let never = [
+        libc::SYS_execve,
+        libc::SYS_execveat,
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_kill,
+        libc::SYS_pidfd_send_signal,
+        libc::SYS_socket,
+        libc::SYS_connect,
+        libc::SYS_bpf,
+        libc::SYS_io_uring_setup,
+        libc::SYS_userfaultfd,
+        libc::SYS_perf_event_open,
+        libc::SYS_unshare,
+        libc::SYS_setns,
+        libc::SYS_mount,
+        libc::SYS_keyctl,
+        libc::SYS_shmat,
+    ];
+    for role in Role::ALL {
+        let (policy, _) = of(role);
+        let reaching = policy.rules.iter().find(|rule| never.contains(&rule.call.number));
+        assert_eq!(reaching, None, "{}", role.name());
+    }
+}
+
+#[test]
+fn only_a_zygote_makes_processes_and_nobody_makes_threads() {
+    let clone = u32::try_from(libc::SYS_clone).unwrap();
+    let fork = u64::try_from(antares_sandbox::FORK_FLAGS).unwrap();
+    let thread = u64::try_from(libc::CLONE_VM | libc::CLONE_THREAD | libc::CLONE_SIGHAND).unwrap();
+    for role in Role::ALL {
+        let (_, filter) = of(role);
+        let answer = if role == Role::Zygote { ALLOW } else { KILL };
+        assert_eq!(ask(&filter, clone, [fork, 0, 0, 0, 0, 0]), answer, "{}", role.name());
+        assert_eq!(ask(&filter, clone, [thread, 0, 0, 0, 0, 0]), KILL, "{}", role.name());
+    }
+}
+
+#[test]
+fn the_run_stage_reads_as_documented() {
+    let text = Policy::run().to_string();
+    let calls: Vec<&str> = text.lines().filter_map(|line| Some(line.split_once(": allow")?.0)).collect();
+    let expected = [
+        "read(arg0 == 0x3)",
+        "write(arg0 == 0x3)",
+        "futex(arg1 == 0x0)",
+        "futex(arg1 == 0x80)",
+        "futex(arg1 == 0x1)",
+        "futex(arg1 == 0x81)",
+        "rt_sigreturn()",
+        "munmap()",
+        "madvise(arg2 == 0x4)",
+        "sched_yield()",
+        "clock_gettime(arg0 == 0x1)",
+        "exit()",
+        "exit_group()",
+    ];
+    assert_eq!(calls, expected);
+    assert!(text.ends_with("any other call: kill\n"), "{text}");
+}
