@@ -10,25 +10,34 @@ trap 'rm -f "$log"' EXIT
 
 # The workers are processes of their own: cargo test alone would not build them for the packages that start them.
 build() { cargo build --workspace --all-targets; }
+run_tests() { cargo test --workspace --no-fail-fast 2>&1 | tee -a "$log"; }
+check_chart() { deploy/check/chart.sh 2>&1 | tee -a "$log"; }
 
-run_tests() { cargo test --workspace --no-fail-fast 2>&1 | tee "$log"; }
-
-# sum WORD: over the closing lines of all test binaries, "test result: ok. 12 passed; 0 failed; 1 ignored; ...".
-sum() { awk -v word="$1" '/^test result: / { for (i = 2; i <= NF; i++) if ($i ~ "^" word ";") n += $(i - 1) } END { print n + 0 }' "$log"; }
+# sum WORD: over the closing lines of all test binaries ("test result: ok. 12 passed; 0 failed; 1 ignored; ...") and of
+# the checks that count for themselves ("chart: 64 passed, 0 failed, 0 skipped").
+sum() {
+    awk -v word="$1" '
+        /^test result: / || /^[a-z]+: [0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ {
+            for (i = 2; i <= NF; i++) if ($i ~ "^" word "[;,]?$") n += $(i - 1)
+        }
+        END { print n + 0 }' "$log"
+}
 
 step "cargo build" build
 if [ ${#steps_failed[@]} -eq 0 ]; then
     step "cargo test" run_tests
+    step "chart" check_chart
 fi
-step "chart" deploy/check/chart.sh
 
+failed=$(sum failed)
+skipped=$(($(sum skipped) + $(sum ignored)))
 echo
 for name in ${steps_failed[@]+"${steps_failed[@]}"}; do
     echo "failed: $name"
 done
-failed=$(($(sum failed) + ${#steps_failed[@]}))
-passed=$(($(sum passed) + steps_passed))
-# A test that cannot run on this machine passes and says so; it is counted apart.
-skipped=$(grep -c '^skipped: ' "$log" || true)
-echo "total: $((passed - skipped)) passed, $failed failed, $((skipped + $(sum ignored))) skipped"
+# A step that failed before it could count is a failure too.
+if [ ${#steps_failed[@]} -gt 0 ] && [ "$failed" -eq 0 ]; then
+    failed=${#steps_failed[@]}
+fi
+echo "total: $(sum passed) passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
