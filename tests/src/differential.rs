@@ -27,6 +27,8 @@ pub struct Equal {
     pub native_cycles: u64,
     /// Why native code was left, if it was.
     pub restarted: Option<LeaveReason>,
+    /// Debug output.
+    pub debug: Vec<String>,
 }
 
 /// The first thing that differs: its name, the oracle's value, ours.
@@ -77,6 +79,7 @@ pub fn compare(
             cycles: report.cycles,
             native_cycles: report.native_cycles,
             restarted: report.restarted,
+            debug: report.debug,
         }),
     })
 }

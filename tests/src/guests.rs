@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-pub use build::{guest_compiler, native_compile};
+pub use build::{assemble, guest_compiler, native_compile};
 pub use published::{PublishedScript, published_scripts, secp256k1_sources};
 pub use recipes::{Guest, Source, guest_named, guests};
 

@@ -78,6 +78,22 @@ pub(super) fn build(guest: &Guest) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The ELF of an assembly text with `_start`, linked like a guest.
+///
+/// # Errors
+///
+/// No RISC-V compiler, or it refuses the text.
+pub fn assemble(text: &str) -> Result<Vec<u8>> {
+    let folder = tempfile::tempdir()?;
+    let (source, elf) = (folder.path().join("case.S"), folder.path().join("case"));
+    fs::write(&source, text)?;
+    let script = source_folder().join("guest.ld");
+    let flags = [OsString::from("-march=rv64imac_zba_zbb_zbc_zbs"), joined("-Wl,-T,", &script)];
+    let flags = [GUEST_FLAGS.map(OsString::from).as_slice(), &flags].concat();
+    compile(GUEST_COMPILER, &flags, &Sources { files: vec![source], watched: vec![], flags: vec![] }, &elf)?;
+    Ok(fs::read(elf)?)
+}
+
 /// Builds the C of `guest` for this machine, with `driver` (a file of the tests' folder) calling its `main` under the
 /// name `guest_main`.
 ///

@@ -1,0 +1,64 @@
+//! A case file: directives, code, expectations.
+
+use std::fmt::Write as _;
+
+use antares_abi::{CompileOptions, Isa};
+use antares_tests::guests;
+use anyhow::{Context, Result, bail};
+
+use crate::show::{Shown, show};
+
+/// Starts an expectation; the stage's name follows.
+const EXPECTATION: &str = "#=== ";
+
+/// One case.
+pub(crate) struct Case {
+    /// Directives and code, as they stand in the file.
+    head: String,
+    pub(crate) options: CompileOptions,
+    pub(crate) args: Vec<String>,
+    stages: Vec<String>,
+}
+
+impl Case {
+    /// Reads a case file.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let head = text.split_once(EXPECTATION).map_or(text, |(head, _)| head);
+        let directive = |name: &str| {
+            let start = format!("# {name}: ");
+            head.lines().find_map(|line| line.strip_prefix(&start).map(str::trim))
+        };
+        let vm_version = directive("version").context("no directive `version`")?.parse()?;
+        let isa = directive("isa").map_or(Ok(Isa::of_version(vm_version)), str::parse)?;
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let stages = words(directive("show").context("no directive `show`")?);
+        if stages.is_empty() {
+            bail!("nothing is shown");
+        }
+        Ok(Self {
+            head: format!("{}\n", head.trim_end()),
+            options: CompileOptions { vm_version, isa },
+            args: directive("args").map(words).unwrap_or_default(),
+            stages,
+        })
+    }
+
+    /// What each stage shows now.
+    pub(crate) fn shown(&self) -> Result<Vec<Shown>> {
+        let elf = guests::assemble(&self.head)?;
+        self.stages.iter().map(|stage| show(self, &elf, stage)).collect()
+    }
+
+    /// The file with these expectations.
+    pub(crate) fn with_expectations(&self, shown: &[Shown]) -> String {
+        let mut text = self.head.clone();
+        for Shown { stage, lines } in shown {
+            let _ = writeln!(text, "\n{EXPECTATION}{stage}");
+            for line in lines {
+                text.push_str(format!("# {line}").trim_end());
+                text.push('\n');
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,132 @@
+# version: 2
+# show: ir llvm outcome
+/* Accesses around one base share one check over their whole span; stores also stay out of code. */
+  .globl _start
+_start:
+  la a0, words
+  ld a1, 0(a0)
+  ld a2, 8(a0)
+  add a1, a1, a2
+  sd a1, 16(a0)
+  lb a3, -1(a0)
+  lhu a0, 16(a0)
+  li a7, 93
+  ecall
+  .data
+  .balign 16
+  .dword 0
+  .balign 16
+words:
+  .dword 30, 12, 0
+
+#=== ir
+# module version 2 isa imc+b+mop
+# code 0x10000..0x11000
+# stores 0x11000..0x400000
+# indirect {} changes {a0 a1 a2 a3 a7}
+#
+# function fn0 at 0x10000 {} -> {} exposed
+# block0 at 0x10000 cycles 515 metered:
+#     v0 = const 0x11010
+#     check.read v0-1..+18
+#     v2 = load.du v0+0
+#     v3 = load.du v0+8
+#     v4 = add v2, v3
+#     check.write v0+16..+24
+#     store.d v0+16, v4
+#     v7 = load.b v0-1
+#     v8 = load.hu v0+16
+#     v9 = const 0x0
+#     v10 = const 0x5d
+#     a0 = v8
+#     a1 = v4
+#     a2 = v3
+#     a3 = v7
+#     a7 = v10
+#     exit at 0x1001c
+
+#=== llvm
+# define internal x86_regcallcc { i64 } @guest_10000(ptr inreg %0, i64 inreg %1) #2 {
+# entry:
+#   %left = alloca i64, align 8
+#   %a0 = alloca i64, align 8
+#   %a1 = alloca i64, align 8
+#   %a2 = alloca i64, align 8
+#   %a3 = alloca i64, align 8
+#   %a7 = alloca i64, align 8
+#   store i64 %1, ptr %left, align 8
+#   br label %pc_10000
+#
+# pc_10000:                                         ; preds = %entry
+#   %left1 = load i64, ptr %left, align 8
+#   %left2 = sub i64 %left1, 515
+#   store i64 %left2, ptr %left, align 8
+#   %is_over = icmp slt i64 %left2, 0
+#   br i1 %is_over, label %leave, label %on, !prof !0
+#
+# leave:                                            ; preds = %pc_10000
+#   call void @llvm.ubsantrap(i8 5) #3
+#   unreachable
+#
+# on:                                               ; preds = %pc_10000
+#   br i1 false, label %leave3, label %on4, !prof !0
+#
+# leave3:                                           ; preds = %on
+#   call void @llvm.ubsantrap(i8 6) #3
+#   unreachable
+#
+# on4:                                              ; preds = %on
+#   %at_base = getelementptr i8, ptr %0, i64 69648
+#   %address = getelementptr i8, ptr %at_base, i64 0
+#   %loaded = load i64, ptr %address, align 1
+#   %at_base5 = getelementptr i8, ptr %0, i64 69648
+#   %address6 = getelementptr i8, ptr %at_base5, i64 8
+#   %loaded7 = load i64, ptr %address6, align 1
+#   %2 = add i64 %loaded, %loaded7
+#   br i1 false, label %leave8, label %on9, !prof !0
+#
+# leave8:                                           ; preds = %on4
+#   call void @llvm.ubsantrap(i8 6) #3
+#   unreachable
+#
+# on9:                                              ; preds = %on4
+#   %at_base10 = getelementptr i8, ptr %0, i64 69648
+#   %address11 = getelementptr i8, ptr %at_base10, i64 16
+#   store i64 %2, ptr %address11, align 1
+#   %at_base12 = getelementptr i8, ptr %0, i64 69648
+#   %address13 = getelementptr i8, ptr %at_base12, i64 -1
+#   %loaded14 = load i8, ptr %address13, align 1
+#   %3 = sext i8 %loaded14 to i64
+#   %at_base15 = getelementptr i8, ptr %0, i64 69648
+#   %address16 = getelementptr i8, ptr %at_base15, i64 16
+#   %loaded17 = load i16, ptr %address16, align 1
+#   %4 = zext i16 %loaded17 to i64
+#   store i64 %4, ptr %a0, align 8
+#   store i64 %2, ptr %a1, align 8
+#   store i64 %loaded7, ptr %a2, align 8
+#   store i64 %3, ptr %a3, align 8
+#   store i64 93, ptr %a7, align 8
+#   %a018 = load i64, ptr %a0, align 8
+#   %field = getelementptr i8, ptr %0, i64 4259920
+#   store i64 %a018, ptr %field, align 8
+#   %a719 = load i64, ptr %a7, align 8
+#   %field20 = getelementptr i8, ptr %0, i64 4259976
+#   store i64 %a719, ptr %field20, align 8
+#   %field21 = getelementptr i8, ptr %0, i64 4260096
+#   store i64 65564, ptr %field21, align 8
+#   %left22 = load i64, ptr %left, align 8
+#   %field23 = getelementptr i8, ptr %0, i64 4260104
+#   store i64 %left22, ptr %field23, align 8
+#   call x86_regcallcc void @ecall(ptr inreg %0)
+#   %field24 = getelementptr i8, ptr %0, i64 4260104
+#   %state = load i64, ptr %field24, align 8
+#   store i64 %state, ptr %left, align 8
+#   %field25 = getelementptr i8, ptr %0, i64 4259920
+#   %state26 = load i64, ptr %field25, align 8
+#   store i64 %state26, ptr %a0, align 8
+#   call void @llvm.ubsantrap(i8 4) #3
+#   unreachable
+# }
+
+#=== outcome
+# Exit(42), 515 cycles, native

@@ -1,0 +1,135 @@
+# version: 2
+# show: program ir outcome
+/* A call, a callee-saved register in a frame, a return. */
+  .globl _start
+  .type _start, @function
+_start:
+  li s0, 5
+  li a0, 1
+  jal ra, twice
+  add a0, a0, s0
+  li a7, 93
+  ecall
+  .type twice, @function
+twice:
+  addi sp, sp, -16
+  sd ra, 8(sp)
+  sd s0, 0(sp)
+  mv s0, a0
+  jal ra, one_more
+  add a0, a0, s0
+  ld s0, 0(sp)
+  ld ra, 8(sp)
+  addi sp, sp, 16
+  ret
+  .type one_more, @function
+one_more:
+  addi a0, a0, 1
+  ret
+
+#=== program
+# program version 2 isa imc+b+mop
+# entry 0x10000 code 0x10000..0x11000
+#
+# function fn0 at 0x10000 link ra exposed named "_start"
+# block0 at 0x10000:
+#     0x10000: addi s0,zero,5
+#     0x10002: addi a0,zero,1
+#     0x10004: jal ra,14
+#     -> call fn1, ra = 0x10008, then block1
+# block1 at 0x10008:
+#     0x10008: add a0,a0,s0
+#     0x1000a: addi a7,zero,93
+#     0x1000e: ecall
+#     -> exit
+#
+# function fn1 at 0x10012 link ra named "twice"
+# block0 at 0x10012:
+#     0x10012: addi sp,sp,-16
+#     0x10014: sd ra,8(sp)
+#     0x10016: sd s0,0(sp)
+#     0x10018: add s0,zero,a0
+#     0x1001a: jal ra,14
+#     -> call fn2, ra = 0x1001e, then block1
+# block1 at 0x1001e:
+#     0x1001e: add a0,a0,s0
+#     0x10020: ld s0,0(sp)
+#     0x10022: ld ra,8(sp)
+#     0x10024: addi sp,sp,16
+#     0x10026: jalr zero,0(ra)
+#     -> return
+#
+# function fn2 at 0x10028 link ra named "one_more"
+# block0 at 0x10028:
+#     0x10028: addi a0,a0,1
+#     0x1002a: jalr zero,0(ra)
+#     -> return
+
+#=== ir
+# module version 2 isa imc+b+mop
+# code 0x10000..0x11000
+# stores 0x11000..0x400000
+# indirect {sp} changes {s0 a0 a7}
+#
+# function fn0 at 0x10000 {sp} -> {} exposed
+# block0 at 0x10000 cycles 5 metered:
+#     v0 = const 0x0
+#     v1 = const 0x5
+#     v2 = const 0x1
+#     v3 = const 0x10008
+#     ra = v3
+#     s0 = v1
+#     a0 = v2
+#     call fn1, then block1
+# block1 at 0x10008 cycles 502 metered:
+#     v0 = read a0
+#     v1 = read s0
+#     v2 = add v0, v1
+#     v3 = const 0x0
+#     v4 = const 0x5d
+#     a0 = v2
+#     a7 = v4
+#     exit at 0x1000e
+#
+# function fn1 at 0x10012 {ra sp s0 a0} -> {s0 a0} frame -16
+# block0 at 0x10012 cycles 9 metered:
+#     v0 = read sp
+#     v1 = const 0xfffffffffffffff0
+#     v2 = add v0, v1
+#     v3 = read ra
+#     store.d v0-8, v3
+#     v5 = read s0
+#     store.d v0-16, v5
+#     v7 = const 0x0
+#     v8 = read a0
+#     v9 = add v7, v8
+#     v10 = const 0x1001e
+#     ra = v10
+#     sp = v2
+#     s0 = v9
+#     call fn2, then block1
+# block1 at 0x1001e cycles 9:
+#     v0 = read a0
+#     v1 = read s0
+#     v2 = add v0, v1
+#     v3 = read sp
+#     v4 = load.du v3+0
+#     v5 = load.du v3+8
+#     v6 = const 0x10
+#     v7 = add v3, v6
+#     ra = v5
+#     sp = v7
+#     s0 = v4
+#     a0 = v2
+#     return if v5 is the return address
+#
+# function fn2 at 0x10028 {a0} -> {a0}
+# block0 at 0x10028 cycles 4:
+#     v0 = read a0
+#     v1 = const 0x1
+#     v2 = add v0, v1
+#     a0 = v2
+#     return
+
+#=== outcome
+# Exit(8), 529 cycles, native

@@ -1,0 +1,125 @@
+# version: 2
+# args: x
+# show: program ir outcome
+/* A switch through a table of 32-bit distances, as gcc writes it. */
+  .globl _start
+_start:
+  lbu a0, 0(sp)
+  li a1, 3
+  bgtu a0, a1, 9f
+  la a2, table
+  slli a0, a0, 2
+  add a0, a0, a2
+  lw a0, 0(a0)
+  add a0, a0, a2
+  jr a0
+1:
+  li a0, 11
+  j 9f
+2:
+  li a0, 12
+  j 9f
+3:
+  li a0, 13
+9:
+  li a7, 93
+  ecall
+  .section .rodata
+  .balign 4
+table:
+  .word 1b - table
+  .word 2b - table
+  .word 3b - table
+  .word 2b - table
+
+#=== program
+# program version 2 isa imc+b+mop
+# entry 0x10000 code 0x10000..0x11000
+#
+# function fn0 at 0x10000 link ra exposed
+# block0 at 0x10000:
+#     0x10000: lbu a0,0(sp)
+#     0x10004: addi a1,zero,3
+#     0x10006: bltu a1,a0,32
+#     -> branch block5 else block1
+# block1 at 0x1000a:
+#     0x1000a: load.imm a2,69632
+#     0x10012: slli a0,a0,2
+#     0x10014: add a0,a0,a2
+#     0x10016: lw a0,0(a0)
+#     0x10018: add a0,a0,a2
+#     0x1001a: jalr zero,0(a0)
+#     -> jump indirect [block2 block3 block4]
+# block2 at 0x1001c:
+#     0x1001c: addi a0,zero,11
+#     0x1001e: jal zero,8
+#     -> jump block5
+# block3 at 0x10020:
+#     0x10020: addi a0,zero,12
+#     0x10022: jal zero,4
+#     -> jump block5
+# block4 at 0x10024:
+#     0x10024: addi a0,zero,13
+#     -> jump block5
+# block5 at 0x10026:
+#     0x10026: addi a7,zero,93
+#     0x1002a: ecall
+#     -> exit
+
+#=== ir
+# module version 2 isa imc+b+mop
+# code 0x10000..0x11000
+# stores 0x11000..0x400000
+# indirect {sp} changes {a0 a1 a2 a7}
+#
+# function fn0 at 0x10000 {sp} -> {} exposed
+# block0 at 0x10000 cycles 7 metered:
+#     v0 = read sp
+#     check.read v0+0..+1
+#     v2 = load.bu v0+0
+#     v3 = const 0x0
+#     v4 = const 0x3
+#     v5 = lt.u v4, v2
+#     a0 = v2
+#     a1 = v4
+#     branch v5, block5, block1
+# block1 at 0x1000a cycles 10:
+#     v0 = const 0x11000
+#     v1 = read a0
+#     v2 = const 0x2
+#     v3 = shl v1, v2
+#     v4 = add v3, v0
+#     check.read v3+69632..+69636
+#     v6 = load.w v3+69632
+#     v7 = add v6, v0
+#     v8 = const 0x1001c
+#     v9 = const 0xfffffffffffffffe
+#     v10 = and v7, v9
+#     a0 = v7
+#     a2 = v0
+#     jump.indirect v10, [0x1001c: block2, 0x10020: block3, 0x10024: block4]
+# block2 at 0x1001c cycles 4:
+#     v0 = const 0x0
+#     v1 = const 0xb
+#     v2 = const 0x10020
+#     a0 = v1
+#     jump block5
+# block3 at 0x10020 cycles 4:
+#     v0 = const 0x0
+#     v1 = const 0xc
+#     v2 = const 0x10024
+#     a0 = v1
+#     jump block5
+# block4 at 0x10024 cycles 1:
+#     v0 = const 0x0
+#     v1 = const 0xd
+#     a0 = v1
+#     jump block5
+# block5 at 0x10026 cycles 501 metered:
+#     v0 = const 0x0
+#     v1 = const 0x5d
+#     a7 = v1
+#     exit at 0x1002a
+
+#=== outcome
+# Exit(12), 522 cycles, native

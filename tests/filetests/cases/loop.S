@@ -1,0 +1,94 @@
+# version: 2
+# show: program ir asm outcome
+/* A loop with a counter: cycles are counted down once for each round, compared at its head. */
+  .globl _start
+_start:
+  li a0, 0
+  li a1, 100
+1:
+  add a0, a0, a1
+  addi a1, a1, -1
+  bnez a1, 1b
+  li a7, 93
+  ecall
+
+#=== program
+# program version 2 isa imc+b+mop
+# entry 0x10000 code 0x10000..0x11000
+#
+# function fn0 at 0x10000 link ra exposed
+# block0 at 0x10000:
+#     0x10000: addi a0,zero,0
+#     0x10002: addi a1,zero,100
+#     -> jump block1
+# block1 at 0x10006:
+#     0x10006: add a0,a0,a1
+#     0x10008: addi a1,a1,-1
+#     0x1000a: bne a1,zero,-4
+#     -> branch block1 else block2
+# block2 at 0x1000c:
+#     0x1000c: addi a7,zero,93
+#     0x10010: ecall
+#     -> exit
+
+#=== ir
+# module version 2 isa imc+b+mop
+# code 0x10000..0x11000
+# stores 0x11000..0x400000
+# indirect {} changes {a0 a1 a7}
+#
+# function fn0 at 0x10000 {} -> {} exposed
+# block0 at 0x10000 cycles 2:
+#     v0 = const 0x0
+#     v1 = const 0x64
+#     a0 = v0
+#     a1 = v1
+#     jump block1
+# block1 at 0x10006 cycles 5 metered:
+#     v0 = read a0
+#     v1 = read a1
+#     v2 = add v0, v1
+#     v3 = const 0xffffffffffffffff
+#     v4 = add v1, v3
+#     v5 = const 0x0
+#     v6 = ne v4, v5
+#     a0 = v2
+#     a1 = v4
+#     branch v6, block1, block2
+# block2 at 0x1000c cycles 501 metered:
+#     v0 = const 0x0
+#     v1 = const 0x5d
+#     a7 = v1
+#     exit at 0x10010
+
+#=== asm
+# enter_10000:
+#   movq  $-503, %rcx
+#   addq  4260104(%rax), %rcx
+#   movl  $100, %esi
+#   xorl  %edx, %edx
+# .LBB1_1:
+#   movq  %rcx, %rdi
+#   addq  $496, %rdi
+#   js  .LBB1_5
+#   addq  %rsi, %rdx
+#   addq  $-5, %rcx
+#   decq  %rsi
+#   jne  .LBB1_1
+#   testq  %rcx, %rcx
+#   js  .LBB1_6
+#   pushq  %rax
+#   movq  %rdx, 4259920(%rax)
+#   movq  $93, 4259976(%rax)
+#   movq  $65552, 4260096(%rax)
+#   movq  %rcx, 4260104(%rax)
+#   callq  ecall
+#   ud1l  4(%eax), %eax
+# .LBB1_5:
+#   ud1l  5(%eax), %eax
+# .LBB1_6:
+#   ud1l  5(%eax), %eax
+# .Lfunc_end1:
+
+#=== outcome
+# Exit(-70), 1003 cycles, native
