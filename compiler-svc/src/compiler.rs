@@ -251,13 +251,8 @@ impl Shared {
     }
 
     async fn find_or_make(&self, order: &Order) -> Result<Arc<Artifact>, CompileError> {
-        if let Some(bytes) = self.get(Space::Artifact, order.key).await? {
-            let sha256 = blocking({
-                let bytes = bytes.clone();
-                move || Sha256Digest::of(&bytes)
-            });
-            let sha256 = sha256.await.map_err(|Panicked| CompileError::Internal)?;
-            return Ok(Arc::new(Artifact { key: order.key, sha256, bytes, made: None, stored: true }));
+        if let Some(artifact) = self.find(order.key).await? {
+            return Ok(Arc::new(artifact));
         }
         if let Some(error) = self.remembered(order).await? {
             return Err(error);
@@ -274,7 +269,9 @@ impl Shared {
         self.metrics.note_compile(&made);
         match &made {
             Ok(artifact) => {
-                tracing::info!(script = %order.script, key = %order.key, made = ?artifact.made, "compiled")
+                let compile_ms = artifact.made.map(|made| made.compile_ms);
+                let (bytes, stored) = (artifact.bytes.len(), artifact.stored);
+                tracing::info!(script = %order.script, key = %order.key, compile_ms, bytes, stored, "compiled");
             }
             Err(error) => {
                 tracing::warn!(script = %order.script, key = %order.key, %error, "not compiled");
@@ -282,6 +279,26 @@ impl Shared {
             }
         }
         made
+    }
+
+    /// The stored artifact, if there is one and it is a library of ours. Anything else is a miss.
+    async fn find(&self, key: ArtifactKey) -> Result<Option<Artifact>, CompileError> {
+        let Some(bytes) = self.get(Space::Artifact, key).await? else { return Ok(None) };
+        let checked = blocking(move || {
+            let library = Sealed::new("antares-library", &bytes).map_err(WorkError::Seal)?;
+            let sha256 = library.digest();
+            verify_library(&library, sha256)?;
+            Ok::<_, WorkError>(Artifact { key, sha256, bytes, made: None, stored: true })
+        });
+        match checked.await {
+            Ok(Ok(artifact)) => Ok(Some(artifact)),
+            Ok(Err(WorkError::Library(error))) => {
+                tracing::error!(%key, error = chain(&error), "a stored artifact is not one of ours");
+                Ok(None)
+            }
+            Ok(Err(error)) => Err(internal("check a stored artifact", &error)),
+            Err(Panicked) => Err(CompileError::Internal),
+        }
     }
 
     async fn make(&self, order: &Order, elf: Bytes) -> Result<Arc<Artifact>, CompileError> {
@@ -390,7 +407,7 @@ impl Shared {
 /// Why a compile got no verdict.
 #[derive(Debug, thiserror::Error)]
 enum WorkError {
-    #[error("cannot seal the script")]
+    #[error("cannot make a memory file")]
     Seal(#[source] std::io::Error),
     #[error(transparent)]
     Pool(#[from] PoolError),

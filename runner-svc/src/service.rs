@@ -76,12 +76,17 @@ fn tell(execution: &Execution) {
     span.record("script", execution.script.to_string());
     span.record("outcome", outcome);
     if let Ended::Reported(report) = &execution.ended {
-        span.record("cycles", report.cycles);
-        span.record("native_cycles", report.native_cycles);
-        span.record("interpreted_cycles", report.interpreted_cycles);
+        span.record("cycles", signed(report.cycles));
+        span.record("native_cycles", signed(report.native_cycles));
+        span.record("interpreted_cycles", signed(report.interpreted_cycles));
     }
     match &execution.ended {
         Ended::SandboxViolation { detail } => tracing::warn!(detail, "a worker broke a rule of the fence"),
         _ => tracing::debug!("executed"),
     }
+}
+
+/// Traces have signed numbers only; others would arrive as text.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }

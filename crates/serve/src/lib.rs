@@ -15,6 +15,7 @@ mod metrics;
 mod options;
 mod raw_config;
 mod rpc;
+mod sections;
 mod server;
 mod status;
 mod telemetry;

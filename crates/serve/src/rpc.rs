@@ -19,6 +19,7 @@ use tokio::sync::Semaphore;
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 use tracing::{Instrument, Span, field};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::{
     call::{Call, CallDeadline, WatchedBody},
@@ -193,12 +194,13 @@ fn span_of(method: &str, request: &Request<Body>) -> Span {
         "rpc",
         otel.name = method,
         otel.kind = "server",
-        rpc.system.name = "grpc",
-        rpc.method = method,
         rpc.response.status_code = field::Empty,
         trace_id = field::Empty,
     );
     telemetry::adopt(&span, request.headers());
+    // For traces alone: a log line has the method already.
+    span.set_attribute("rpc.system.name", "grpc");
+    span.set_attribute("rpc.method", method.to_owned());
     span
 }
 

@@ -11,6 +11,12 @@ pub const ERROR_DOMAIN: &str = "antares.v1";
 /// An error on its way to a caller: a reason from a closed set, words for people, and details for programs.
 #[derive(Clone, Debug)]
 pub struct Fault {
+    // Boxed: it travels in the error of many small functions.
+    facts: Box<Facts>,
+}
+
+#[derive(Clone, Debug)]
+struct Facts {
     code: Code,
     reason: &'static str,
     message: String,
@@ -22,7 +28,7 @@ pub struct Fault {
 
 impl Fault {
     fn new(code: Code, reason: &'static str, message: impl Into<String>) -> Self {
-        Self {
+        let facts = Facts {
             code,
             reason,
             message: message.into(),
@@ -30,7 +36,13 @@ impl Fault {
             violations: Vec::new(),
             resource: None,
             metadata: HashMap::new(),
-        }
+        };
+        Self { facts: Box::new(facts) }
+    }
+
+    fn with_retry(mut self, retry_after: Duration) -> Self {
+        self.facts.retry_after = Some(retry_after);
+        self
     }
 
     /// INVALID_ARGUMENT: the request is wrong whatever the state of the server.
@@ -50,20 +62,20 @@ impl Fault {
     pub fn not_found(reason: &'static str, kind: &'static str, name: impl Into<String>) -> Self {
         let name = name.into();
         let mut fault = Self::new(Code::NotFound, reason, format!("{kind} {name} is not stored here"));
-        fault.resource = Some((kind, name));
+        fault.facts.resource = Some((kind, name));
         fault
     }
 
     /// RESOURCE_EXHAUSTED: there is no room now; come back after `retry_after`.
     #[must_use]
     pub fn exhausted(reason: &'static str, message: impl Into<String>, retry_after: Duration) -> Self {
-        Self { retry_after: Some(retry_after), ..Self::new(Code::ResourceExhausted, reason, message) }
+        Self::new(Code::ResourceExhausted, reason, message).with_retry(retry_after)
     }
 
     /// UNAVAILABLE: it failed and may work the next time, after `retry_after`.
     #[must_use]
     pub fn unavailable(reason: &'static str, message: impl Into<String>, retry_after: Duration) -> Self {
-        Self { retry_after: Some(retry_after), ..Self::new(Code::Unavailable, reason, message) }
+        Self::new(Code::Unavailable, reason, message).with_retry(retry_after)
     }
 
     /// ABORTED: it was given up; begin again from the start.
@@ -94,38 +106,39 @@ impl Fault {
     /// Adds a field of the request and what is wrong with it.
     #[must_use]
     pub fn violation(mut self, field: impl Into<String>, problem: impl Into<String>) -> Self {
-        self.violations.push((field.into(), problem.into()));
+        self.facts.violations.push((field.into(), problem.into()));
         self
     }
 
     /// Adds a fact for programs.
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.metadata.insert(key.into(), value.into());
+        self.facts.metadata.insert(key.into(), value.into());
         self
     }
 
     /// `ErrorInfo.reason`.
     #[must_use]
     pub fn reason(&self) -> &'static str {
-        self.reason
+        self.facts.reason
     }
 }
 
 impl From<Fault> for Status {
     fn from(fault: Fault) -> Self {
-        let mut details = ErrorDetails::with_error_info(fault.reason, ERROR_DOMAIN, fault.metadata);
-        if let Some(delay) = fault.retry_after {
+        let facts = *fault.facts;
+        let mut details = ErrorDetails::with_error_info(facts.reason, ERROR_DOMAIN, facts.metadata);
+        if let Some(delay) = facts.retry_after {
             details.set_retry_info(Some(delay));
         }
-        for (field, problem) in fault.violations {
+        for (field, problem) in facts.violations {
             details.add_bad_request_violation(field, problem);
         }
-        if let Some((kind, name)) = fault.resource {
+        if let Some((kind, name)) = facts.resource {
             details.set_resource_info(kind, name, "", "");
         }
         // Statuses travel in headers, which peers limit to 8 KiB and more; a detail of an ELF must not break the call.
-        Status::with_error_details(fault.code, shorten(fault.message), details)
+        Status::with_error_details(facts.code, shorten(facts.message), details)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    io::IsTerminal,
     time::{Duration, SystemTime},
 };
 
@@ -108,7 +109,7 @@ where
 {
     let filter = EnvFilter::try_new(&log.filter)
         .map_err(|source| TelemetryError::Filter { filter: log.filter.clone(), source })?;
-    let layer = tracing_subscriber::fmt::layer();
+    let layer = tracing_subscriber::fmt::layer().with_ansi(std::io::stdout().is_terminal());
     Ok(if log.json {
         layer
             .json()

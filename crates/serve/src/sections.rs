@@ -1,0 +1,82 @@
+//! Checks of the sections that have nothing but limits.
+
+use std::time::Duration;
+
+use crate::{
+    check::Checker,
+    config::{CHUNK_BYTES, Listen},
+    raw_config::{RawCompiler, RawListen, RawRunner},
+};
+
+pub(crate) fn check_listen(raw: &RawListen, checker: &mut Checker) -> Listen {
+    Listen {
+        address: checker.address("listen.address", &raw.address),
+        message_bytes_max: checker.count("listen.message_bytes_max", raw.message_bytes_max),
+        calls_max: checker.count("listen.calls_max", raw.calls_max),
+        connections_max: checker.count("listen.connections_max", raw.connections_max),
+        streams_per_connection_max: checker
+            .number("listen.streams_per_connection_max", raw.streams_per_connection_max),
+        header_bytes_max: checker.number("listen.header_bytes_max", raw.header_bytes_max),
+        pending_resets_max: checker.count("listen.pending_resets_max", raw.pending_resets_max),
+        keepalive_interval: checker.time("listen.keepalive_interval_ms", raw.keepalive_interval_ms),
+        keepalive_timeout: checker.time("listen.keepalive_timeout_ms", raw.keepalive_timeout_ms),
+        drain_delay: Duration::from_millis(raw.drain_delay_ms),
+        drain_grace: checker.time("listen.drain_grace_ms", raw.drain_grace_ms),
+    }
+}
+
+pub(crate) fn check_compiler(raw: &RawCompiler, checker: &mut Checker) {
+    checker.workers("compiler.workers_max", raw.workers_max);
+    checker.at_least("compiler.chunk_bytes_max", raw.chunk_bytes_max, CHUNK_BYTES);
+    checker.count("compiler.uploads_max", raw.uploads_max);
+    checker.count("compiler.downloads_max", raw.downloads_max);
+    for (key, value) in [
+        ("compiler.script_bytes_max", raw.script_bytes_max),
+        ("compiler.digests_max", raw.digests_max),
+        ("compiler.code_bytes_max", raw.code_bytes_max),
+        ("compiler.functions_max", raw.functions_max),
+        ("compiler.blocks_max", raw.blocks_max),
+        ("compiler.operations_max", raw.operations_max),
+        ("compiler.memory_bytes_max", raw.memory_bytes_max),
+    ] {
+        checker.positive(key, value);
+    }
+    for (key, value) in [
+        ("compiler.idle_ms_max", raw.idle_ms_max),
+        ("compiler.refused_ttl_ms", raw.refused_ttl_ms),
+        ("compiler.timeout_ttl_ms", raw.timeout_ttl_ms),
+        ("compiler.queue_ms_max", raw.queue_ms_max),
+        ("compiler.wall_ms_max", raw.wall_ms_max),
+    ] {
+        checker.time(key, value);
+    }
+}
+
+pub(crate) fn check_runner(raw: &RawRunner, checker: &mut Checker) {
+    checker.workers("runner.workers_max", raw.workers_max);
+    for (key, value) in [
+        ("runner.script_bytes_max", raw.script_bytes_max),
+        ("runner.args_max", raw.args_max),
+        ("runner.args_bytes_max", raw.args_bytes_max),
+        ("runner.request_id_bytes_max", raw.request_id_bytes_max),
+        ("runner.max_cycles_default", raw.max_cycles_default),
+        ("runner.max_cycles_max", raw.max_cycles_max),
+        ("runner.debug_bytes_max", raw.debug_bytes_max),
+        ("runner.ready_bytes_max", raw.ready_bytes_max),
+    ] {
+        checker.positive(key, value);
+    }
+    for (key, value) in [
+        ("runner.compiler_connect_ms_max", raw.compiler_connect_ms_max),
+        ("runner.deadline_ms_max", raw.deadline_ms_max),
+        ("runner.call_ms_max", raw.call_ms_max),
+    ] {
+        checker.time(key, value);
+    }
+    if raw.max_cycles_default > raw.max_cycles_max {
+        checker.note("runner.max_cycles_default", "is more than runner.max_cycles_max".to_owned());
+    }
+    if raw.deadline_ms_max > raw.call_ms_max {
+        checker.note("runner.deadline_ms_max", "is more than runner.call_ms_max".to_owned());
+    }
+}

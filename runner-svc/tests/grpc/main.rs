@@ -1,0 +1,8 @@
+//! Both services over real gRPC on the loopback, with real workers and a store in a temporary directory.
+#![forbid(unsafe_code)]
+
+mod guest;
+mod node;
+mod reflection;
+mod services;
+mod trouble;

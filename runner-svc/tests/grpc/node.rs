@@ -1,0 +1,214 @@
+//! Servers on the loopback with real workers and a store in a temporary directory, and clients of theirs.
+//!
+//! The workers are built by `cargo build --workspace`; a test without them fails and says so.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::{
+    future::Future,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use antares_abi::Sha256Digest;
+use antares_compiler_svc::app as compiler_app;
+use antares_proto::v1::{
+    self, compiler_service_client::CompilerServiceClient, runner_service_client::RunnerServiceClient,
+    upload_request,
+};
+use antares_runner_svc::{RemoteSource, app as runner_app, embedded};
+use antares_serve::{App, Config, Metrics, RawConfig, Role, Server};
+use tokio::{sync::oneshot, task::JoinHandle};
+use tonic::{Response, Status, transport::Channel};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+
+/// How long anything may take that a test waits for.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server that runs until it is dropped.
+pub struct Node {
+    pub address: SocketAddr,
+    pub metrics_address: Option<SocketAddr>,
+    pub metrics: Metrics,
+    pub channel: Channel,
+    stop: Option<oneshot::Sender<()>>,
+    pub served: Option<JoinHandle<()>>,
+    _data: tempfile::TempDir,
+}
+
+/// A configuration for a test: free ports, two workers each, quick to drain.
+fn config_for(role: Role, data: &tempfile::TempDir, change: impl FnOnce(&mut RawConfig)) -> Config {
+    let mut raw = RawConfig::default();
+    raw.listen.address = "127.0.0.1:0".to_owned();
+    raw.listen.drain_delay_ms = 0;
+    raw.metrics.address = String::new();
+    raw.cache.dir = data.path().join("store");
+    raw.compiler.workers_max = 2;
+    raw.runner.workers_max = 2;
+    change(&mut raw);
+    raw.check(role, &runner_app::layer_names()).expect("the configuration is fine")
+}
+
+impl Node {
+    /// Both services in one process.
+    pub async fn both(change: impl FnOnce(&mut RawConfig)) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let config = config_for(Role::Both, &data, change);
+        let metrics = Metrics::new();
+        let pools = embedded::start_pools(&config).expect("workers are built and start");
+        let both = embedded::build(&config, pools, &metrics).unwrap();
+        let app = both.app(&config);
+        Self::serve(&config, app, metrics, data, |health| both.watch_health(health)).await
+    }
+
+    /// The compiler service alone.
+    pub async fn compiler(change: impl FnOnce(&mut RawConfig)) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let config = config_for(Role::Compiler, &data, change);
+        let metrics = Metrics::new();
+        let pool = compiler_app::start_pool(&config).expect("workers are built and start");
+        let compiler = compiler_app::build(&config, pool, &metrics).unwrap();
+        let app = compiler_app::app(&compiler, &config);
+        Self::serve(&config, app, metrics, data, |health| {
+            compiler_app::watch_health(compiler, health.clone());
+        })
+        .await
+    }
+
+    /// The runner service alone, with the compiler service at `compiler`.
+    pub async fn runner(compiler: SocketAddr, change: impl FnOnce(&mut RawConfig)) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let config = config_for(Role::Runner, &data, |raw| {
+            raw.runner.compiler_url = format!("http://{compiler}");
+            change(raw);
+        });
+        let metrics = Metrics::new();
+        let pool = runner_app::start_pool(&config).expect("workers are built and start");
+        let source = Arc::new(RemoteSource::new(&config.runner).unwrap());
+        let runner = runner_app::build(&config, pool, source, &metrics);
+        let app = runner_app::app(&runner, &config);
+        Self::serve(&config, app, metrics, data, |health| runner_app::watch_health(runner, health.clone()))
+            .await
+    }
+
+    async fn serve(
+        config: &Config,
+        app: App,
+        metrics: Metrics,
+        data: tempfile::TempDir,
+        watch: impl FnOnce(&antares_serve::Health),
+    ) -> Self {
+        let services = app.services.clone();
+        let server = Server::bind(&config.listen, config.metrics, app, metrics.clone()).await.unwrap();
+        let (address, metrics_address) = (server.address(), server.metrics_address());
+        watch(&server.health());
+        let (stop, stopped) = oneshot::channel();
+        let served = tokio::spawn(async move {
+            server
+                .run(async {
+                    let _ = stopped.await;
+                })
+                .await
+                .unwrap();
+        });
+        let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+        let node = Self {
+            address,
+            metrics_address,
+            metrics,
+            channel,
+            stop: Some(stop),
+            served: Some(served),
+            _data: data,
+        };
+        for service in services {
+            wait_until("the service serves", || async { node.health(service).await == Some(1) }).await;
+        }
+        node
+    }
+
+    /// Tells the server to drain.
+    pub fn stop(&mut self) {
+        drop(self.stop.take());
+    }
+
+    pub fn compile_client(&self) -> CompilerServiceClient<Channel> {
+        CompilerServiceClient::new(self.channel.clone())
+    }
+
+    pub fn run_client(&self) -> RunnerServiceClient<Channel> {
+        RunnerServiceClient::new(self.channel.clone())
+    }
+
+    /// The status number of a health check; none if there is no such service.
+    pub async fn health(&self, service: &str) -> Option<i32> {
+        let mut client = HealthClient::new(self.channel.clone());
+        let request = HealthCheckRequest { service: service.to_owned() };
+        client.check(request).await.ok().map(|response| response.into_inner().status)
+    }
+
+    pub async fn upload(&self, elf: &[u8]) -> Result<Response<v1::UploadResponse>, Status> {
+        let sha256 = Sha256Digest::of(elf).to_string();
+        self.upload_as(v1::BlobHeader { sha256, size_bytes: elf.len() as u64 }, elf).await
+    }
+
+    pub async fn upload_as(
+        &self,
+        header: v1::BlobHeader,
+        elf: &[u8],
+    ) -> Result<Response<v1::UploadResponse>, Status> {
+        let chunks = elf.chunks(100).map(|chunk| upload_request::Part::Chunk(chunk.to_vec().into()));
+        let parts: Vec<_> = std::iter::once(upload_request::Part::Header(header))
+            .chain(chunks)
+            .map(|part| v1::UploadRequest { part: Some(part) })
+            .collect();
+        self.compile_client().upload(tokio_stream::iter(parts)).await
+    }
+
+    pub async fn execute(&self, request: v1::ExecuteRequest) -> Result<v1::ExecuteResponse, Status> {
+        Ok(self.run_client().execute(request).await?.into_inner())
+    }
+
+    /// The value of the sample `name`, labels included, as `/metrics` has it.
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        let text = String::from_utf8(self.metrics.text().unwrap()).unwrap();
+        let line =
+            text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned));
+        line.map(|value| value.parse().unwrap())
+    }
+}
+
+/// A request for an inline script.
+pub fn inline(elf: &[u8], tier: v1::Tier) -> v1::ExecuteRequest {
+    request(v1::script::Source::Elf(elf.to_vec().into()), tier)
+}
+
+/// A request for a stored script.
+pub fn stored(elf: &[u8], tier: v1::Tier) -> v1::ExecuteRequest {
+    request(v1::script::Source::Sha256(Sha256Digest::of(elf).to_string()), tier)
+}
+
+fn request(source: v1::script::Source, tier: v1::Tier) -> v1::ExecuteRequest {
+    let mut request = v1::ExecuteRequest {
+        script: Some(v1::Script { source: Some(source), options: None }),
+        ..v1::ExecuteRequest::default()
+    };
+    request.set_tier(tier);
+    request
+}
+
+/// The reason that comes with an error.
+pub fn reason(status: &Status) -> String {
+    use tonic_types::StatusExt;
+    status.get_details_error_info().map(|info| info.reason).unwrap_or_default()
+}
+
+/// Waits for a condition, with a deadline.
+pub async fn wait_until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let start = Instant::now();
+    while !holds().await {
+        assert!(start.elapsed() < PATIENCE, "waited too long: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

@@ -1,0 +1,234 @@
+//! Both services over real gRPC with real workers: what a script's journey gives, and what each wrong request gets.
+
+use std::time::Duration;
+
+use crate::{
+    guest,
+    node::{Node, inline, reason, stored},
+};
+use antares_abi::Sha256Digest;
+use antares_proto::v1::{self, get_artifact_response};
+use tonic::{Code, Request};
+
+fn compile_request(elf: &[u8]) -> v1::CompileRequest {
+    v1::CompileRequest { script_sha256: Sha256Digest::of(elf).to_string(), options: None }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_is_uploaded_compiled_kept_and_run() {
+    let node = Node::both(|_| {}).await;
+    let elf = guest::exits(-3);
+    let digest = Sha256Digest::of(&elf).to_string();
+    let ask = || v1::FindMissingRequest { script_sha256: vec![digest.clone(), digest.clone()] };
+    let missing = node.compile_client().find_missing(ask()).await.unwrap().into_inner();
+    assert_eq!(missing.missing_sha256, [digest.clone()]);
+    assert!(!node.upload(&elf).await.unwrap().into_inner().already_stored);
+    assert!(node.upload(&elf).await.unwrap().into_inner().already_stored);
+    let missing = node.compile_client().find_missing(ask()).await.unwrap().into_inner();
+    assert!(missing.missing_sha256.is_empty());
+
+    let first = node.compile_client().compile(compile_request(&elf)).await.unwrap().into_inner();
+    let second = node.compile_client().compile(compile_request(&elf)).await.unwrap().into_inner();
+    assert_eq!((first.cache(), second.cache()), (v1::CacheUse::Miss, v1::CacheUse::Hit));
+    assert_eq!(first.artifact_sha256, second.artifact_sha256);
+    assert!(first.stored && first.figures.is_some());
+
+    let native = node.execute(stored(&elf, v1::Tier::Native)).await.unwrap();
+    let verdict = native.verdict.clone().unwrap();
+    assert_eq!((verdict.outcome(), verdict.exit_code), (v1::Outcome::Exit, Some(-3)));
+    assert_eq!(native.artifact.as_ref().unwrap().key, first.artifact_key);
+    assert_eq!(native.artifact.unwrap().cache, i32::from(v1::CacheUse::Hit));
+    let tiers = native.tiers.unwrap();
+    assert_eq!((tiers.native_cycles, tiers.interpreted_cycles), (verdict.cycles, 0));
+
+    let interpreted = node.execute(stored(&elf, v1::Tier::Interpreter)).await.unwrap();
+    assert_eq!(interpreted.verdict.unwrap(), verdict);
+    assert_eq!(interpreted.artifact.unwrap().cache, i32::from(v1::CacheUse::None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_artifact_comes_back_whole() {
+    let node = Node::both(|_| {}).await;
+    let elf = guest::exits(0);
+    node.upload(&elf).await.unwrap();
+    let compiled = node.compile_client().compile(compile_request(&elf)).await.unwrap().into_inner();
+    let request = v1::GetArtifactRequest { artifact_key: compiled.artifact_key };
+    let mut stream = node.compile_client().get_artifact(request).await.unwrap().into_inner();
+    let mut bytes = Vec::new();
+    while let Some(message) = stream.message().await.unwrap() {
+        match message.part.unwrap() {
+            get_artifact_response::Part::Header(header) => {
+                assert_eq!(header.sha256, compiled.artifact_sha256)
+            }
+            get_artifact_response::Part::Chunk(chunk) => bytes.extend_from_slice(&chunk),
+        }
+    }
+    assert_eq!(Sha256Digest::of(&bytes).to_string(), compiled.artifact_sha256);
+    assert!(bytes.starts_with(b"\x7fELF"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_inline_script_is_compiled_once() {
+    let node = Node::both(|_| {}).await;
+    let elf = guest::exits(7);
+    let caches: Vec<i32> = {
+        let mut caches = Vec::new();
+        for _ in 0..2 {
+            let executed = node.execute(inline(&elf, v1::Tier::Auto)).await.unwrap();
+            assert_eq!(executed.verdict.unwrap().exit_code, Some(7));
+            assert_eq!(executed.fallback, "");
+            caches.push(executed.artifact.unwrap().cache);
+        }
+        caches
+    };
+    assert_eq!(caches, [i32::from(v1::CacheUse::Miss), i32::from(v1::CacheUse::Hit)]);
+    // It was stored on the way.
+    assert!(node.execute(stored(&elf, v1::Tier::Native)).await.is_ok());
+    assert_eq!(node.metric("antares_compiles_total{result=\"done\"}"), Some(1.0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_callers_cause_one_compile() {
+    let node = Node::both(|_| {}).await;
+    let elf = guest::padded(500);
+    node.upload(&elf).await.unwrap();
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..100 {
+        let mut client = node.compile_client();
+        let request = compile_request(&elf);
+        calls.spawn(async move { client.compile(request).await.unwrap().into_inner().artifact_key });
+    }
+    let keys = calls.join_all().await;
+    assert!(keys.iter().all(|key| *key == keys[0]));
+    assert_eq!(node.metric("antares_compiles_total{result=\"done\"}"), Some(1.0));
+}
+
+#[track_caller]
+fn is(status: &tonic::Status, code: Code, expected: &str) {
+    assert_eq!((status.code(), reason(status).as_str()), (code, expected), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_uploads_are_told_what_is_wrong() {
+    let node = Node::both(|_| {}).await;
+    let elf = guest::exits(0);
+    let good = || v1::BlobHeader { sha256: Sha256Digest::of(&elf).to_string(), size_bytes: elf.len() as u64 };
+    let upload = |header: v1::BlobHeader| async { node.upload_as(header, &elf).await.unwrap_err() };
+    let huge = upload(v1::BlobHeader { size_bytes: 1 << 30, ..good() }).await;
+    is(&huge, Code::InvalidArgument, "SCRIPT_TOO_LARGE");
+    let short = upload(v1::BlobHeader { size_bytes: good().size_bytes - 1, ..good() }).await;
+    is(&short, Code::InvalidArgument, "SIZE_MISMATCH");
+    let long = upload(v1::BlobHeader { size_bytes: good().size_bytes + 1, ..good() }).await;
+    is(&long, Code::InvalidArgument, "SIZE_MISMATCH");
+    let other = upload(v1::BlobHeader { sha256: "00".repeat(32), ..good() }).await;
+    is(&other, Code::InvalidArgument, "DIGEST_MISMATCH");
+    let malformed = upload(v1::BlobHeader { sha256: "xyz".to_owned(), ..good() }).await;
+    is(&malformed, Code::InvalidArgument, "DIGEST_MALFORMED");
+    assert_eq!(node.metric("antares_cache_entries{space=\"script\"}"), Some(0.0));
+    node.upload(&elf).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_stored_is_named() {
+    let node = Node::both(|_| {}).await;
+    let elf = guest::exits(0);
+    let status = node.execute(stored(&elf, v1::Tier::Auto)).await.unwrap_err();
+    is(&status, Code::NotFound, "SCRIPT_NOT_FOUND");
+    let status = node.compile_client().compile(compile_request(&elf)).await.unwrap_err();
+    is(&status, Code::NotFound, "SCRIPT_NOT_FOUND");
+    let request = v1::GetArtifactRequest { artifact_key: "00".repeat(32) };
+    let status = node.compile_client().get_artifact(request).await.unwrap_err();
+    is(&status, Code::NotFound, "ARTIFACT_NOT_FOUND");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_truncated_script_is_refused_natively_and_interpreted_as_the_vm_does() {
+    let node = Node::both(|_| {}).await;
+    let elf = &guest::exits(0)[..100];
+    for _ in 0..2 {
+        let status = node.execute(inline(elf, v1::Tier::Native)).await.unwrap_err();
+        is(&status, Code::InvalidArgument, "SCRIPT_INVALID");
+    }
+    // The second refusal came from memory.
+    assert_eq!(node.metric("antares_compiles_total{result=\"refused\"}"), Some(1.0));
+    let auto = node.execute(inline(elf, v1::Tier::Auto)).await.unwrap();
+    let interpreted = node.execute(inline(elf, v1::Tier::Interpreter)).await.unwrap();
+    assert_eq!(auto.fallback, "compile_refused");
+    assert_eq!(auto.verdict, interpreted.verdict);
+    assert_eq!(auto.verdict.unwrap().outcome(), v1::Outcome::Error);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cycles_end_where_the_limit_is() {
+    let node = Node::both(|_| {}).await;
+    for tier in [v1::Tier::Native, v1::Tier::Interpreter] {
+        let mut request = inline(&guest::loops(), tier);
+        request.limits = Some(v1::RunLimits { max_cycles: Some(1_000), ..v1::RunLimits::default() });
+        let executed = node.execute(request).await.unwrap();
+        assert_eq!(executed.verdict.unwrap().outcome(), v1::Outcome::CyclesExceeded, "{tier:?}");
+    }
+}
+
+fn endless(tier: v1::Tier, deadline_ms: u64) -> v1::ExecuteRequest {
+    let mut request = inline(&guest::loops(), tier);
+    request.limits = Some(v1::RunLimits {
+        max_cycles: Some(1_000_000_000_000),
+        deadline_ms: Some(deadline_ms),
+        debug_bytes_max: None,
+    });
+    request
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_script_s_time_is_a_verdict_and_the_call_s_time_is_a_status() {
+    let node = Node::both(|raw| raw.runner.workers_max = 1).await;
+    for tier in [v1::Tier::Native, v1::Tier::Interpreter] {
+        let executed = node.execute(endless(tier, 200)).await.unwrap();
+        assert_eq!(executed.verdict.unwrap().outcome(), v1::Outcome::DeadlineExceeded, "{tier:?}");
+    }
+    let mut request = Request::new(endless(v1::Tier::Native, 30_000));
+    request.set_timeout(Duration::from_millis(300));
+    let status = node.run_client().execute(request).await.unwrap_err();
+    assert!(matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled), "{status}");
+    // The only worker was killed with its call: the next one has it soon.
+    let next =
+        tokio::time::timeout(Duration::from_secs(5), node.execute(inline(&guest::exits(0), v1::Tier::Auto)));
+    assert_eq!(next.await.unwrap().unwrap().verdict.unwrap().exit_code, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_and_layers_can_be_asked_for() {
+    let node = Node::both(|raw| raw.runner.args_max = 3).await;
+    let runner = node.run_client().get_capabilities(v1::GetRunnerCapabilitiesRequest {}).await.unwrap();
+    let runner = runner.into_inner();
+    assert_eq!(runner.limits.unwrap().args_max, 3);
+    assert!(runner.sandbox.iter().any(|layer| layer.name == "seccomp" && layer.active));
+    let compiler =
+        node.compile_client().get_capabilities(v1::GetCompilerCapabilitiesRequest {}).await.unwrap();
+    let compiler = compiler.into_inner();
+    assert!(compiler.sandbox.iter().any(|layer| layer.name == "seccomp" && layer.active));
+    assert_eq!(compiler.versions, runner.versions);
+    let mut request = inline(&guest::exits(0), v1::Tier::Auto);
+    request.args = vec![bytes::Bytes::new(); 4];
+    is(&node.execute(request).await.unwrap_err(), Code::InvalidArgument, "REQUEST_INVALID");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_are_what_the_answers_said() {
+    let node = Node::both(|_| {}).await;
+    let (mut native, mut interpreted) = (0, 0);
+    for tier in [v1::Tier::Native, v1::Tier::Interpreter, v1::Tier::Auto] {
+        let executed = node.execute(inline(&guest::padded(100), tier)).await.unwrap();
+        let tiers = executed.tiers.unwrap();
+        native += tiers.native_cycles;
+        interpreted += tiers.interpreted_cycles;
+    }
+    let cycles = |tier| node.metric(&format!("antares_guest_cycles_total{{tier=\"{tier}\"}}")).unwrap();
+    assert!((cycles("native") - native as f64).abs() < 0.5 && native > 0);
+    assert!((cycles("interpreter") - interpreted as f64).abs() < 0.5 && interpreted > 0);
+    assert_eq!(node.metric("antares_executions_total{outcome=\"exit\"}"), Some(3.0));
+    assert_eq!(node.metric("antares_run_seconds_count"), Some(3.0));
+    let calls = "rpc_server_call_duration_seconds_count{rpc_method=\"antares.v1.RunnerService/Execute\",rpc_response_status_code=\"OK\"}";
+    assert_eq!(node.metric(calls), Some(3.0));
+    assert_eq!(node.metric("antares_workers_lost_total{role=\"run\"}"), Some(0.0));
+}

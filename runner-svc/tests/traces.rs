@@ -1,0 +1,102 @@
+//! A trace of one call, from the caller's span to the worker's run, as a collector receives it. In a process of its own:
+//! there is one set of traces per process.
+#![forbid(unsafe_code)]
+
+#[path = "grpc/guest.rs"]
+mod guest;
+#[path = "grpc/node.rs"]
+mod node;
+
+use std::sync::{Arc, Mutex};
+
+use antares_proto::v1;
+use antares_serve::{RawConfig, Role, Telemetry};
+use node::{Node, inline, wait_until};
+use opentelemetry_proto::tonic::{
+    collector::trace::v1::{
+        ExportTraceServiceRequest, ExportTraceServiceResponse,
+        trace_service_server::{TraceService, TraceServiceServer},
+    },
+    common::v1::any_value::Value,
+    trace::v1::Span,
+};
+use tokio::net::TcpListener;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::{Request, Response, Status, async_trait};
+
+#[derive(Clone, Default)]
+struct Collector(Arc<Mutex<Vec<Span>>>);
+
+#[async_trait]
+impl TraceService for Collector {
+    async fn export(
+        &self,
+        request: Request<ExportTraceServiceRequest>,
+    ) -> Result<Response<ExportTraceServiceResponse>, Status> {
+        let resources = request.into_inner().resource_spans.into_iter();
+        let spans = resources.flat_map(|one| one.scope_spans).flat_map(|one| one.spans);
+        self.0.lock().expect("no test panics while it holds it").extend(spans);
+        Ok(Response::new(ExportTraceServiceResponse::default()))
+    }
+}
+
+fn number(span: &Span, key: &str) -> Option<i64> {
+    let value = span.attributes.iter().find(|one| one.key == key)?.value.clone()?.value?;
+    match value {
+        Value::IntValue(number) => Some(number),
+        _ => None,
+    }
+}
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const CALLER: &str = "b7ad6b7169203331";
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_call_is_one_trace_down_to_the_worker_s_run() {
+    let collector = Collector::default();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let service = TraceServiceServer::new(collector.clone());
+    let incoming = TcpListenerStream::new(listener);
+    tokio::spawn(tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming));
+
+    let mut raw = RawConfig::default();
+    raw.trace.endpoint = format!("http://{address}");
+    let config = raw.check(Role::Both, &[]).unwrap();
+    let telemetry = Telemetry::start(&config, "antares-test").unwrap();
+
+    let node = Node::both(|_| {}).await;
+    let mut request = Request::new(inline(&guest::exits(0), v1::Tier::Native));
+    let parent = format!("00-{TRACE}-{CALLER}-01");
+    request.metadata_mut().insert("traceparent", parent.parse().unwrap());
+    let executed = node.run_client().execute(request).await.unwrap().into_inner();
+    tokio::task::spawn_blocking(|| telemetry.stop()).await.unwrap();
+    let spans = collector.0.clone();
+    wait_until("the spans arrive", || async { spans.lock().unwrap().iter().any(|span| span.name == "run") })
+        .await;
+
+    let spans = spans.lock().unwrap().clone();
+    let ours: Vec<&Span> = spans.iter().filter(|span| hex(&span.trace_id) == TRACE).collect();
+    let find = |name: &str| {
+        let names: Vec<&str> = ours.iter().map(|span| span.name.as_str()).collect();
+        *ours.iter().find(|span| span.name == name).unwrap_or_else(|| panic!("no {name} in {names:?}"))
+    };
+    let rpc = find("antares.v1.RunnerService/Execute");
+    assert_eq!(hex(&rpc.parent_span_id), CALLER);
+    let execute = find("execute");
+    assert_eq!(execute.parent_span_id, rpc.span_id);
+    for name in ["script", "artifact", "queue", "worker"] {
+        assert_eq!(find(name).parent_span_id, execute.span_id, "{name}");
+    }
+    assert_eq!(find("compile").parent_span_id, find("artifact").span_id);
+    let (worker, load, run) = (find("worker"), find("load"), find("run"));
+    assert_eq!((&load.parent_span_id, &run.parent_span_id), (&worker.span_id, &worker.span_id));
+    assert!(load.end_time_unix_nano <= run.start_time_unix_nano + 1_000);
+    let cycles = executed.verdict.unwrap().cycles;
+    assert_eq!(number(run, "cycles"), i64::try_from(cycles).ok());
+    assert_eq!(number(execute, "cycles"), i64::try_from(cycles).ok());
+}
