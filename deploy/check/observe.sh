@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Starts `antares serve` from a build, makes a load of executions and fresh compiles, and lets dashboard.py judge
+# dashboard and alerts against what Prometheus saw.
+#
+#   deploy/check/observe.sh [ANTARES]      the binary; by default the newest build in $CARGO_TARGET_DIR or target/
+set -euo pipefail
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+root="$(cd "$here/../.." && pwd)"
+
+newest() {
+    local target=${CARGO_TARGET_DIR:-$root/target}
+    { find "$target/debug" "$target/release" -maxdepth 1 -name antares -type f -printf '%T@ %p\n' 2>/dev/null || true; } |
+        sort -rn | head -n 1 | cut -d ' ' -f 2
+}
+
+antares=${1:-$(newest)}
+[[ -x $antares ]] || { echo "observe: no antares binary: cargo build first"; exit 1; }
+
+scratch="$(mktemp -d)"
+server=
+# shellcheck disable=SC2317  # called by the trap
+finish() {
+    [[ -z $server ]] || { kill "$server" && wait "$server"; } 2>/dev/null || true
+    rm -rf "$scratch"
+}
+trap finish EXIT
+
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+grpc=$(free_port)
+metrics=$(free_port)
+cat >"$scratch/antares.toml" <<TOML
+[listen]
+address = "127.0.0.1:$grpc"
+[metrics]
+address = "127.0.0.1:$metrics"
+[cache]
+dir = "$scratch/cache"
+# The folder for temporary files may be on any.
+allow_any_filesystem = true
+free_bytes_min = 0
+TOML
+"$antares" serve --config "$scratch/antares.toml" >"$scratch/log" 2>&1 &
+server=$!
+deadline=$((SECONDS + 60))
+until curl --silent --fail "http://127.0.0.1:$metrics/healthz" >"$scratch/healthz"; do
+    kill -0 "$server" 2>/dev/null || { echo "observe: antares serve ended:"; cat "$scratch/log"; exit 1; }
+    ((SECONDS < deadline)) || { echo "observe: antares serve is not healthy after 60 s:"; cat "$scratch/log"; exit 1; }
+    sleep 0.1
+done
+
+# The bytes behind an ELF mean nothing to it, but make it another script: each round is a fresh compile, and a cached one.
+cat >"$scratch/round.sh" <<'ROUND'
+set -eu
+cp "$ELF" "$SCRATCH/script.elf"
+printf '%s' "$ANTARES_ROUND" >>"$SCRATCH/script.elf"
+"$ANTARES" run --tier auto --server "$SERVER" "$SCRATCH/script.elf"
+"$ANTARES" run --tier native --server "$SERVER" "$SCRATCH/script.elf"
+"$ANTARES" run --tier interpreter --server "$SERVER" "$SCRATCH/script.elf"
+ROUND
+export ANTARES=$antares ELF=$root/helm/antares/files/smoke.elf SCRATCH=$scratch SERVER=http://127.0.0.1:$grpc
+python3 "$here/dashboard.py" --metrics "127.0.0.1:$metrics" --load "sh $scratch/round.sh" "${@:2}"
