@@ -38,7 +38,10 @@ render() { template "$1" "$2" >"$scratch/rendered.yaml"; }
 
 conforms() {
     local place='{{ .NormalizedKubernetesVersion }}{{ .StrictSuffix }}/{{ .ResourceKind }}{{ .KindSuffix }}.json'
-    "$kubeconform" -strict -summary -kubernetes-version "$1.0" -schema-location "$schema/$place" "$scratch/rendered.yaml"
+    "$kubeconform" -strict -summary -kubernetes-version "$1.0" -schema-location "$schema/$place" "$scratch/rendered.yaml" |
+        tee "$scratch/conforms"
+    # Nothing at all conforms as well.
+    ! grep -q '^Summary: 0 resources' "$scratch/conforms"
 }
 
 # binary NAME: the newest build of a service, if there is one.

@@ -118,6 +118,12 @@ prometheus.io/path: /metrics
 {{- add (mul 2 (int .Values.compiler.cache.budgetMiB)) 256 -}}
 {{- end -}}
 
+{{/* Resources of the compiler: its memory limit holds every worker at its most, and 1 GiB for the service. */}}
+{{- define "antares.compilerResources" -}}
+{{- $memory := printf "%dMi" (add (mul (int .Values.compiler.workers) (int .Values.compiler.workerMemoryMiB)) 1024) -}}
+{{- toYaml (mergeOverwrite (deepCopy .Values.compiler.resources) (dict "limits" (dict "memory" $memory))) -}}
+{{- end -}}
+
 {{/* A configuration file from sections: dict of dict of values. JSON's scalars and lists are TOML's as well. */}}
 {{- define "antares.toml" -}}
 {{- range $section, $keys := . }}
@@ -147,11 +153,11 @@ sandbox:
 {{- end -}}
 
 {{- define "antares.compilerConfig" -}}
-{{- $own := dict "cache" (dict "dir" "/var/lib/antares/cache" "budget_bytes" (mul 1048576 (int .Values.compiler.cache.budgetMiB))) "compiler" (dict "workers_max" (int .Values.compiler.workers)) -}}
-{{- include "antares.toml" (mergeOverwrite (include "antares.sharedConfig" . | fromYaml) .Values.compiler.config $own) -}}
+{{- $own := dict "cache" (dict "dir" "/var/lib/antares/cache" "budget_bytes" (mul 1048576 (int .Values.compiler.cache.budgetMiB))) "compiler" (dict "workers_max" (int .Values.compiler.workers) "memory_bytes_max" (mul 1048576 (int .Values.compiler.workerMemoryMiB))) -}}
+{{- include "antares.toml" (mergeOverwrite (include "antares.sharedConfig" . | fromYaml) (deepCopy .Values.compiler.config) $own) -}}
 {{- end -}}
 
 {{- define "antares.runnerConfig" -}}
 {{- $own := dict "runner" (dict "workers_max" (int .Values.runner.workers) "compiler_url" (printf "http://%s-compiler:50051" (include "antares.fullname" .))) -}}
-{{- include "antares.toml" (mergeOverwrite (include "antares.sharedConfig" . | fromYaml) .Values.runner.config $own) -}}
+{{- include "antares.toml" (mergeOverwrite (include "antares.sharedConfig" . | fromYaml) (deepCopy .Values.runner.config) $own) -}}
 {{- end -}}
