@@ -91,6 +91,7 @@ fn limits(limits: &RawCompiler, message_bytes_max: u64) -> v1::CompilerLimits {
         compile_memory_bytes_max: limits.memory_bytes_max,
         compile_wall_ms_max: limits.wall_ms_max,
         compile_workers_max: limits.workers_max,
+        downloads_max: limits.downloads_max,
     }
 }
 

@@ -21,7 +21,7 @@ async fn a_script_is_uploaded_compiled_kept_and_run() {
     let digest = Sha256Digest::of(&elf).to_string();
     let ask = || v1::FindMissingRequest { script_sha256: vec![digest.clone(), digest.clone()] };
     let missing = node.compile_client().find_missing(ask()).await.unwrap().into_inner();
-    assert_eq!(missing.missing_sha256, [digest.clone()]);
+    assert_eq!(missing.missing_sha256, std::slice::from_ref(&digest));
     assert!(!node.upload(&elf).await.unwrap().into_inner().already_stored);
     assert!(node.upload(&elf).await.unwrap().into_inner().already_stored);
     let missing = node.compile_client().find_missing(ask()).await.unwrap().into_inner();
