@@ -212,12 +212,16 @@ def wait(condition, seconds, what):
 # ---- what only a running service can show
 
 
-def metric_families(targets):
+def metric_families(targets, findings):
     """Names of the families in /metrics of all targets."""
     names = set()
     for target in targets:
-        with urllib.request.urlopen(f"http://{target}/metrics", timeout=10) as response:
-            text = response.read().decode()
+        try:
+            with urllib.request.urlopen(f"http://{target}/metrics", timeout=10) as response:
+                text = response.read().decode()
+        except OSError as error:
+            findings.expect(False, f"{target} does not answer after the load: {error}")
+            continue
         names.update(line.split()[2] for line in text.splitlines() if line.startswith("# TYPE "))
     return names
 
@@ -324,7 +328,7 @@ def check_live(options, dashboard, findings):
         for place, expression in expressions_of(dashboard):
             check_value(place, filled_in(expression), prometheus, findings)
         check_alerts(prometheus, findings)
-        check_names(dashboard, prometheus.alerts(), metric_families(options.metrics), findings)
+        check_names(dashboard, prometheus.alerts(), metric_families(options.metrics, findings), findings)
 
 
 def main():
