@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::{
     PoolConfig, PoolError,
     ledger::{Fate, Ledger, Link},
-    wire::{self, News},
+    wire::{self, NEWS_BYTES_MAX, News},
     zygote::ZYGOTE_ARGUMENT,
 };
 
@@ -125,7 +125,7 @@ impl Zygote {
         if polled.map_err(|error| error.to_string())? == 0 {
             return Err(format!("no word from it within {} s", READY_WITHIN.as_secs()));
         }
-        match wire::receive(self.socket.as_fd()).map_err(|error| error.to_string())? {
+        match wire::receive::<_, NEWS_BYTES_MAX>(self.socket.as_fd()).map_err(|error| error.to_string())? {
             Some((News::Ready { layers }, _)) => Ok(layers),
             Some((News::Failed { detail }, _)) => Err(detail),
             Some(_) => Err("its first word was not about itself".to_owned()),
@@ -139,7 +139,8 @@ impl Zygote {
     /// Enters the zygote's news into the ledger, until it is gone or talks nonsense.
     fn hear(&self, ledger: &Ledger) {
         loop {
-            match wire::receive(self.socket.as_fd()).and_then(|news| enter(ledger, news)) {
+            match wire::receive::<_, NEWS_BYTES_MAX>(self.socket.as_fd()).and_then(|news| enter(ledger, news))
+            {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(error) => {

@@ -17,8 +17,10 @@ use rustix::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// Bytes of a packet, at most; the longest one lists the layers.
-const PACKET_BYTES_MAX: usize = 16 << 10;
+/// Bytes of a packet from a zygote, at most; the longest one lists the layers.
+pub(crate) const NEWS_BYTES_MAX: usize = 16 << 10;
+/// Bytes of a packet to a zygote, at most.
+pub(crate) const SPAWN_BYTES_MAX: usize = 64;
 /// Descriptors beside a packet, at most.
 pub(crate) const PACKET_FDS_MAX: usize = 4;
 
@@ -76,7 +78,7 @@ pub(crate) fn send<T: Serialize>(
     fds: &[BorrowedFd<'_>],
 ) -> io::Result<()> {
     let packet = postcard::to_stdvec(message).map_err(io::Error::other)?;
-    if packet.len() > PACKET_BYTES_MAX {
+    if packet.len() > NEWS_BYTES_MAX {
         return Err(Errno::MSGSIZE.into());
     }
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PACKET_FDS_MAX))];
@@ -88,9 +90,11 @@ pub(crate) fn send<T: Serialize>(
     Ok(())
 }
 
-/// Waits for one message. `None` when the peer is gone.
-pub(crate) fn receive<T: DeserializeOwned>(socket: BorrowedFd<'_>) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
-    let mut packet = [0; PACKET_BYTES_MAX];
+/// Waits for one message of at most `BYTES` bytes. `None` when the peer is gone.
+pub(crate) fn receive<T: DeserializeOwned, const BYTES: usize>(
+    socket: BorrowedFd<'_>,
+) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    let mut packet = [0; BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PACKET_FDS_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = retry_on_intr(|| {
@@ -128,9 +132,9 @@ mod tests {
         let (ours, theirs) = packet_pair().unwrap();
         let spawn = Spawn { ticket: 3, has_extra: true, has_stderr: false };
         send(ours.as_fd(), &spawn, &[ours.as_fd(), theirs.as_fd()]).unwrap();
-        let (message, fds) = receive::<Spawn>(theirs.as_fd()).unwrap().unwrap();
+        let (message, fds) = receive::<Spawn, SPAWN_BYTES_MAX>(theirs.as_fd()).unwrap().unwrap();
         assert_eq!((message, fds.len()), (spawn, 2));
         drop((ours, fds));
-        assert!(receive::<Spawn>(theirs.as_fd()).unwrap().is_none());
+        assert!(receive::<Spawn, SPAWN_BYTES_MAX>(theirs.as_fd()).unwrap().is_none());
     }
 }

@@ -19,7 +19,7 @@ use rustix::{
 
 use crate::{
     child::{Worker, live},
-    wire::{self, End, News, Spawn},
+    wire::{self, End, News, SPAWN_BYTES_MAX, Spawn},
 };
 
 /// First argument of a worker binary that is to be a zygote; the second is the process id of its supervisor.
@@ -145,6 +145,18 @@ struct Zygote<W> {
 
 impl<W: Worker> Zygote<W> {
     fn serve(mut self) -> Result<(), ZygoteError> {
+        match self.attend() {
+            // The supervisor ended between a child's end and the news of it: nobody is left to be told.
+            Err(ZygoteError::Io { source, .. })
+                if matches!(source.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) =>
+            {
+                Ok(())
+            }
+            ended => ended,
+        }
+    }
+
+    fn attend(&mut self) -> Result<(), ZygoteError> {
         loop {
             let (asked, ended) = self.wait()?;
             for index in ended.into_iter().rev() {
@@ -152,7 +164,9 @@ impl<W: Worker> Zygote<W> {
                 self.reap(&child)?;
             }
             if asked {
-                match wire::receive(self.socket.as_fd()).map_err(ZygoteError::io("hear the supervisor"))? {
+                match wire::receive::<_, SPAWN_BYTES_MAX>(self.socket.as_fd())
+                    .map_err(ZygoteError::io("hear the supervisor"))?
+                {
                     Some((spawn, fds)) => self.spawn(spawn, fds)?,
                     // Children follow by their parent-death signal.
                     None => return Ok(()),

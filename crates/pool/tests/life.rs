@@ -61,6 +61,8 @@ fn zygote(pool: &Pool) -> u32 {
 /// Runs an attempt that does not end by itself while `meanwhile` happens.
 fn during(pool: &Pool, attempt: &str, meanwhile: impl FnOnce(u32)) -> Verdict<String> {
     let zygote = zygote(pool);
+    // The worker of the call before may still be dying.
+    eventually("no worker", || children(zygote).is_empty());
     thread::scope(|scope| {
         let running = scope.spawn(|| hostile::attempt(pool, "run", attempt, &[]));
         eventually("a worker", || !children(zygote).is_empty());

@@ -34,13 +34,11 @@ pub enum SandboxError {
     /// The parent died before the process was tied to its life.
     #[error("the parent process is gone")]
     ParentGone,
-    /// The policy cannot be written as a filter program.
-    #[error("the {role} policy cannot be compiled to a filter")]
+    /// The policy is larger than a filter can be.
+    #[error("the {role} policy is too large for a filter")]
     Filter {
         /// Name of the role.
         role: &'static str,
-        /// What the filter compiler says.
-        source: seccompiler::BackendError,
     },
 }
 

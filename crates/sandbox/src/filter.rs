@@ -1,68 +1,74 @@
 //! From a policy to a seccomp program: the architecture first, then the x32 bit, then the allowlist, else kill.
+//!
+//! The kernel runs a new filter once for each call number it knows, so that calls decided by their number alone are
+//! decided without it later. A chain of comparisons makes that the dearest part of starting a worker; a search tree does
+//! not. Tests walk every program instruction by instruction against its policy.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    process,
-};
+use std::{collections::BTreeMap, io, process};
 
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch, apply_filter,
-};
+use crate::{Answer, Condition, Layer, Policy, SandboxError, Test};
 
-use crate::{Answer, Condition, Layer, Policy, Rule, SandboxError, Test};
+/// One instruction of a filter program.
+pub use libc::sock_filter as Instruction;
 
-/// One instruction of a filter program, as `struct sock_filter`.
-pub use seccompiler::sock_filter as Instruction;
-
-/// Bit of a call number that selects the x32 calls; seccompiler does not look at it.
+/// Bit of a call number that selects the x32 calls.
 const X32_BIT: u32 = 0x4000_0000;
 /// `AUDIT_ARCH_X86_64`.
 const ARCH_X86_64: u32 = 0xC000_003E;
-/// Offsets in `struct seccomp_data`.
+/// Offsets in `struct seccomp_data`; an argument has its low word first.
 const NUMBER_OFFSET: u32 = 0;
 const ARCH_OFFSET: u32 = 4;
+const ARGUMENTS_OFFSET: u32 = 16;
 
-// Codes of the four instructions that are written by hand (linux/bpf_common.h).
+// Codes of the instructions that are used (linux/bpf_common.h).
 const LOAD_WORD: u16 = 0x20;
+const JUMP: u16 = 0x05;
 const JUMP_IF_EQUAL: u16 = 0x15;
+const JUMP_IF_NOT_BELOW: u16 = 0x35;
 const JUMP_IF_ANY_BIT: u16 = 0x45;
 const RETURN: u16 = 0x06;
+
+/// Calls that one leaf of the search tree compares one after the other.
+const LEAF_CALLS_MAX: usize = 4;
 
 /// A compiled policy.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    program: BpfProgram,
+    program: Vec<Instruction>,
+}
+
+/// All rules for one call.
+#[derive(Debug)]
+enum Decision {
+    Allow,
+    Fail(i32),
+    /// Alternatives; in each, all conditions must hold.
+    Depends(Vec<&'static [Condition]>),
 }
 
 impl Filter {
     /// Compiles the rules of `policy`; [`Test::OwnProcess`] is the calling process.
     ///
     /// # Errors
-    /// [`SandboxError::Filter`] for a policy that is no valid filter.
+    /// [`SandboxError::Filter`] for a policy that is larger than a filter can be.
     pub fn of(policy: &Policy) -> Result<Self, SandboxError> {
-        let error = |source| SandboxError::Filter { role: policy.role.name(), source };
-        let unconditional = |rule: &Rule| rule.answer == Answer::Allow && rule.conditions.is_empty();
-        let free: BTreeSet<i64> =
-            policy.rules.iter().filter(|rule| unconditional(rule)).map(|rule| rule.call.number).collect();
-        let mut allowed = BTreeMap::<i64, Vec<SeccompRule>>::new();
-        let mut program = prologue();
+        let mut decisions = BTreeMap::<u32, Decision>::new();
         for rule in &policy.rules {
-            match rule.answer {
-                Answer::Fail(errno) => program.extend(fail(rule.call.number, errno)),
-                Answer::Allow => {
-                    // No alternative at all is how seccompiler says "whatever the arguments are".
-                    let alternatives = allowed.entry(rule.call.number).or_default();
-                    if !free.contains(&rule.call.number) {
-                        alternatives.push(alternative(rule.conditions).map_err(error)?);
-                    }
-                }
+            let error = SandboxError::Filter { role: policy.role.name() };
+            let number = u32::try_from(rule.call.number).map_err(|_| error)?;
+            let decision = decisions.entry(number).or_insert_with(|| Decision::Depends(Vec::new()));
+            match (rule.answer, decision) {
+                (Answer::Fail(errno), decision) => *decision = Decision::Fail(errno),
+                (Answer::Allow, decision) if rule.conditions.is_empty() => *decision = Decision::Allow,
+                (Answer::Allow, Decision::Depends(alternatives)) => alternatives.push(rule.conditions),
+                // Already allowed whatever the arguments are.
+                (Answer::Allow, Decision::Allow | Decision::Fail(_)) => {}
             }
         }
-        let allowlist =
-            SeccompFilter::new(allowed, SeccompAction::KillProcess, SeccompAction::Allow, TargetArch::x86_64);
-        let allowlist: BpfProgram = allowlist.and_then(TryInto::try_into).map_err(error)?;
-        program.extend(allowlist);
+        let decisions: Vec<_> = decisions.into_iter().collect();
+        let mut program = prologue();
+        let search = search(&decisions).ok_or(SandboxError::Filter { role: policy.role.name() })?;
+        program.extend(search);
         Ok(Self { program })
     }
 
@@ -72,53 +78,119 @@ impl Filter {
         &self.program
     }
 
-    /// Installs the filter on the calling thread, for good, on top of those that are there.
+    /// Installs the filter on the calling thread, for good, on top of those that are there. The process must have
+    /// `no_new_privs`.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn install(&self) -> Result<(), SandboxError> {
-        apply_filter(&self.program).map_err(|error| {
-            let source = match error {
-                seccompiler::Error::Prctl(source) | seccompiler::Error::Seccomp(source) => source,
-                other => std::io::Error::other(other),
-            };
-            SandboxError::Step { layer: Layer::Seccomp, step: "install the filter", source }
-        })
+        let error = |source| SandboxError::Step { layer: Layer::Seccomp, step: "install the filter", source };
+        let len = u16::try_from(self.program.len()).map_err(|_| error(io::ErrorKind::InvalidInput.into()))?;
+        let program = libc::sock_fprog { len, filter: self.program.as_ptr().cast_mut() };
+        // SAFETY: the kernel copies `len` instructions from `filter`, which is a live vector of that length.
+        let answer =
+            unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program) };
+        if answer == 0 { Ok(()) } else { Err(error(io::Error::last_os_error())) }
     }
 }
 
 /// Kills for a foreign architecture (`int 0x80` makes i386 calls, whose numbers mean other calls) and for x32 calls;
 /// leaves the call number in the accumulator.
-fn prologue() -> BpfProgram {
+fn prologue() -> Vec<Instruction> {
     vec![
         instruction(LOAD_WORD, 0, 0, ARCH_OFFSET),
         instruction(JUMP_IF_EQUAL, 1, 0, ARCH_X86_64),
-        instruction(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
+        kill(),
         instruction(LOAD_WORD, 0, 0, NUMBER_OFFSET),
         instruction(JUMP_IF_ANY_BIT, 0, 1, X32_BIT),
-        instruction(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
+        kill(),
     ]
 }
 
-/// Returns `errno` for call `number`.
-fn fail(number: i64, errno: i32) -> [Instruction; 2] {
-    let number = u32::try_from(number).unwrap_or(u32::MAX);
-    let errno = u32::try_from(errno).unwrap_or(0) & libc::SECCOMP_RET_DATA;
-    [instruction(JUMP_IF_EQUAL, 0, 1, number), instruction(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | errno)]
+/// Decides the call whose number is in the accumulator. None if a jump would be too long.
+fn search(decisions: &[(u32, Decision)]) -> Option<Vec<Instruction>> {
+    if decisions.len() <= LEAF_CALLS_MAX {
+        return leaf(decisions);
+    }
+    let (below, above) = decisions.split_at(decisions.len() / 2);
+    let middle = above.first()?.0;
+    let (below, above) = (search(below)?, search(above)?);
+    // A plain jump reaches any distance, a conditional one does not.
+    let over = u32::try_from(below.len()).ok()?;
+    let mut program = vec![instruction(JUMP_IF_NOT_BELOW, 0, 1, middle), instruction(JUMP, 0, 0, over)];
+    program.extend(below);
+    program.extend(above);
+    Some(program)
+}
+
+/// As [`search`], by comparing with each number.
+fn leaf(decisions: &[(u32, Decision)]) -> Option<Vec<Instruction>> {
+    let mut program = Vec::new();
+    for (number, decision) in decisions {
+        let body = match decision {
+            Decision::Allow => vec![allow()],
+            Decision::Fail(errno) => vec![fail(*errno)?],
+            Decision::Depends(alternatives) => depends(alternatives)?,
+        };
+        program.push(instruction(JUMP_IF_EQUAL, 0, u8::try_from(body.len()).ok()?, *number));
+        program.extend(body);
+    }
+    program.push(kill());
+    Some(program)
+}
+
+/// Allows if all conditions of one alternative hold, else kills.
+fn depends(alternatives: &[&[Condition]]) -> Option<Vec<Instruction>> {
+    let mut program = Vec::new();
+    for conditions in alternatives {
+        let checks: Vec<Check> = conditions.iter().flat_map(checks).collect();
+        // A check is two instructions; behind the last one stands the return, and then the next alternative.
+        for (index, check) in checks.iter().enumerate() {
+            let onward = u8::try_from(2 * (checks.len() - index - 1) + 1).ok()?;
+            let (met, unmet) = if check.is_met_by_jump { (0, onward) } else { (onward, 0) };
+            program.push(instruction(LOAD_WORD, 0, 0, check.offset));
+            program.push(instruction(check.code, met, unmet, check.value));
+        }
+        program.push(allow());
+    }
+    program.push(kill());
+    Some(program)
+}
+
+/// A test of one word.
+struct Check {
+    offset: u32,
+    code: u16,
+    value: u32,
+    is_met_by_jump: bool,
+}
+
+/// The tests of both halves of an argument.
+fn checks(condition: &Condition) -> [Check; 2] {
+    let (code, value, is_met_by_jump) = match condition.test {
+        Test::Is(value) => (JUMP_IF_EQUAL, value, true),
+        Test::Lacks(mask) => (JUMP_IF_ANY_BIT, mask, false),
+        Test::OwnProcess => (JUMP_IF_EQUAL, u64::from(process::id()), true),
+    };
+    let [a, b, c, d, e, f, g, h] = value.to_le_bytes();
+    let low = ARGUMENTS_OFFSET + 8 * u32::from(condition.argument);
+    let halves = [(low + 4, [e, f, g, h]), (low, [a, b, c, d])];
+    halves.map(|(offset, value)| Check { offset, code, value: u32::from_le_bytes(value), is_met_by_jump })
+}
+
+fn kill() -> Instruction {
+    instruction(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS)
+}
+
+fn allow() -> Instruction {
+    instruction(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW)
+}
+
+fn fail(errno: i32) -> Option<Instruction> {
+    let errno = u32::try_from(errno).ok().filter(|errno| *errno <= libc::SECCOMP_RET_DATA)?;
+    Some(instruction(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | errno))
 }
 
 fn instruction(code: u16, jt: u8, jf: u8, k: u32) -> Instruction {
     Instruction { code, jt, jf, k }
-}
-
-fn alternative(conditions: &[Condition]) -> Result<SeccompRule, seccompiler::BackendError> {
-    let conditions = conditions.iter().map(|condition| {
-        let (operator, value) = match condition.test {
-            Test::Is(value) => (SeccompCmpOp::Eq, value),
-            Test::Lacks(mask) => (SeccompCmpOp::MaskedEq(mask), 0),
-            Test::OwnProcess => (SeccompCmpOp::Eq, u64::from(process::id())),
-        };
-        SeccompCondition::new(condition.argument, SeccompCmpArgLen::Qword, operator, value)
-    });
-    SeccompRule::new(conditions.collect::<Result<_, _>>()?)
 }

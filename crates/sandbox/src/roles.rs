@@ -126,11 +126,12 @@ const FILES: &[Rule] = &[
 /// What entering the run stage takes.
 const LOAD: &[Rule] = &[
     allow(call!(prlimit64, SYS_prlimit64), &[is(0, 0)], "limits of the run stage"),
-    allow(call!(prctl, SYS_prctl), &[is(0, libc::PR_SET_NO_NEW_PRIVS)], "entering the run stage"),
-    allow(call!(seccomp, SYS_seccomp), &[is(0, SECCOMP_SET_MODE_FILTER)], "entering the run stage"),
+    allow(
+        call!(seccomp, SYS_seccomp),
+        &[is(0, libc::SECCOMP_SET_MODE_FILTER as i32)],
+        "entering the run stage",
+    ),
 ];
-
-const SECCOMP_SET_MODE_FILTER: i32 = 1;
 
 /// What LLVM and the linker need beyond [`FILES`] and [`DATA`].
 const COMPILE: &[Rule] = &[
@@ -172,6 +173,7 @@ const LOCK_IN: &[Rule] = &[
     allow(call!(prctl, SYS_prctl), &[is(0, libc::PR_GET_PDEATHSIG)], "dying with the zygote"),
     allow(call!(prctl, SYS_prctl), &[is(0, libc::PR_SET_DUMPABLE), is(1, 0)], "no dumps"),
     allow(call!(prctl, SYS_prctl), &[is(0, libc::PR_GET_DUMPABLE)], "no dumps"),
+    allow(call!(prctl, SYS_prctl), &[is(0, libc::PR_SET_NO_NEW_PRIVS)], "no new privileges"),
     allow(call!(prctl, SYS_prctl), &[is(0, libc::PR_GET_NO_NEW_PRIVS)], "no new privileges"),
     allow(call!(close_range, SYS_close_range), &[], "closing descriptors"),
     allow(call!(prlimit64, SYS_prlimit64), &[], "limits"),

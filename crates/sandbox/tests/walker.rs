@@ -50,12 +50,9 @@ fn walk(program: &[Instruction], call: Call) -> u32 {
                 accumulator = call.word(k);
                 0
             }
-            0x54 => {
-                accumulator &= k;
-                0
-            }
             0x05 => usize::try_from(k).unwrap(),
             0x15 => jump(accumulator == k),
+            0x35 => jump(accumulator >= k),
             0x45 => jump(accumulator & k != 0),
             other => panic!("instruction {other:#x}"),
         };
