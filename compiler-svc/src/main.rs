@@ -1,10 +1,11 @@
 //! The compiler service as a process of its own.
 #![forbid(unsafe_code)]
 
-use std::io::Write;
+use std::process::ExitCode;
 
 use antares_compiler_svc::app;
-use antares_serve::{Host, Metrics, Options, Request, Role};
+use antares_serve::{Config, Host, Metrics, Options, Role};
+use anyhow::Context;
 use clap::Parser;
 
 /// Compiles scripts ahead of time and keeps what it compiled, over gRPC.
@@ -15,17 +16,18 @@ struct Cli {
     options: Options,
 }
 
-fn main() -> anyhow::Result<()> {
-    let config = match Cli::parse().options.resolve(Role::Compiler, &app::layer_names())? {
-        Request::Serve(config) => config,
-        Request::Print(text) => return Ok(std::io::stdout().write_all(text.as_bytes())?),
-    };
-    let pool = app::start_pool(&config)?;
-    let host = Host::start(&config, "antares-compiler")?;
+fn main() -> ExitCode {
+    let options = Cli::parse().options;
+    antares_serve::main(&options, Role::Compiler, &app::layer_names(), |config| Ok(run(config)?))
+}
+
+fn run(config: &Config) -> anyhow::Result<()> {
+    let pool = app::start_pool(config).context("compile workers")?;
+    let host = Host::start(config, "antares-compiler")?;
     let metrics = Metrics::new();
     metrics.build_info(&app::build_facts());
-    let compiler = app::build(&config, pool, &metrics)?;
-    let served = app::app(&compiler, &config);
-    host.serve(&config, served, metrics, |health| app::watch_health(compiler, health))?;
+    let compiler = app::build(config, pool, &metrics).context("the store")?;
+    let served = app::app(&compiler, config);
+    host.serve(config, served, metrics, |health| app::watch_health(compiler, health))?;
     Ok(())
 }

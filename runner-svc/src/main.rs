@@ -1,10 +1,10 @@
 //! The runner service as a process of its own.
 #![forbid(unsafe_code)]
 
-use std::{io::Write, sync::Arc};
+use std::{process::ExitCode, sync::Arc};
 
 use antares_runner_svc::{RemoteSource, app};
-use antares_serve::{Host, Metrics, Options, Request, Role};
+use antares_serve::{Config, Host, Metrics, Options, Role};
 use anyhow::Context;
 use clap::Parser;
 
@@ -16,21 +16,22 @@ struct Cli {
     options: Options,
 }
 
-fn main() -> anyhow::Result<()> {
-    let config = match Cli::parse().options.resolve(Role::Runner, &app::layer_names())? {
-        Request::Serve(config) => config,
-        Request::Print(text) => return Ok(std::io::stdout().write_all(text.as_bytes())?),
-    };
-    let pool = app::start_pool(&config).context("run workers")?;
-    let host = Host::start(&config, "antares-runner")?;
+fn main() -> ExitCode {
+    let options = Cli::parse().options;
+    antares_serve::main(&options, Role::Runner, &app::layer_names(), |config| Ok(run(config)?))
+}
+
+fn run(config: &Config) -> anyhow::Result<()> {
+    let pool = app::start_pool(config).context("run workers")?;
+    let host = Host::start(config, "antares-runner")?;
     let metrics = Metrics::new();
     metrics.build_info(&app::build_facts());
     let source = {
         let _entered = host.enter();
         Arc::new(RemoteSource::new(&config.runner).context("runner.compiler_url")?)
     };
-    let runner = app::build(&config, pool, source, &metrics);
-    let served = app::app(&runner, &config);
-    host.serve(&config, served, metrics, |health| app::watch_health(runner, health))?;
+    let runner = app::build(config, pool, source, &metrics);
+    let served = app::app(&runner, config);
+    host.serve(config, served, metrics, |health| app::watch_health(runner, health))?;
     Ok(())
 }

@@ -9,7 +9,7 @@ use tracing::{Instrument, field};
 
 use crate::{
     convert::{capabilities, executed, order},
-    execute::{Ended, Execution, Runner},
+    execute::{Ended, ExecuteError, Execution, Runner},
     metrics::ended_name,
 };
 
@@ -53,7 +53,8 @@ impl runner_service_server::RunnerService for Service {
             let result = self.runner.execute(order, deadline).await;
             match &result {
                 Ok(execution) => tell(execution),
-                Err(error) => tracing::warn!(%error, "no verdict"),
+                Err(ExecuteError::WorkerLost { detail }) => tracing::warn!(detail, "a worker was lost"),
+                Err(error) => tracing::debug!(%error, "no verdict"),
             }
             result
         };

@@ -27,7 +27,7 @@ pub use flights::Flights;
 pub use health::{Health, LIVENESS};
 pub use host::{Host, HostError};
 pub use metrics::{COMPILE_SECONDS, Metrics, RPC_SECONDS, RUN_SECONDS};
-pub use options::{Options, Request};
+pub use options::{Options, Request, main};
 pub use raw_config::{
     RawCache, RawCompiler, RawConfig, RawListen, RawLog, RawMetrics, RawRunner, RawSandbox, RawTrace,
 };

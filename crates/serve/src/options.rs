@@ -1,11 +1,23 @@
 //! The command line that the service binaries share.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    error::Error,
+    io::{self, Write},
+    net::SocketAddr,
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use clap::Args;
 
-use crate::config::{Config, ConfigError, Role};
-use crate::raw_config::RawConfig;
+use crate::{
+    config::{Config, ConfigError, Role},
+    raw_config::RawConfig,
+    status::chain,
+};
+
+/// Exit status where the configuration is of no use.
+const EXIT_USAGE: u8 = 2;
 
 /// Words of a service's command line.
 #[derive(Clone, Debug, Default, Args)]
@@ -49,5 +61,31 @@ impl Options {
             (false, true) => Request::Print("the configuration is fine\n".to_owned()),
             (false, false) => Request::Serve(Box::new(config)),
         })
+    }
+}
+
+/// The main function of a service: does what `options` ask for, and serves with `serve`. Exit status 0 after a clean end, 1
+/// where the service failed, 2 where its configuration is of no use.
+pub fn main(
+    options: &Options,
+    role: Role,
+    layers: &[&str],
+    serve: impl FnOnce(&Config) -> Result<(), Box<dyn Error + Send + Sync>>,
+) -> ExitCode {
+    let failed = |error: &dyn Error, status: u8| {
+        // Nothing can be done where standard error is closed.
+        let _ = writeln!(io::stderr(), "error: {}", chain(error));
+        ExitCode::from(status)
+    };
+    match options.resolve(role, layers) {
+        Err(error) => failed(&error, EXIT_USAGE),
+        Ok(Request::Print(text)) => match io::stdout().write_all(text.as_bytes()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(&error, 1),
+        },
+        Ok(Request::Serve(config)) => match serve(&config) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(&*error, 1),
+        },
     }
 }

@@ -213,7 +213,7 @@ impl Default for RawMetrics {
 
 impl Default for RawLog {
     fn default() -> Self {
-        Self { format: "text".to_owned(), filter: "info".to_owned() }
+        Self { format: "text".to_owned(), filter: "info,opentelemetry=warn".to_owned() }
     }
 }
 
