@@ -16,9 +16,10 @@ pub(crate) struct Program {
 pub(crate) const OPTIONS: CompileOptions = CompileOptions { vm_version: 2, isa: Isa(Isa::B.0 | Isa::MOP.0) };
 
 /// All programs.
-pub(crate) const PROGRAMS: [Program; 8] = [
+pub(crate) const PROGRAMS: [Program; 9] = [
     Program { name: "secp256k1", guest: "secp256k1-imc", repetitions: 200 },
     Program { name: "secp256k1-b", guest: "secp256k1-b", repetitions: 200 },
+    Program { name: "secp256k1-small", guest: "secp256k1-small-imc", repetitions: 200 },
     Program { name: "sha256", guest: "sha256-imc", repetitions: 3000 },
     Program { name: "sha256-b", guest: "sha256-b", repetitions: 3000 },
     Program { name: "sort", guest: "sort-imc", repetitions: 5 },

@@ -63,7 +63,7 @@ impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:<12} /gcc {}  /clang {}  asm interpreter/ours {:6.1}  {:8.2} ms  compile {:.2} s  code {} -> {} bytes",
+            "{:<15} /gcc {}  /clang {}  asm interpreter/ours {:6.1}  {:8.2} ms  compile {:.2} s  code {} -> {} bytes",
             self.name,
             self.gcc,
             self.clang,

@@ -22,25 +22,26 @@ fn check_exit(name: &str, number: &str, options: CompileOptions, outcome: &str) 
 
 #[test]
 fn secp256k1_verifies_in_version_0() {
-    check_exit("secp256k1-imc", "2", script(0), "Exit(0)");
+    check_exit("secp256k1-small-imc", "2", script(0), "Exit(0)");
 }
 
 #[test]
 fn secp256k1_verifies_in_version_1() {
-    check_exit("secp256k1-imc", "2", script(1), "Exit(0)");
-    check_exit("secp256k1-b", "1", script(1), "Exit(0)");
+    check_exit("secp256k1-small-imc", "2", script(1), "Exit(0)");
+    check_exit("secp256k1-small-b", "2", script(1), "Exit(0)");
 }
 
 #[test]
 fn secp256k1_verifies_in_version_2() {
     check_exit("secp256k1-imc", "2", script(2), "Exit(0)");
-    check_exit("secp256k1-b", "4", script(2), "Exit(0)");
+    check_exit("secp256k1-small-imc", "2", script(2), "Exit(0)");
+    check_exit("secp256k1-small-b", "4", script(2), "Exit(0)");
 }
 
 #[test]
 fn secp256k1_with_b_is_invalid_in_version_0() {
-    let elf = guests::bytes("secp256k1-b").unwrap();
-    let equal = check("secp256k1-b", &elf, &["1"], script(0)).unwrap();
+    let elf = guests::bytes("secp256k1-small-b").unwrap();
+    let equal = check("secp256k1-small-b", &elf, &["1"], script(0)).unwrap();
     assert_eq!(equal.outcome, "InvalidInstruction");
 }
 

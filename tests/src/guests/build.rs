@@ -16,9 +16,11 @@ use super::{Guest, Source, published::secp256k1_sources, source_folder};
 /// Name of the RISC-V compiler (Debian package `gcc-riscv64-unknown-elf`).
 const GUEST_COMPILER: &str = "riscv64-unknown-elf-gcc";
 
+/// picolibc, built for rv64imac (Debian package `picolibc-riscv64-unknown-elf`).
+const PICOLIBC: &str = "/usr/lib/picolibc/riscv64-unknown-elf/lib/rv64imac/lp64/libc.a";
+
 /// Flags of every guest.
-const GUEST_FLAGS: [&str; 13] = [
-    "-O3",
+const GUEST_FLAGS: [&str; 12] = [
     "-mabi=lp64",
     "-mcmodel=medany",
     "-static",
@@ -59,7 +61,7 @@ fn kept_folder() -> PathBuf {
 /// The guest's ELF, built if no file of the same sources and flags is kept.
 pub(super) fn build(guest: &Guest) -> Result<PathBuf> {
     let mut flags: Vec<OsString> = GUEST_FLAGS.iter().map(OsString::from).collect();
-    flags.push(format!("-march={}", guest.march).into());
+    flags.extend([format!("-march={}", guest.march).into(), guest.level.into()]);
     let mut sources = Sources::of(&guest.source)?;
     let folder = source_folder();
     flags.push(joined("-Wl,-T,", &folder.join("guest.ld")));
@@ -102,8 +104,7 @@ pub fn assemble(text: &str) -> Result<Vec<u8>> {
 /// The guest is assembly, or the compiler is missing or refuses the sources.
 pub fn native_compile(guest: &Guest, compiler: &str, driver: &Path) -> Result<PathBuf> {
     ensure!(!matches!(guest.source, Source::Case { .. }), "{} is written in RISC-V assembly", guest.name);
-    let mut flags: Vec<OsString> = vec!["-O3".into(), "-march=x86-64-v3".into(), "-madx".into()];
-    flags.push("-Dmain=guest_main".into());
+    let flags: Vec<OsString> = ["-O3", "-Dmain=guest_main"].map(OsString::from).to_vec();
     let mut sources = Sources::of(&guest.source)?;
     sources.files.push(driver.to_owned());
     let key = sources.digest(&[flags.as_slice(), &[compiler.into()]].concat())?;
@@ -144,6 +145,7 @@ impl Sources {
             sources.flags.extend(SECP256K1_FLAGS.map(OsString::from));
             sources.files.push(library.join("src/secp256k1.c"));
             sources.files.push(library.join("src/precomputed_ecmult.c"));
+            sources.files.push(library.join("src/precomputed_ecmult_gen.c"));
         }
         Ok(sources)
     }
@@ -164,17 +166,13 @@ impl Sources {
 
 /// What a C guest is linked with.
 fn guest_libraries(source: &Source) -> Result<Vec<PathBuf>> {
-    let ask = |arguments: &[&str]| -> Result<PathBuf> {
-        let output = Command::new(GUEST_COMPILER)
-            .args(["-march=rv64imac", "-mabi=lp64"])
-            .args(arguments)
-            .output()
-            .with_context(|| format!("{GUEST_COMPILER} is not installed; run the set-up script"))?;
-        Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim()))
-    };
-    let gcc = ask(&["-print-libgcc-file-name"])?;
+    let output = Command::new(GUEST_COMPILER)
+        .args(["-march=rv64imac", "-mabi=lp64", "-print-libgcc-file-name"])
+        .output()
+        .with_context(|| format!("{GUEST_COMPILER} is not installed; run the set-up script"))?;
+    let gcc = PathBuf::from(String::from_utf8(output.stdout)?.trim());
     if matches!(source, Source::Picolibc(_)) {
-        return Ok(vec![ask(&["--specs=picolibc.specs", "-print-file-name=libc.a"])?, gcc]);
+        return Ok(vec![PathBuf::from(PICOLIBC), gcc]);
     }
     Ok(vec![source_folder().join("memory.c"), gcc])
 }

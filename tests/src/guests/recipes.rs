@@ -11,6 +11,8 @@ pub struct Guest {
     pub source: Source,
     /// The instruction sets that gcc may use.
     pub march: &'static str,
+    /// How gcc optimises.
+    pub level: &'static str,
 }
 
 /// What a guest is built from, relative to the guests' folder.
@@ -36,22 +38,24 @@ const IMC: &str = "rv64imc";
 /// With the B extension (versions 1 and 2).
 const IMC_B: &str = "rv64imc_zba_zbb_zbc_zbs";
 
-/// Programs: name, source, what they do.
-const PROGRAMS: [(&str, Source, &str); 10] = [
-    ("secp256k1", Source::Secp256k1("secp256k1.c"), "verifies ECDSA signatures, ARG times"),
-    ("sha256", Source::Program("kernels/sha256.c"), "hashes 1 KiB, ARG times"),
-    ("sort", Source::Program("kernels/sort.c"), "sorts 30,000 numbers and walks a list, ARG times"),
-    ("mulmod", Source::Program("kernels/mulmod.c"), "multiplies modulo a 254-bit prime, 2 ARG times"),
-    ("interpreter", Source::Program("kernels/interpreter.c"), "runs a stack machine, ARG times"),
-    ("blocks", Source::Program("kernels/blocks.c"), "copies and fills memory by Duff's device, ARG times"),
+/// Programs: name, source, optimisation, what they do.
+const PROGRAMS: [(&str, Source, &str, &str); 11] = [
+    ("secp256k1", Source::Secp256k1("secp256k1.c"), "-O3", "verifies ECDSA signatures, ARG times"),
+    ("secp256k1-small", Source::Secp256k1("secp256k1.c"), "-Os", "the same, a third of the code"),
+    ("sha256", Source::Program("kernels/sha256.c"), "-O3", "hashes 1 KiB, ARG times"),
+    ("sort", Source::Program("kernels/sort.c"), "-O3", "sorts 30,000 numbers and walks a list, ARG times"),
+    ("mulmod", Source::Program("kernels/mulmod.c"), "-O3", "multiplies modulo a 254-bit prime, 2 ARG times"),
+    ("interpreter", Source::Program("kernels/interpreter.c"), "-O3", "runs a stack machine, ARG times"),
+    ("blocks", Source::Program("kernels/blocks.c"), "-O3", "copies and fills by Duff's device, ARG times"),
     (
         "picolibc-blocks",
         Source::Picolibc("picolibc_blocks.c"),
+        "-O3",
         "calls picolibc's memset and memcpy, ARG times",
     ),
-    ("fib", Source::Program("fib.c"), "computes fib(ARG) by recursion"),
-    ("debug", Source::Program("debug.c"), "prints ARG lines through the debug syscall"),
-    ("exit", Source::Program("exit.c"), "exits with ARG"),
+    ("fib", Source::Program("fib.c"), "-O3", "computes fib(ARG) by recursion"),
+    ("debug", Source::Program("debug.c"), "-O3", "prints ARG lines through the debug syscall"),
+    ("exit", Source::Program("exit.c"), "-O3", "exits with ARG"),
 ];
 
 /// Cases of `attacks/memory.S`.
@@ -124,12 +128,13 @@ const CONTROL_CASES: [&str; 29] = [
 /// All guests.
 #[must_use]
 pub fn guests() -> Vec<Guest> {
-    let programs = PROGRAMS.into_iter().flat_map(|(name, source, about)| {
+    let programs = PROGRAMS.into_iter().flat_map(|(name, source, level, about)| {
         [("imc", IMC), ("b", IMC_B)].map(|(suffix, march)| Guest {
             name: format!("{name}-{suffix}"),
             about,
             source: source.clone(),
             march,
+            level,
         })
     });
     let memory = MEMORY_CASES
@@ -145,6 +150,7 @@ fn attack(file: &'static str, case: &str, about: &'static str) -> Guest {
         about,
         source: Source::Case { file, case: format!("CASE_{case}") },
         march: IMC,
+        level: "-O0",
     }
 }
 
