@@ -99,6 +99,8 @@ fn run(args: &[&str], elf: &[u8]) -> (i32, Value) {
     expected.sort_unstable();
     assert_eq!(keys, expected);
     assert_eq!(stdout.lines().count(), 1, "one object on one line");
+    // Remarks are the command's own; workers say nothing.
+    assert!(stderr.lines().all(|line| line.starts_with("antares: ")), "{stderr}");
     (status, value)
 }
 

@@ -93,7 +93,11 @@ fn supervisor() -> Result<Pid, ZygoteError> {
     if arguments.next().as_deref() != Some(ZYGOTE_ARGUMENT) {
         return Err(ZygoteError::NotAsked);
     }
-    let supervisor = arguments.next().and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
+    let supervisor = arguments
+        .next()
+        .and_then(|text| text.parse().ok())
+        .filter(|number| *number > 0)
+        .and_then(Pid::from_raw);
     supervisor.filter(|supervisor| getppid() == Some(*supervisor)).ok_or(ZygoteError::NotAsked)
 }
 
