@@ -1,6 +1,6 @@
 //! A worker that misbehaves on command: what the tests of the fence let loose inside it.
 //!
-//! The job's arguments are the stage (`load` or `run`), the name of an attempt, and its numbers. Without a zygote's
+//! The job's arguments are the stage (`compile`, `load` or `run`), the name of an attempt, and its numbers. Without a zygote's
 //! arguments, `hostile-worker ATTEMPT NUMBER...` makes the attempt with no fence at all and prints what came of it.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program of the tests")]
 
@@ -37,8 +37,9 @@ impl Worker for Hostile {
     type Job = RunJob;
     type Report = RunReport;
 
-    fn jail(&self, _job: &RunJob) -> Result<Jail, SandboxError> {
-        Jail::new(Policy::run_load())
+    fn jail(&self, job: &RunJob) -> Result<Jail, SandboxError> {
+        let is_compile = job.args.first().is_some_and(|stage| stage == b"compile");
+        Jail::new(if is_compile { Policy::compile(1 << 30, 10) } else { Policy::run_load() })
     }
 
     fn work(&mut self, job: RunJob, files: &Files) -> Result<RunReport, String> {

@@ -9,7 +9,7 @@ use antares_sandbox::{Answer, Policy, Test};
 #[path = "hostile/pool.rs"]
 mod hostile;
 
-use hostile::{attempt, is_violation, pool, worker};
+use hostile::{attempt, is_violation, start, worker};
 
 /// Attempts, each with the arguments that would make it work, and whether a process without a fence succeeds with it
 /// on any host (some need a newer kernel, more privilege, or die of it).
@@ -62,7 +62,7 @@ fn own_pid() -> u64 {
 
 #[test]
 fn every_attempt_in_the_run_stage_is_a_violation() {
-    let pool = pool(2);
+    let pool = start(2, &[]).unwrap();
     for (name, _) in ATTEMPTS {
         let verdict = attempt(&pool, "run", name, &[own_pid()]);
         assert!(is_violation(&verdict), "{name}: {verdict:?}");
@@ -84,7 +84,7 @@ fn attempts_succeed_without_the_fence() {
 /// With the filter of the run stage taken away, the layers below still hold what they are there for.
 #[test]
 fn other_layers_hold_without_the_last_filter() {
-    let pool = pool(2);
+    let pool = start(2, &[]).unwrap();
     let denied = |errno: i32| Verdict::Done(format!("errno {errno}"));
     // Landlock, while the load stage's filter lets openat through.
     for name in ["open", "open-memory"] {
@@ -101,37 +101,63 @@ fn other_layers_hold_without_the_last_filter() {
     assert!(is_violation(&attempt(&pool, "run", "syscall", &[getpid])));
 }
 
+/// Attempts that no stage lets through.
+const NEVER: [&str; 21] = [
+    "socket",
+    "socket-unix",
+    "connect",
+    "ptrace",
+    "process-vm-readv",
+    "kill",
+    "bpf",
+    "perf-event-open",
+    "io-uring-setup",
+    "userfaultfd",
+    "unshare",
+    "mount",
+    "map-both",
+    "protect-executable",
+    "keyctl",
+    "thread",
+    "execve",
+    "execveat",
+    "shm",
+    "flock",
+    "fork",
+];
+
 #[test]
-fn the_load_stage_has_no_way_out_either() {
-    let pool = pool(2);
-    let names = [
-        "socket",
-        "socket-unix",
-        "connect",
-        "ptrace",
-        "process-vm-readv",
-        "kill",
-        "bpf",
-        "perf-event-open",
-        "io-uring-setup",
-        "userfaultfd",
-        "unshare",
-        "mount",
-        "memfd",
-        "map-both",
-        "keyctl",
-        "clone3",
-        "thread",
-        "execve",
-        "execveat",
-        "shm",
-        "flock",
-        "fork",
-        "send-elsewhere",
-    ];
-    for name in names {
-        let verdict = attempt(&pool, "load", name, &[own_pid()]);
-        assert!(is_violation(&verdict), "{name}: {verdict:?}");
+fn the_other_stages_have_no_way_out_either() {
+    let pool = start(2, &[]).unwrap();
+    for stage in ["load", "compile"] {
+        for name in NEVER {
+            let verdict = attempt(&pool, stage, name, &[own_pid()]);
+            assert!(is_violation(&verdict), "{stage} {name}: {verdict:?}");
+        }
+    }
+    for name in ["memfd", "clone3", "send-elsewhere"] {
+        let verdict = attempt(&pool, "load", name, &[]);
+        assert!(is_violation(&verdict), "load {name}: {verdict:?}");
+    }
+}
+
+/// A compile child runs no guest code, but LLVM on hostile input: it may have memory files, and nothing to run them.
+#[test]
+fn the_compile_stage_has_memory_files_only() {
+    let pool = start(2, &[]).unwrap();
+    let denied = |errno: i32| Verdict::Done(format!("errno {errno}"));
+    assert!(matches!(attempt(&pool, "compile", "memfd", &[]), Verdict::Done(said) if said.starts_with("ok")));
+    assert!(is_violation(&attempt(&pool, "compile", "map-executable", &[])));
+    assert_eq!(attempt(&pool, "compile", "open", &[]), denied(libc::EACCES));
+    assert_eq!(attempt(&pool, "compile", "open-memory", &[]), denied(libc::EACCES));
+    assert_eq!(attempt(&pool, "compile", "clone3", &[]), denied(libc::ENOSYS));
+    // Its limits, and a fatal error of LLVM, end it as what they are.
+    for name in ["allocate", "abort"] {
+        let verdict = attempt(&pool, "compile", name, &[]);
+        assert!(
+            matches!(&verdict, Verdict::WorkerLost { detail } if detail.contains("SIGABRT")),
+            "{name}: {verdict:?}"
+        );
     }
 }
 
@@ -149,7 +175,7 @@ fn is_allowed(policy: &Policy, number: u64, argument: impl Fn(u8) -> u64) -> boo
 
 #[test]
 fn a_sweep_over_all_calls_finds_the_table_and_nothing_else() {
-    let pool = pool(2);
+    let pool = start(2, &[]).unwrap();
     let policy = Policy::run();
     let sweep = |name: &str, argument: u64| {
         for number in 0..512 {
@@ -170,7 +196,7 @@ fn a_sweep_over_all_calls_finds_the_table_and_nothing_else() {
 
 #[test]
 fn calls_of_other_architectures_are_violations() {
-    let pool = pool(2);
+    let pool = start(2, &[]).unwrap();
     // i386: exit, fork, read, write, open, execve, getpid, kill, mmap, socketcall, clone, execveat.
     for number in [1, 2, 3, 4, 5, 11, 20, 37, 90, 102, 120, 358] {
         let verdict = attempt(&pool, "run", "i386", &[number]);
@@ -185,7 +211,7 @@ fn calls_of_other_architectures_are_violations() {
 
 #[test]
 fn each_child_sees_its_own_job_only() {
-    let pool = pool(2);
+    let pool = start(2, &[]).unwrap();
     for elf in ["first", "second"] {
         let sealed = Sealed::new("elf", elf.as_bytes()).unwrap();
         let job = hostile::job("load", "elf", &[]);

@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 #[path = "hostile/pool.rs"]
 mod hostile;
 
-use hostile::{PATIENCE, attempt, job, pool, send, worker};
+use hostile::{PATIENCE, attempt, job, send, start, worker};
 
 /// Set in the process that a test runs as a supervisor to be killed.
 const SUPERVISOR: &str = "ANTARES_TEST_SUPERVISOR";
@@ -78,7 +78,7 @@ fn assert_works(pool: &Pool) {
 
 #[test]
 fn all_layers_stand_in_every_worker() {
-    let pool = pool(1);
+    let pool = start(1, &[]).unwrap();
     for status in pool.layers() {
         if !status.active {
             println!("skipped: {status}");
@@ -118,7 +118,7 @@ fn all_layers_stand_in_every_worker() {
 
 #[test]
 fn a_deadline_ends_whatever_a_worker_does() {
-    let pool = pool(1);
+    let pool = start(1, &[]).unwrap();
     for (stage, name) in [("run", "loop"), ("run", "hang"), ("load", "loop"), ("load", "hang")] {
         let since = Instant::now();
         let verdict = send(&pool, &job(stage, name, &[]), Duration::from_millis(100)).unwrap();
@@ -132,7 +132,7 @@ fn a_deadline_ends_whatever_a_worker_does() {
 
 #[test]
 fn deaths_are_told_apart() {
-    let pool = pool(2);
+    let pool = start(2, &[]).unwrap();
     let lost = |stage: &str, name: &str| match attempt(&pool, stage, name, &[]) {
         Verdict::WorkerLost { detail } => detail,
         other => panic!("{name}: {other:?}"),
@@ -157,7 +157,7 @@ fn deaths_are_told_apart() {
 
 #[test]
 fn a_killed_worker_is_lost_for_its_own_caller() {
-    let pool = pool(2);
+    let pool = start(2, &[]).unwrap();
     let verdict = during(&pool, "loop", |worker| {
         kill(worker);
         assert_works(&pool);
@@ -169,7 +169,7 @@ fn a_killed_worker_is_lost_for_its_own_caller() {
 
 #[test]
 fn a_killed_zygote_is_replaced() {
-    let pool = pool(2);
+    let pool = start(2, &[]).unwrap();
     for round in 1..=3 {
         let before = zygote(&pool);
         let mut orphan = 0;
@@ -190,7 +190,7 @@ fn a_killed_zygote_is_replaced() {
 
 #[test]
 fn calls_wait_for_a_zygote_that_is_being_replaced() {
-    let pool = pool(4);
+    let pool = start(4, &[]).unwrap();
     thread::scope(|scope| {
         let callers: Vec<_> = (0..4)
             .map(|_| {
@@ -220,7 +220,7 @@ fn calls_wait_for_a_zygote_that_is_being_replaced() {
 
 #[test]
 fn a_full_pool_is_busy_until_the_deadline() {
-    let pool = pool(1);
+    let pool = start(1, &[]).unwrap();
     let verdict = during(&pool, "loop", |worker| {
         let answer = send(&pool, &job("run", "nothing", &[]), Duration::from_millis(50));
         assert!(matches!(answer, Err(PoolError::Busy { workers_max: 1 })), "{answer:?}");
@@ -237,7 +237,7 @@ fn supervisor_to_be_killed() {
     if std::env::var_os(SUPERVISOR).is_none() {
         return;
     }
-    let pool = pool(2);
+    let pool = start(2, &[]).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| attempt(&pool, "run", "loop", &[]));
         scope.spawn(|| attempt(&pool, "run", "hang", &[]));
@@ -270,7 +270,7 @@ fn a_killed_supervisor_leaves_nobody() {
 
 #[test]
 fn a_dropped_pool_leaves_nobody() {
-    let pool = pool(1);
+    let pool = start(1, &[]).unwrap();
     let zygote = zygote(&pool);
     assert_works(&pool);
     drop(pool);
@@ -289,7 +289,7 @@ fn two_hundred_runs_leave_nothing_behind() {
         assert!(status.unwrap().success());
         return;
     }
-    let pool = pool(2);
+    let pool = start(2, &[]).unwrap();
     let open = || fs::read_dir("/proc/self/fd").unwrap().count();
     let zygote = zygote(&pool);
     let round = |count: u32| {
@@ -308,22 +308,22 @@ fn two_hundred_runs_leave_nothing_behind() {
 
 #[test]
 fn what_cannot_start_says_so() {
-    let start = |worker: &str, workers_max| {
+    let error = |worker: &str, workers_max| {
         Pool::start(PoolConfig { worker: worker.into(), workers_max, allow_degraded: Vec::new() })
             .unwrap_err()
     };
-    assert!(matches!(start("/nonexistent", 1), PoolError::Start { .. }));
-    assert!(matches!(start("/bin/true", 1), PoolError::NotReady { .. }));
+    assert!(matches!(error("/nonexistent", 1), PoolError::Start { .. }));
+    assert!(matches!(error("/bin/true", 1), PoolError::NotReady { .. }));
     let hostile = worker();
     let path = hostile.to_str().unwrap();
-    assert!(matches!(start(path, 0), PoolError::WorkersMax { found: 0, .. }));
-    assert!(matches!(start(path, usize::MAX), PoolError::WorkersMax { .. }));
+    assert!(matches!(error(path, 0), PoolError::WorkersMax { found: 0, .. }));
+    assert!(matches!(error(path, usize::MAX), PoolError::WorkersMax { .. }));
     assert!(matches!(antares_pool::worker_path("antares-nobody"), Err(PoolError::WorkerNotFound { .. })));
 }
 
 #[test]
 fn a_job_has_a_size() {
-    let pool = pool(1);
+    let pool = start(1, &[]).unwrap();
     let mut large = job("run", "nothing", &[]);
     large.args.push(vec![0; 17 << 20]);
     let answer = send(&pool, &large, PATIENCE);

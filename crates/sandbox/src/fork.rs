@@ -27,11 +27,9 @@ pub enum Fork {
 /// What the kernel says, such as `EAGAIN`.
 pub unsafe fn fork() -> io::Result<Fork> {
     // SAFETY: fork has no precondition on memory; the caller vouches for the single thread.
-    let number = unsafe { libc::fork() };
-    match Pid::from_raw(number) {
-        Some(child) if number > 0 => Ok(Fork::Parent(child)),
-        None => Ok(Fork::Child),
-        Some(_) => Err(io::Error::last_os_error()),
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        number => Ok(Pid::from_raw(number).map_or(Fork::Child, Fork::Parent)),
     }
 }
 

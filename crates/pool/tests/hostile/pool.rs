@@ -7,7 +7,7 @@ use std::{
 
 use antares_abi::{CompileOptions, Isa};
 use antares_pool::{
-    Pool, PoolConfig, PoolError, Sealed, Verdict,
+    Layer, Pool, PoolConfig, PoolError, Sealed, Verdict,
     job::{RunJob, RunReport, Tier},
 };
 
@@ -26,9 +26,9 @@ pub(crate) fn worker() -> PathBuf {
     path
 }
 
-/// A pool of `workers_max` hostile workers.
-pub(crate) fn pool(workers_max: usize) -> Pool {
-    Pool::start(PoolConfig { worker: worker(), workers_max, allow_degraded: Vec::new() }).unwrap()
+/// A pool of `workers_max` hostile workers, on a host that may lack some layers.
+pub(crate) fn start(workers_max: usize, allow_degraded: &[Layer]) -> Result<Pool, PoolError> {
+    Pool::start(PoolConfig { worker: worker(), workers_max, allow_degraded: allow_degraded.to_vec() })
 }
 
 /// The job to make an attempt.

@@ -1,0 +1,179 @@
+//! Shared objects that are no library of ours, each for one reason, made by the host's C compiler.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::{fs, process::Command};
+
+use antares_abi::{ABI_VERSION, Sha256Digest};
+use antares_pool::{ArtifactError, Sealed, verify_library};
+
+/// A header with its magic and version; the rest is the machine's to judge.
+const HEADER: &str = "const struct { char magic[8]; unsigned version; unsigned rest[7]; } antares_library = \
+                      { {'A','N','T','A','R','E','S',MAGIC_END}, VERSION };";
+/// Some code that nobody exports.
+const CODE: &str = "__attribute__((visibility(\"hidden\"), used)) int code(int x) { return x + 1; }";
+
+/// Compiles `source`, with `flags` on top of those of our own linking.
+fn library(source: &str, flags: &[&str]) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("library.c"), source).unwrap();
+    let version = format!("-DVERSION={ABI_VERSION}");
+    let usual = ["-shared", "-fPIC", "-O1", "-nostdlib", "-fno-asynchronous-unwind-tables", "-DMAGIC_END=1"];
+    let linking =
+        ["-Wl,-z,now,-z,noexecstack,-z,separate-code,-z,max-page-size=4096", "-Wl,--hash-style=gnu"];
+    let output = Command::new("cc")
+        .args(usual)
+        .arg(version)
+        .args(linking)
+        .args(flags)
+        .arg("-o")
+        .args([path("library.so"), path("library.c")])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    fs::read(path("library.so")).unwrap()
+}
+
+fn verify(bytes: &[u8]) -> Result<(), ArtifactError> {
+    verify_library(&Sealed::new("library", bytes).unwrap(), Sha256Digest::of(bytes))
+}
+
+#[track_caller]
+fn assert_refused(source: &str, flags: &[&str], is_reason: impl Fn(&ArtifactError) -> bool) {
+    let error = verify(&library(source, flags)).unwrap_err();
+    assert!(is_reason(&error), "{error}");
+}
+
+/// The good library and `more`.
+fn with(more: &str) -> String {
+    format!("{HEADER}\n{CODE}\n{more}")
+}
+
+#[test]
+fn data_and_code_are_accepted() {
+    verify(&library(&with(""), &[])).unwrap();
+}
+
+#[test]
+fn another_digest_is_refused() {
+    let sealed = Sealed::new("library", &library(&with(""), &[])).unwrap();
+    let answer = verify_library(&sealed, Sha256Digest::of(b"another"));
+    assert!(matches!(answer, Err(ArtifactError::Digest { .. })), "{answer:?}");
+}
+
+#[test]
+fn what_the_dynamic_linker_would_run_is_refused() {
+    let is_tag = |error: &ArtifactError| matches!(error, ArtifactError::Tag { .. });
+    assert_refused(
+        &with("static volatile int x; __attribute__((constructor)) static void f(void) { x = 1; }"),
+        &[],
+        is_tag,
+    );
+    assert_refused(
+        &with("static volatile int x; __attribute__((destructor)) static void f(void) { x = 1; }"),
+        &[],
+        is_tag,
+    );
+    assert_refused(&with("void f(void) {}"), &["-Wl,-init=f", "-fvisibility=hidden"], |error| {
+        matches!(
+            error,
+            ArtifactError::Tag { .. } | ArtifactError::Symbol { .. } | ArtifactError::Missing { .. }
+        )
+    });
+    let resolver = "static int one(void) { return 1; } static void *pick(void) { return one; }
+                    __attribute__((visibility(\"hidden\"), ifunc(\"pick\"))) int f(void); int (*const g)(void) = f;";
+    assert_refused(&with(resolver), &[], is_tag);
+}
+
+#[test]
+fn what_the_dynamic_linker_would_fetch_or_resolve_is_refused() {
+    let is_tag = |error: &ArtifactError| matches!(error, ArtifactError::Tag { .. });
+    assert_refused(&with(""), &["-Wl,--no-as-needed", "-lc"], is_tag);
+    assert_refused(&with("static int x; int *const p = &x;"), &[], is_tag);
+    let import = "int system(const char *); __attribute__((visibility(\"hidden\"))) int f(void) { return system(\"\"); }";
+    assert_refused(&with(import), &[], is_tag);
+    assert_refused(
+        &with("extern int weak __attribute__((weak)); int f(void) { return &weak != 0; }"),
+        &[],
+        |error| matches!(error, ArtifactError::Tag { .. } | ArtifactError::Symbol { .. }),
+    );
+    assert_refused(&with(""), &["-Wl,-rpath,/tmp"], is_tag);
+}
+
+#[test]
+fn more_or_other_symbols_are_refused() {
+    let is_symbol = |error: &ArtifactError| matches!(error, ArtifactError::Symbol { .. });
+    assert_refused(&with("int malloc(int x) { return x; }"), &[], is_symbol);
+    let function = "int antares_library(void) { return 0; }";
+    assert_refused(function, &[], is_symbol);
+    assert_refused(CODE, &[], |error| matches!(error, ArtifactError::Missing { .. }));
+    assert_refused(&with(""), &["-Wl,--hash-style=sysv"], |error| {
+        matches!(error, ArtifactError::Tag { .. } | ArtifactError::Missing { .. })
+    });
+}
+
+#[test]
+fn dangerous_segments_are_refused() {
+    assert_refused(
+        &with("static __thread int x; int f(void) { return x++; }"),
+        &["-ftls-model=initial-exec"],
+        |error| matches!(error, ArtifactError::Segment { .. } | ArtifactError::Tag { .. }),
+    );
+    assert_refused(&with("int data = 1;"), &["-Wl,--omagic"], |error| {
+        matches!(error, ArtifactError::WritableCode { .. } | ArtifactError::Place { .. })
+    });
+    assert_refused(&with(""), &["-Wl,-z,execstack"], |error| matches!(error, ArtifactError::Stack));
+    assert_refused(&with(""), &["-Wl,-Ttext-segment=0x100000000"], |error| {
+        matches!(error, ArtifactError::Place { .. })
+    });
+}
+
+/// Offset of the first program header, bytes of each, and the kinds of segment that no library of ours has.
+const SEGMENTS_AT: usize = 64;
+const SEGMENT_BYTES: usize = 56;
+const PT_INTERP: u8 = 3;
+const PT_TLS: u8 = 7;
+
+#[test]
+fn other_segments_are_refused() {
+    let good = library(&with(""), &[]);
+    for index in 0..usize::from(good[56]) {
+        for kind in [PT_INTERP, PT_TLS] {
+            let mut changed = good.clone();
+            let at = SEGMENTS_AT + SEGMENT_BYTES * index;
+            changed[at..at + 4].copy_from_slice(&[kind, 0, 0, 0]);
+            assert!(verify(&changed).is_err(), "segment {index} of kind {kind}");
+        }
+    }
+}
+
+#[test]
+fn another_header_is_refused() {
+    assert_refused(&with("").replace("MAGIC_END", "2"), &[], |error| matches!(error, ArtifactError::Header));
+    assert_refused(&with("").replace("VERSION", "VERSION + 1"), &[], |error| {
+        matches!(error, ArtifactError::Header)
+    });
+    assert_refused("const char antares_library[4] = \"ANT\";", &[], |error| {
+        matches!(error, ArtifactError::Header)
+    });
+}
+
+#[test]
+fn damaged_files_are_refused_or_harmless() {
+    let good = library(&with(""), &["-s"]);
+    for end in (0..good.len()).step_by(7) {
+        // Section headers, which come last, are of no interest to the dynamic linker.
+        if verify(&good[..end]).is_ok() {
+            assert!(end > good.len() / 2, "{end} of {} bytes", good.len());
+        }
+    }
+    assert!(verify(b"").is_err());
+    // Whatever is damaged, the check itself ends with an answer.
+    for at in 0..good.len().min(2048) {
+        for value in [0, 1, 0x7f, 0x80, 0xff] {
+            let mut damaged = good.clone();
+            damaged[at] = value;
+            let _ = verify(&damaged);
+        }
+    }
+}

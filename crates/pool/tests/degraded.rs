@@ -1,0 +1,86 @@
+//! Hosts that lack a layer: what is missing is named, accepted only by name, and its absence is felt.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::thread;
+
+use antares_pool::{Layer, Pool, PoolError, Verdict};
+
+#[path = "hostile/pool.rs"]
+mod hostile;
+
+use hostile::{attempt, is_violation, start};
+
+/// Runs `test` in a thread where system call `number` fails with `errno`, as it does for all that the thread starts:
+/// a pool's own thread, its zygote, its workers.
+fn where_call_fails(number: i64, errno: i32, test: impl FnOnce() + Send) {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let instruction = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+            let errno = libc::SECCOMP_RET_ERRNO | u32::try_from(errno).unwrap();
+            let mut program = [
+                instruction(0x20, 0, 0, 0),
+                instruction(0x15, 0, 1, u32::try_from(number).unwrap()),
+                instruction(0x06, 0, 0, errno),
+                instruction(0x06, 0, 0, libc::SECCOMP_RET_ALLOW),
+            ];
+            let filter = libc::sock_fprog { len: 4, filter: program.as_mut_ptr() };
+            // SAFETY: numbers only.
+            assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
+            // SAFETY: the kernel copies 4 instructions from `program`, which has as many.
+            let answer =
+                unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) };
+            assert_eq!(answer, 0);
+            test();
+        });
+    });
+}
+
+/// Whether `layer` stands, and what is said about it.
+fn status(pool: &Pool, layer: Layer) -> (bool, String) {
+    let found = pool.layers().iter().find(|status| status.layer == layer).unwrap();
+    (found.active, found.detail.clone())
+}
+
+#[test]
+fn without_landlock_nothing_starts_unless_it_is_accepted() {
+    where_call_fails(libc::SYS_landlock_create_ruleset, libc::ENOSYS, || {
+        let missing = match start(1, &[]) {
+            Err(PoolError::LayersMissing { missing }) => missing,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(missing.iter().map(|status| status.layer).collect::<Vec<_>>(), [Layer::Landlock]);
+        assert!(matches!(start(1, &[Layer::Capabilities]), Err(PoolError::LayersMissing { .. })));
+
+        let pool = start(1, &[Layer::Landlock]).unwrap();
+        assert_eq!(status(&pool, Layer::Landlock), (false, "not in this kernel".to_owned()));
+        // It was Landlock that kept files away from the load stage, and the filter keeps them from the run stage.
+        assert!(matches!(attempt(&pool, "load", "open", &[]), Verdict::Done(said) if said.starts_with("ok")));
+        assert!(is_violation(&attempt(&pool, "run", "open", &[])));
+    });
+}
+
+#[test]
+fn without_namespaces_the_fence_is_still_whole() {
+    where_call_fails(libc::SYS_unshare, libc::EPERM, || {
+        let pool = start(1, &[]).unwrap();
+        assert_eq!(status(&pool, Layer::Namespaces), (false, "the host does not permit them".to_owned()));
+        assert_eq!(attempt(&pool, "load", "open", &[]), Verdict::Done(format!("errno {}", libc::EACCES)));
+        assert!(is_violation(&attempt(&pool, "run", "socket", &[])));
+    });
+}
+
+#[test]
+fn without_seccomp_nothing_starts() {
+    where_call_fails(libc::SYS_seccomp, libc::ENOSYS, || {
+        let error = start(1, &Layer::ALL).unwrap_err();
+        assert!(error.to_string().contains("seccomp"), "{error}");
+    });
+}
+
+#[test]
+fn a_zygote_that_cannot_fork_says_so_to_each_caller() {
+    where_call_fails(libc::SYS_clone, libc::EAGAIN, || {
+        let error = start(1, &[]).unwrap_err();
+        assert!(error.to_string().contains("fork"), "{error}");
+    });
+}
