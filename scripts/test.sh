@@ -13,6 +13,16 @@ build() { cargo build --workspace --all-targets; }
 run_tests() { cargo test --workspace --no-fail-fast 2>&1 | tee -a "$log"; }
 check_chart() { deploy/check/chart.sh 2>&1 | tee -a "$log"; }
 
+# One check to us: every expression of dashboard and alerts against a real Prometheus that scrapes a real service.
+check_dashboard() {
+    if deploy/check/observe.sh; then
+        echo "dashboard: 1 passed, 0 failed, 0 skipped" | tee -a "$log"
+    else
+        echo "dashboard: 0 passed, 1 failed, 0 skipped" | tee -a "$log"
+        return 1
+    fi
+}
+
 # sum WORD: over the closing lines of all test binaries ("test result: ok. 12 passed; 0 failed; 1 ignored; ...") and of
 # the checks that count for themselves ("chart: 64 passed, 0 failed, 0 skipped").
 sum() {
@@ -27,6 +37,7 @@ step "cargo build" build
 if [ ${#steps_failed[@]} -eq 0 ]; then
     step "cargo test" run_tests
     step "chart" check_chart
+    step "dashboard" check_dashboard
 fi
 
 failed=$(sum failed)
