@@ -29,7 +29,8 @@ impl Jail {
     ///
     /// 1. *(zygote)* one thread only, for filter and Landlock hold just the calling thread;
     /// 2. *(zygote)* namespaces, while there may still be a capability for them;
-    /// 3. *(zygote)* bounding set, user, capabilities: each takes what the one before needs;
+    /// 3. *(zygote)* bounding set, user, a user namespace if there was no capability, all capabilities: each takes what
+    ///    the one before needs;
     /// 4. parent-death signal and dumpability, which a change of user resets;
     /// 5. descriptors, then limits (the limit of descriptors does not close any);
     /// 6. `no_new_privs`, without which Landlock and seccomp are for root only;
@@ -88,9 +89,14 @@ fn leave_host() -> Result<[LayerStatus; 3], SandboxError> {
     if threads != 1 {
         return Err(SandboxError::Threads { threads });
     }
-    let namespaces = privilege::leave_namespaces();
+    let mut namespaces = privilege::leave_namespaces(false);
     privilege::empty_bounding_set();
     let user = privilege::leave_root()?;
+    if !namespaces.active {
+        namespaces = privilege::leave_namespaces(true);
+        // A user namespace comes with all capabilities in it.
+        privilege::empty_bounding_set();
+    }
     let capabilities = privilege::drop_capabilities()?;
     Ok([namespaces, user, capabilities])
 }

@@ -22,28 +22,29 @@ fn status(layer: Layer, active: bool, detail: impl Into<String>) -> LayerStatus 
     LayerStatus { layer, active, detail: detail.into() }
 }
 
-/// Leaves the host's network, IPC, UTS, mount and cgroup namespaces, with a user namespace where that is what allows it.
-pub(crate) fn leave_namespaces() -> LayerStatus {
+/// Leaves the host's network, IPC, UTS, mount and cgroup namespaces; with a user namespace, which takes no privilege on
+/// most hosts, or without, which takes `CAP_SYS_ADMIN`.
+pub(crate) fn leave_namespaces(with_user: bool) -> LayerStatus {
     let wanted = UnshareFlags::NEWNET
         | UnshareFlags::NEWIPC
         | UnshareFlags::NEWUTS
         | UnshareFlags::NEWNS
         | UnshareFlags::NEWCGROUP;
-    for (flags, detail) in [
-        (wanted, "net, ipc, uts, mount, cgroup"),
-        (wanted | UnshareFlags::NEWUSER, "user, net, ipc, uts, mount, cgroup"),
-    ] {
-        // SAFETY: FILES is not among the flags, so no thread loses sight of descriptors.
-        match unsafe { unshare_unsafe(flags) } {
-            Ok(()) => return status(Layer::Namespaces, true, detail),
-            Err(Errno::PERM) => {}
-            Err(error) => return status(Layer::Namespaces, false, error.to_string()),
-        }
+    let (flags, detail) = if with_user {
+        (wanted | UnshareFlags::NEWUSER, "user, net, ipc, uts, mount, cgroup")
+    } else {
+        (wanted, "net, ipc, uts, mount, cgroup")
+    };
+    // SAFETY: FILES is not among the flags, so no thread loses sight of descriptors.
+    match unsafe { unshare_unsafe(flags) } {
+        Ok(()) => status(Layer::Namespaces, true, detail),
+        Err(Errno::PERM) => status(Layer::Namespaces, false, "the host does not permit them"),
+        Err(error) => status(Layer::Namespaces, false, error.to_string()),
     }
-    status(Layer::Namespaces, false, "the host does not permit them")
 }
 
-/// Becomes nobody, if the process is root and its parent will still be able to kill it.
+/// Becomes nobody, if the process is root and its parent will still be able to kill it. Before a user namespace is
+/// entered, where everybody looks like nobody and nobody can become another user.
 pub(crate) fn leave_root() -> Result<LayerStatus, SandboxError> {
     let layer = Layer::UnprivilegedUser;
     if !geteuid().is_root() {
