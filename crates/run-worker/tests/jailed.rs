@@ -20,6 +20,8 @@ const EXIT: [u32; 2] = [0x05d0_0893, 0x0000_0073];
 const SEVEN: u32 = 0x0070_0513;
 /// `jal zero, 0`: for ever.
 const LOOP: u32 = 0x0000_006f;
+/// `ld a0, 8(sp)`, `lui a7, 1`, `addi a7, a7, -1919`, `ecall`, `jal zero, -16`: prints its first argument for ever.
+const PRINT: [u32; 5] = [0x0081_3503, 0x0000_18b7, 0x8818_8893, 0x0000_0073, 0xff1f_f06f];
 /// `ld a0, -1(zero)`.
 const LOAD_FAR: u32 = 0xfff0_3503;
 
@@ -40,16 +42,14 @@ fn elf(code: &[u32]) -> Sealed {
     Sealed::new("elf", &elf).unwrap()
 }
 
-fn run(pool: &Pool, code: &[u32], cycles_max: u64, within: Duration) -> Verdict<RunReport> {
+fn job(cycles_max: u64, args: &[&[u8]], debug_bytes_max: u64) -> RunJob {
     let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
-    let job = RunJob {
-        options,
-        tier: Tier::Interpreter,
-        args: vec![b"x".to_vec()],
-        cycles_max,
-        debug_bytes_max: 1,
-    };
-    pool.run(&job, &elf(code), None, Instant::now() + within).unwrap()
+    let args = args.iter().map(|arg| arg.to_vec()).collect();
+    RunJob { options, tier: Tier::Interpreter, args, cycles_max, debug_bytes_max }
+}
+
+fn run(pool: &Pool, code: &[u32], cycles_max: u64, within: Duration) -> Verdict<RunReport> {
+    pool.run(&job(cycles_max, &[b"x"], 1), &elf(code), None, Instant::now() + within).unwrap()
 }
 
 #[track_caller]
@@ -93,10 +93,26 @@ fn an_endless_script_ends_at_the_deadline() {
 #[test]
 fn a_library_that_is_none_fails_its_own_job_only() {
     let pool = pool();
-    let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
-    let job = RunJob { options, tier: Tier::Auto, args: Vec::new(), cycles_max: 1, debug_bytes_max: 1 };
+    let job = RunJob { tier: Tier::Auto, ..job(1, &[], 1) };
     let junk = Sealed::new("library", b"junk").unwrap();
     let verdict = pool.run(&job, &elf(&EXIT), Some(&junk), Instant::now() + PATIENCE).unwrap();
     assert!(matches!(verdict, Verdict::WorkerLost { .. }), "{verdict:?}");
     assert_eq!(pool.stats().violations_total, 0);
+}
+
+/// A worker has no way to ask for memory while a script runs: what debug output takes must have been reserved.
+#[test]
+fn as_much_debug_output_as_allowed_arrives() {
+    let pool = pool();
+    let long = vec![b'x'; 100_000];
+    for (arg, debug_bytes_max, lines_least) in
+        [(&long[..], 32 << 20, 300), (b"", 32 << 20, 65_000), (b"xy", 3000, 900)]
+    {
+        let job = job(u64::MAX, &[arg], debug_bytes_max);
+        let verdict = pool.run(&job, &elf(&PRINT), None, Instant::now() + PATIENCE).unwrap();
+        let Verdict::Done(report) = verdict else { panic!("{} bytes a line: {verdict:?}", arg.len()) };
+        assert_eq!(report.outcome, RunOutcome::OutputLimit);
+        assert!(report.debug.len() >= lines_least, "{} lines", report.debug.len());
+        assert!(report.debug.iter().all(|line| line.as_bytes() == arg));
+    }
 }
