@@ -22,9 +22,9 @@ use crate::{
 const READY_WITHIN: Duration = Duration::from_secs(30);
 /// Pause before a zygote is replaced: the first time, and at most. It doubles.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// A zygote that lived this long died for another reason than the one before.
-const SETTLED_AFTER: Duration = Duration::from_secs(60);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// A zygote that lived this long was not broken from the start; the pause begins anew.
+const SETTLED_AFTER: Duration = Duration::from_secs(1);
 /// Environment that a zygote sees; the rest may hold secrets.
 const ENVIRONMENT: [&str; 3] = ["LD_LIBRARY_PATH", "PATH", "RUST_BACKTRACE"];
 

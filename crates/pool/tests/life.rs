@@ -18,7 +18,7 @@ mod hostile;
 
 use hostile::{PATIENCE, attempt, job, send, start, worker};
 
-/// Set in the process that a test runs as a supervisor to be killed.
+/// Set in the process of its own that a test runs itself in.
 const SUPERVISOR: &str = "ANTARES_TEST_SUPERVISOR";
 
 /// Waits until `condition` holds.
@@ -231,12 +231,8 @@ fn a_full_pool_is_busy_until_the_deadline() {
     assert_works(&pool);
 }
 
-/// Not a test by itself: the supervisor that the next test kills.
-#[test]
-fn supervisor_to_be_killed() {
-    if std::env::var_os(SUPERVISOR).is_none() {
-        return;
-    }
+/// The supervisor that is killed: starts two workers that never end, and prints who its zygote and they are.
+fn live_until_killed() {
     let pool = start(2, &[]).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| attempt(&pool, "run", "loop", &[]));
@@ -250,8 +246,11 @@ fn supervisor_to_be_killed() {
 
 #[test]
 fn a_killed_supervisor_leaves_nobody() {
+    if std::env::var_os(SUPERVISOR).is_some() {
+        return live_until_killed();
+    }
     let mut supervisor = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "supervisor_to_be_killed", "--nocapture"])
+        .args(["--exact", "a_killed_supervisor_leaves_nobody", "--nocapture"])
         .env(SUPERVISOR, "1")
         .stdout(Stdio::piped())
         .spawn()
