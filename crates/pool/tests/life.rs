@@ -1,5 +1,5 @@
 //! Life and death: deadlines, killed workers, killed zygotes, a killed supervisor, nothing left behind.
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::{
     collections::BTreeSet,
