@@ -1,12 +1,12 @@
 //! The calls of `CompilerService`.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use antares_abi::Sha256Digest;
 use antares_proto::v1::{
     self, compiler_service_server, get_artifact_response, get_script_response, upload_request,
 };
-use antares_serve::{CallDeadline, Fault};
+use antares_serve::Fault;
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
@@ -164,19 +164,6 @@ fn size_mismatch(said: usize, came: usize, empty: bool) -> Fault {
     Fault::invalid(reason, problem)
 }
 
-/// `work`, unless the call's deadline comes first.
-async fn within<T, M>(
-    request: &Request<M>,
-    work: impl Future<Output = Result<T, Status>>,
-) -> Result<T, Status> {
-    match CallDeadline::of(request) {
-        None => work.await,
-        Some(deadline) => tokio::time::timeout_at(deadline.into(), work)
-            .await
-            .unwrap_or_else(|_| Err(Fault::call_deadline().into())),
-    }
-}
-
 #[async_trait]
 impl compiler_service_server::CompilerService for Service {
     type GetArtifactStream = ReceiverStream<Result<v1::GetArtifactResponse, Status>>;
@@ -226,14 +213,11 @@ impl compiler_service_server::CompilerService for Service {
         &self,
         request: Request<v1::CompileRequest>,
     ) -> Result<Response<v1::CompileResponse>, Status> {
-        within(&request, async {
-            let message = request.get_ref();
-            let script = digest("script_sha256", &message.script_sha256)?;
-            let options = options(message.options.clone())?;
-            let artifact = self.compiler.compile(script, options, None).await.map_err(Fault::from)?;
-            Ok(Response::new(compiled(&artifact)))
-        })
-        .await
+        let message = request.into_inner();
+        let script = digest("script_sha256", &message.script_sha256)?;
+        let options = options(message.options)?;
+        let artifact = self.compiler.compile(script, options, None).await.map_err(Fault::from)?;
+        Ok(Response::new(compiled(&artifact)))
     }
 
     async fn get_artifact(

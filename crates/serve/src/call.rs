@@ -19,18 +19,19 @@ use crate::status::{CANCELLED, DEADLINE_EXCEEDED, code_in};
 /// Longest deadline that a caller can set; beyond it there is none.
 const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3_600);
 
-/// When the caller stops waiting; an extension of every request that has a `grpc-timeout`.
+/// When the answer must have begun: the caller's `grpc-timeout`, and at the latest what the server allows any call. An
+/// extension of every request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallDeadline(pub Instant);
 
 impl CallDeadline {
-    /// The deadline in `headers`, counted from now.
-    pub(crate) fn from_headers(headers: &HeaderMap) -> Option<Self> {
-        let text = headers.get("grpc-timeout")?.to_str().ok()?;
-        Some(Self(Instant::now() + parse_timeout(text)?))
+    /// The deadline in `headers`, counted from now, and at most `longest` away.
+    pub(crate) fn from_headers(headers: &HeaderMap, longest: Duration) -> Self {
+        let asked = headers.get("grpc-timeout").and_then(|value| parse_timeout(value.to_str().ok()?));
+        Self(Instant::now() + asked.map_or(longest, |asked| asked.min(longest)))
     }
 
-    /// The deadline of `request`, if it has one.
+    /// The deadline of `request`; none outside of a server.
     #[must_use]
     pub fn of<T>(request: &tonic::Request<T>) -> Option<Instant> {
         request.extensions().get::<Self>().map(|deadline| deadline.0)
@@ -62,7 +63,7 @@ fn parse_timeout(text: &str) -> Option<Duration> {
 pub(crate) struct Call {
     pub(crate) method: Arc<str>,
     pub(crate) started: Instant,
-    pub(crate) deadline: Option<CallDeadline>,
+    pub(crate) deadline: CallDeadline,
     pub(crate) seconds: HistogramVec,
     pub(crate) in_progress: IntGauge,
     /// Absent for health checks, which do not count.
@@ -73,7 +74,7 @@ pub(crate) struct Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        let late = self.deadline.is_some_and(|deadline| deadline.0 <= Instant::now());
+        let late = self.deadline.0 <= Instant::now();
         // A call that goes away without a status was given up, by its deadline or by its caller.
         let code = self.code.unwrap_or(if late { DEADLINE_EXCEEDED } else { CANCELLED });
         let elapsed = self.started.elapsed();

@@ -96,6 +96,9 @@ pub struct Listen {
     pub message_bytes_max: usize,
     /// Calls in progress at once.
     pub calls_max: usize,
+    /// Time that any call may take until its answer begins, its own bytes included. Follows from the limits of the services:
+    /// a caller that sends its request byte by byte holds a place no longer than the slowest honest one.
+    pub call_time_max: Duration,
     /// Connections at once.
     pub connections_max: usize,
     /// Calls in progress at once on a connection.
@@ -204,7 +207,7 @@ impl RawConfig {
         let mut checker = Checker::default();
         let config = Config {
             role,
-            listen: check_listen(&self.listen, &mut checker),
+            listen: check_listen(&self.listen, self.call_time_max(role), &mut checker),
             metrics: self.check_metrics(&mut checker),
             log: self.check_log(&mut checker),
             trace: self.check_trace(&mut checker),
@@ -285,6 +288,17 @@ impl RawConfig {
             free_bytes_min: raw.free_bytes_min,
             allow_any_filesystem: raw.allow_any_filesystem,
         }
+    }
+
+    fn call_time_max(&self, role: Role) -> Duration {
+        let compiler = &self.compiler;
+        let compile_ms =
+            compiler.idle_ms_max.saturating_add(compiler.queue_ms_max).saturating_add(compiler.wall_ms_max);
+        Duration::from_millis(match role {
+            Role::Compiler => compile_ms,
+            Role::Runner => self.runner.call_ms_max,
+            Role::Both => compile_ms.max(self.runner.call_ms_max),
+        })
     }
 
     /// Contradictions between sections.

@@ -15,7 +15,7 @@ use futures_util::FutureExt;
 use http::{Request, Response};
 use prometheus::{HistogramVec, IntGauge};
 use prost::Message;
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::timeout_at};
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 use tracing::{Instrument, Span, field};
@@ -49,18 +49,21 @@ struct Shared {
     other: Arc<str>,
     slots: Arc<Semaphore>,
     calls_max: usize,
+    call_time_max: Duration,
     seconds: HistogramVec,
     in_progress: IntGauge,
 }
 
 impl RpcLayer {
-    /// For the methods in the encoded descriptor sets, with at most `calls_max` calls in progress.
+    /// For the methods in the encoded descriptor sets, with at most `calls_max` calls in progress, each of which must begin to
+    /// answer within `call_time_max`.
     ///
     /// # Errors
     /// A descriptor set does not decode.
     pub(crate) fn new(
         descriptors: &[&[u8]],
         calls_max: usize,
+        call_time_max: Duration,
         metrics: &Metrics,
     ) -> Result<Self, prost::DecodeError> {
         let mut methods = HashSet::new();
@@ -72,6 +75,7 @@ impl RpcLayer {
             other: OTHER.into(),
             slots: Arc::new(Semaphore::new(calls_max)),
             calls_max,
+            call_time_max,
             seconds: metrics.histograms(
                 "rpc_server_call_duration_seconds",
                 "Duration of gRPC calls, streams included, from the first byte to the last.",
@@ -135,7 +139,7 @@ where
         let method = method.unwrap_or(&self.shared.other).clone();
         let exempt = EXEMPT.iter().any(|prefix| method.starts_with(prefix));
         let permit = if exempt { None } else { self.shared.slots.clone().try_acquire_owned().ok() };
-        let deadline = CallDeadline::from_headers(request.headers());
+        let deadline = CallDeadline::from_headers(request.headers(), self.shared.call_time_max);
         let is_full = !exempt && permit.is_none();
         self.shared.in_progress.inc();
         let call = Call {
@@ -153,18 +157,18 @@ where
                 Fault::exhausted("OVERLOADED", "too many calls are in progress on this server", RETRY_AFTER);
             return Box::pin(std::future::ready(Ok(answer(Status::from(fault).into_http(), call))));
         }
-        if let Some(deadline) = deadline {
-            request.extensions_mut().insert(deadline);
-        }
+        request.extensions_mut().insert(deadline);
         let span = call.span.clone();
         let inner = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
         Box::pin(
             async move {
-                match inner.await {
-                    Ok(Ok(response)) => Ok(answer(response, call)),
-                    Ok(Err(error)) => Err(error),
+                match timeout_at(deadline.0.into(), inner).await {
+                    Ok(Ok(Ok(response))) => Ok(answer(response, call)),
+                    Ok(Ok(Err(error))) => Err(error),
+                    // tonic watches the same deadline, but would say CANCELLED; this one began a moment earlier.
+                    Err(_) => Ok(answer(Status::from(Fault::call_deadline()).into_http(), call)),
                     // The panic hook has told where. The connection and its other calls live on.
-                    Err(_) => {
+                    Ok(Err(_)) => {
                         let fault =
                             Fault::failed("INTERNAL", "internal error; the server's log has the particulars");
                         Ok(answer(Status::from(fault).into_http(), call))
@@ -213,7 +217,7 @@ mod tests {
     fn layer(calls_max: usize) -> (RpcLayer, Metrics) {
         let metrics = Metrics::new();
         let sets: [&[u8]; 1] = [tonic_health::pb::FILE_DESCRIPTOR_SET];
-        (RpcLayer::new(&sets, calls_max, &metrics).unwrap(), metrics)
+        (RpcLayer::new(&sets, calls_max, Duration::from_millis(500), &metrics).unwrap(), metrics)
     }
 
     fn request(path: &str) -> Request<Body> {
@@ -264,6 +268,23 @@ mod tests {
         assert_eq!(code_in(response.headers()), Some("INTERNAL"));
         assert!(layer.is_idle());
         assert!(scrape(&metrics).contains("antares_calls_in_progress 0"));
+    }
+
+    async fn never(_: Request<Body>) -> Result<Response<Body>, Status> {
+        std::future::pending().await
+    }
+
+    #[tokio::test]
+    async fn a_call_ends_at_its_deadline_and_without_one_at_the_server_s() {
+        let (layer, _metrics) = layer(1);
+        for (timeout, expected) in [("20m", 20), ("1H", 500)] {
+            let mut request = request("/a/b");
+            request.headers_mut().insert("grpc-timeout", timeout.parse().unwrap());
+            let started = Instant::now();
+            let response = layer.layer(service_fn(never)).call(request).await.unwrap();
+            assert_eq!(code_in(response.headers()), Some("DEADLINE_EXCEEDED"));
+            assert!(started.elapsed() >= Duration::from_millis(expected));
+        }
     }
 
     #[tokio::test]

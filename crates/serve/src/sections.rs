@@ -8,11 +8,12 @@ use crate::{
     raw_config::{RawCompiler, RawListen, RawRunner},
 };
 
-pub(crate) fn check_listen(raw: &RawListen, checker: &mut Checker) -> Listen {
+pub(crate) fn check_listen(raw: &RawListen, call_time_max: Duration, checker: &mut Checker) -> Listen {
     Listen {
         address: checker.address("listen.address", &raw.address),
         message_bytes_max: checker.count("listen.message_bytes_max", raw.message_bytes_max),
         calls_max: checker.count("listen.calls_max", raw.calls_max),
+        call_time_max,
         connections_max: checker.count("listen.connections_max", raw.connections_max),
         streams_per_connection_max: checker
             .number("listen.streams_per_connection_max", raw.streams_per_connection_max),

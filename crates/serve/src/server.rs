@@ -90,7 +90,7 @@ impl Server {
             tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
             tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
         ];
-        let layer = RpcLayer::new(&sets, listen.calls_max, &metrics)?;
+        let layer = RpcLayer::new(&sets, listen.calls_max, listen.call_time_max, &metrics)?;
         let builder = || {
             let builder = reflection::Builder::configure()
                 .register_encoded_file_descriptor_set(app.descriptors)
@@ -145,10 +145,13 @@ impl Server {
         let grpc = transport_of(&listen)
             .layer(self.layer.clone())
             .add_routes(self.routes)
-            .serve_with_incoming_shutdown(connections(self.grpc, listen.connections_max), async {
-                // A dropped sender means the same.
-                let _ = closed.await;
-            });
+            .serve_with_incoming_shutdown(
+                connections(self.grpc, listen.connections_max, listen.keepalive_timeout),
+                async {
+                    // A dropped sender means the same.
+                    let _ = closed.await;
+                },
+            );
         let grpc = tokio::spawn(grpc);
         let http = self.http.map(|listener| {
             let router = http::router(self.metrics.clone(), self.health.clone());

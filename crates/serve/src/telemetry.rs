@@ -114,7 +114,7 @@ where
         layer
             .json()
             .flatten_event(true)
-            .with_current_span(true)
+            .with_current_span(false)
             .with_span_list(true)
             .with_filter(filter)
             .boxed()

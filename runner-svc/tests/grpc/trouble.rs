@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     guest,
-    node::{Node, inline, reason, stored, wait_until},
+    node::{Node, PATIENCE, inline, reason, stored, wait_until},
 };
 use antares_abi::{CompileOptions, Isa, Sha256Digest};
 use antares_cache::{Cache, CacheConfig, Space};
@@ -19,7 +19,7 @@ fn endless() -> v1::ExecuteRequest {
     let mut request = inline(&guest::loops(), v1::Tier::Native);
     request.limits = Some(v1::RunLimits {
         max_cycles: Some(1_000_000_000_000),
-        deadline_ms: Some(30_000),
+        deadline_ms: Some(6_000),
         debug_bytes_max: None,
     });
     request
@@ -118,6 +118,66 @@ async fn a_call_that_never_ends_is_left_behind_after_the_grace() {
     let started = Instant::now();
     node.stop();
     node.served.take().unwrap().await.unwrap();
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
     call.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_connections_do_not_keep_others_out() {
+    let node = Node::both(|raw| {
+        raw.listen.connections_max = 2;
+        raw.listen.keepalive_timeout_ms = 300;
+    })
+    .await;
+    // The client of the node has one place; this takes the other and says nothing.
+    let silent = std::net::TcpStream::connect(node.address).unwrap();
+    let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{}", node.address)).unwrap();
+    let second = tokio::time::timeout(PATIENCE, endpoint.connect()).await.unwrap().unwrap();
+    let mut client = v1::runner_service_client::RunnerServiceClient::new(second);
+    client.get_capabilities(v1::GetRunnerCapabilitiesRequest {}).await.unwrap();
+    drop(silent);
+}
+
+#[track_caller]
+fn is(status: &tonic::Status, code: Code, expected: &str) {
+    assert_eq!((status.code(), reason(status).as_str()), (code, expected), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_of_the_compiler_are_named_and_auto_goes_on_without_it() {
+    let node = Node::both(|raw| raw.compiler.code_bytes_max = 4096).await;
+    let elf = guest::padded(2_000);
+    let native = node.execute(inline(&elf, v1::Tier::Native)).await.unwrap_err();
+    is(&native, Code::FailedPrecondition, "LIMIT_CODE_BYTES");
+    let auto = node.execute(inline(&elf, v1::Tier::Auto)).await.unwrap();
+    assert_eq!((auto.verdict.unwrap().exit_code, auto.fallback.as_str()), (Some(0), "compile_refused"));
+    assert_eq!(node.metric("antares_fallbacks_total{reason=\"compile_refused\"}"), Some(1.0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compile_that_takes_too_long_is_stopped_and_remembered_for_a_while() {
+    let node = Node::both(|raw| raw.compiler.wall_ms_max = 1).await;
+    let elf = guest::padded(20_000);
+    for _ in 0..2 {
+        let native = node.execute(inline(&elf, v1::Tier::Native)).await.unwrap_err();
+        is(&native, Code::FailedPrecondition, "COMPILE_TIMEOUT");
+    }
+    assert_eq!(node.metric("antares_compiles_total{result=\"timeout\"}"), Some(1.0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_falls_silent_is_ended_and_leaves_its_place() {
+    let node = Node::both(|raw| {
+        raw.compiler.idle_ms_max = 200;
+        raw.compiler.uploads_max = 1;
+    })
+    .await;
+    let elf = guest::exits(0);
+    let header = v1::BlobHeader { sha256: Sha256Digest::of(&elf).to_string(), size_bytes: elf.len() as u64 };
+    let first = v1::UploadRequest { part: Some(v1::upload_request::Part::Header(header)) };
+    let (parts, silent) = tokio::sync::mpsc::channel(1);
+    parts.send(first).await.unwrap();
+    let status = node.compile_client().upload(tokio_stream::wrappers::ReceiverStream::new(silent)).await;
+    is(&status.unwrap_err(), Code::Aborted, "UPLOAD_IDLE");
+    node.upload(&elf).await.unwrap();
 }
