@@ -235,8 +235,25 @@ fn be_the_child(order: &str) -> ! {
     unreachable!("killed before the numbers end");
 }
 
-/// Runs `test` in a child that puts entries from `first` on, kills it after `life`, and returns what it had stored.
-fn killed_child(test: &str, dir: &Path, budget_bytes: u64, first: u64, life: Duration) -> Vec<u64> {
+/// When a child is killed: so many entries after its start, and then so much later.
+struct Kill {
+    after_entries: usize,
+    after: Duration,
+}
+
+impl Kill {
+    /// Every third one at a moment after the start, mostly while it opens; the others while it writes.
+    fn random(random: &mut SmallRng, round: u32) -> Self {
+        let (entries, microseconds) = if round.is_multiple_of(3) { (0, 40_000) } else { (12, 10_000) };
+        Self {
+            after_entries: random.random_range(0..=entries),
+            after: Duration::from_micros(random.random_range(0..microseconds)),
+        }
+    }
+}
+
+/// Runs `test` in a child that puts entries from `first` on, kills it, and returns what it had stored.
+fn killed_child(test: &str, dir: &Path, budget_bytes: u64, first: u64, kill: &Kill) -> Vec<u64> {
     let mut child = Command::new(std::env::current_exe().expect("our path"))
         .args(["--exact", test, "--nocapture"])
         .env(CHILD, format!("{budget_bytes} {first} {}", dir.display()))
@@ -244,15 +261,15 @@ fn killed_child(test: &str, dir: &Path, budget_bytes: u64, first: u64, life: Dur
         .stderr(Stdio::null())
         .spawn()
         .expect("the child starts");
-    let output = child.stdout.take().expect("piped");
-    let reader = thread::spawn(move || {
-        let lines = BufReader::new(output).lines().map_while(Result::ok);
-        lines.filter_map(|line| line.strip_prefix("stored ")?.parse().ok()).collect()
-    });
-    thread::sleep(life);
+    let lines = BufReader::new(child.stdout.take().expect("piped")).lines().map_while(Result::ok);
+    let mut numbers = lines.filter_map(|line| line.strip_prefix("stored ")?.parse().ok());
+    let mut stored: Vec<u64> = numbers.by_ref().take(kill.after_entries).collect();
+    assert_eq!(stored.len(), kill.after_entries, "the child ended by itself");
+    thread::sleep(kill.after);
     child.kill().expect("killed");
     child.wait().expect("gone");
-    reader.join().expect("the reader ends with the pipe")
+    stored.extend(numbers);
+    stored
 }
 
 #[test]
@@ -263,11 +280,11 @@ fn what_was_acknowledged_survives_kills_at_any_moment() {
     let dir = TempDir::new().expect("a directory");
     let mut random = SmallRng::seed_from_u64(1);
     let mut stored: Vec<u64> = Vec::new();
-    for _ in 0..25 {
+    for round in 0..25 {
         let first = stored.last().map_or(0, |last| last + 1);
-        let life = Duration::from_micros(random.random_range(2_000..120_000));
+        let kill = Kill::random(&mut random, round);
         let name = "what_was_acknowledged_survives_kills_at_any_moment";
-        stored.extend(killed_child(name, dir.path(), 1 << 40, first, life));
+        stored.extend(killed_child(name, dir.path(), 1 << 40, first, &kill));
         // The entry under way when the kill came may or may not be there; the next child must be able to put it.
         let started = Instant::now();
         let cache = Cache::open(config(dir.path(), 1 << 40)).expect("the cache opens");
@@ -297,12 +314,13 @@ fn kills_during_eviction_and_rebuild_leave_a_cache_that_adds_up() {
     let dir = TempDir::new().expect("a directory");
     let mut random = SmallRng::seed_from_u64(2);
     let (mut next, mut evicted) = (0, 0);
-    for _ in 0..25 {
-        let life = Duration::from_micros(random.random_range(20_000..120_000));
+    for round in 0..25 {
+        let kill = Kill::random(&mut random, round);
         let name = "kills_during_eviction_and_rebuild_leave_a_cache_that_adds_up";
-        let stored = killed_child(name, dir.path(), BUDGET, next, life);
+        let stored = killed_child(name, dir.path(), BUDGET, next, &kill);
         let last = stored.last().copied();
-        next = last.map_or(next, |last| last + 2);
+        // The entry under way when the kill came may be there, acknowledged or not: the next child starts behind it.
+        next = last.map_or(next + 1, |last| last + 2);
         let cache = Cache::open(config(dir.path(), BUDGET)).expect("the cache opens");
         assert!(last.is_none_or(|last| present(&cache, last)), "the youngest is never evicted");
         let there = (0..next).filter(|&number| present(&cache, number)).count() as u64;
