@@ -17,7 +17,7 @@ use crate::{
     lock::{DirLock, claim},
     manifest::{Failure, FailureRecord, Manifest},
     recover::close,
-    stats::{CacheState, CacheStats, Counters, add, count, read},
+    stats::{CacheState, CacheStats, Counters, add, count},
     store::{BlobStore, Damage, Removal, Stored},
     upkeep::{self, Chore},
 };
@@ -53,7 +53,7 @@ pub enum Rejection {
     TooLarge,
     /// Everything that could be evicted is in use.
     BudgetInUse,
-    /// The file system has too little space left.
+    /// The file system has too little space left, or the directory takes twice the budget.
     DiskFull,
     /// The store failed or is not open.
     Unavailable,
@@ -93,7 +93,7 @@ pub(crate) struct Inner {
     pub(crate) rebuilt_bytes: AtomicU64,
     pub(crate) layout: Layout,
     pub(crate) config: CacheConfig,
-    open_time: Duration,
+    pub(crate) open_time: Duration,
     _lock: DirLock,
 }
 
@@ -264,7 +264,7 @@ impl Inner {
             locked(&self.account).touch(id);
             return Put::AlreadyThere;
         }
-        if self.free_bytes() < self.config.free_bytes_min.saturating_add(manifest.total_bytes) {
+        if self.is_disk_full(manifest.total_bytes) {
             return Put::Rejected(Rejection::DiskFull);
         }
         match self.write(&*store, id, manifest, bytes) {
@@ -422,44 +422,28 @@ impl Inner {
         let _ = self.chores.try_send(chore);
     }
 
+    /// Whether `bytes` more would leave the file system too little, or bring the directory over its hard limit. What was
+    /// set aside goes first; files that are too large are rebuilt.
+    fn is_disk_full(&self, bytes: u64) -> bool {
+        if self.free_bytes() < self.config.free_bytes_min.saturating_add(bytes) {
+            return true;
+        }
+        // Fresh bytes take less than twice their number.
+        let fits = || {
+            let disk_bytes = self.layout.disk_bytes().saturating_add(bytes.saturating_mul(2));
+            disk_bytes <= self.config.disk_bytes_max()
+        };
+        if fits() || self.layout.drop_quarantine().is_ok_and(|dropped| dropped) && fits() {
+            return false;
+        }
+        self.ask(Chore::Rebuild);
+        true
+    }
+
     fn free_bytes(&self) -> u64 {
         // A file system that does not answer is judged by the write itself.
         rustix::fs::statvfs(&self.config.dir)
             .map_or(u64::MAX, |status| status.f_bavail.saturating_mul(status.f_frsize))
-    }
-
-    fn stats(&self) -> CacheStats {
-        let (state, number) = {
-            let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
-            (live.state, live.number)
-        };
-        let failures = locked(&self.writer).failures.len() as u64;
-        let account = locked(&self.account);
-        let mut stats = CacheStats {
-            state,
-            failures,
-            logical_bytes: account.logical_bytes(),
-            charged_bytes: account.charged_bytes(),
-            budget_bytes: self.config.budget_bytes,
-            open_time: self.open_time,
-            ..CacheStats::default()
-        };
-        stats.entries.script = account.entries(Space::Script);
-        stats.entries.artifact = account.entries(Space::Artifact);
-        drop(account);
-        stats.disk_bytes = self.layout.disk_bytes();
-        stats.blobs = self.layout.blobs(number);
-        let counters = &self.counters;
-        stats.hits = counters.hits.read();
-        stats.misses = counters.misses.read();
-        stats.corrupt = read(&counters.corrupt);
-        stats.evictions = read(&counters.evictions);
-        stats.rejected = read(&counters.rejected);
-        stats.store_errors = read(&counters.store_errors);
-        stats.quarantines = read(&counters.quarantines);
-        stats.rebuilds = read(&counters.rebuilds);
-        stats.swept_chunks = read(&counters.swept_chunks);
-        stats
     }
 }
 

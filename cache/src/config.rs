@@ -11,6 +11,9 @@ use crate::CacheError;
 
 const MIB: u64 = 1 << 20;
 
+/// What files of sled need to work at all, twice over for a rebuild.
+const DISK_BYTES_MIN: u64 = 16 * MIB;
+
 /// Default of [`CacheConfig::budget_bytes`].
 pub const DEFAULT_BUDGET_BYTES: u64 = 2 << 30;
 
@@ -20,7 +23,8 @@ pub struct CacheConfig {
     /// Directory of this cache alone; made when absent. One process at a time may use it.
     pub dir: PathBuf,
     /// Disk, in bytes, that the cache may use. Each byte stored is charged as the three bytes that it comes to take in
-    /// files of sled. Plan the volume at twice this: a rebuild writes the live entries once more. Default 2 GiB.
+    /// files of sled. Plan the volume at twice this, which is the hard limit (or 16 MiB): a rebuild writes the live
+    /// entries once more. Default 2 GiB.
     pub budget_bytes: u64,
     /// Eviction starts when live bytes would pass this percentage of the budget. Default 90.
     pub high_watermark_percent: u8,
@@ -111,6 +115,11 @@ impl CacheConfig {
             return refuse("open_timeout", "must not be zero");
         }
         Ok(())
+    }
+
+    /// Bytes that the directory may take on disk: nothing more is stored beyond.
+    pub(crate) fn disk_bytes_max(&self) -> u64 {
+        self.budget_bytes.saturating_mul(2).max(DISK_BYTES_MIN)
     }
 
     /// Live bytes at which eviction starts.

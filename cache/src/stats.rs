@@ -1,11 +1,17 @@
 //! What a cache tells about itself.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
-use crate::entry::Space;
+use crate::{
+    cache::{Inner, locked},
+    entry::Space,
+};
 
 /// One number per space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,6 +114,43 @@ impl CacheState {
             Self::Rebuilt => "rebuilt",
             Self::Unavailable => "unavailable",
         }
+    }
+}
+
+impl Inner {
+    /// The numbers now.
+    pub(crate) fn stats(&self) -> CacheStats {
+        let (state, number) = {
+            let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
+            (live.state, live.number)
+        };
+        let failures = locked(&self.writer).failures.len() as u64;
+        let account = locked(&self.account);
+        let mut stats = CacheStats {
+            state,
+            failures,
+            logical_bytes: account.logical_bytes(),
+            charged_bytes: account.charged_bytes(),
+            budget_bytes: self.config.budget_bytes,
+            open_time: self.open_time,
+            ..CacheStats::default()
+        };
+        stats.entries.script = account.entries(Space::Script);
+        stats.entries.artifact = account.entries(Space::Artifact);
+        drop(account);
+        stats.disk_bytes = self.layout.disk_bytes();
+        stats.blobs = self.layout.blobs(number);
+        let counters = &self.counters;
+        stats.hits = counters.hits.read();
+        stats.misses = counters.misses.read();
+        stats.corrupt = read(&counters.corrupt);
+        stats.evictions = read(&counters.evictions);
+        stats.rejected = read(&counters.rejected);
+        stats.store_errors = read(&counters.store_errors);
+        stats.quarantines = read(&counters.quarantines);
+        stats.rebuilds = read(&counters.rebuilds);
+        stats.swept_chunks = read(&counters.swept_chunks);
+        stats
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a cache promises while its disk behaves: put and get, budget, leases, failures, locks, clocks, many threads.
 
 use std::{
+    fs,
     path::Path,
     sync::{Arc, Mutex},
     thread,
@@ -258,4 +259,21 @@ fn twenty_times_the_budget_leaves_a_bounded_disk() {
     assert!(disk_most <= 2 * BUDGET, "{disk_most} bytes on disk for a budget of {BUDGET}");
     assert!(stats.charged_bytes > BUDGET / 2, "the budget is used: {stats:?}");
     assert_eq!((stats.corrupt, stats.store_errors), (0, 0));
+}
+
+#[test]
+fn beyond_the_hard_limit_what_was_set_aside_goes_and_then_nothing_more_is_stored() {
+    let dir = TempDir::new().expect("a directory");
+    let cache = Cache::open(config(dir.path(), 8 * MIB)).expect("the cache opens");
+    assert_eq!(put(&cache, 1, b"first"), Put::Stored);
+    let aside = dir.path().join("quarantine-1-1");
+    fs::create_dir(&aside).expect("made");
+    fs::write(aside.join("db"), vec![1; 20 << 20]).expect("written");
+    assert_eq!(put(&cache, 2, b"second"), Put::Stored);
+    assert!(!aside.exists(), "it made place");
+    fs::write(dir.path().join("stranger"), vec![1; 20 << 20]).expect("written");
+    assert_eq!(put(&cache, 3, b"third"), Put::Rejected(Rejection::DiskFull));
+    assert_eq!(get(&cache, 2).as_deref(), Some(&b"second"[..]));
+    fs::remove_file(dir.path().join("stranger")).expect("removed");
+    assert_eq!(put(&cache, 3, b"third"), Put::Stored);
 }
