@@ -41,8 +41,8 @@ pub(crate) struct ScriptArgs {
     /// VM version
     #[arg(long, value_name = "0|1|2", default_value_t = 2, value_parser = value_parser!(u32).range(0..=2))]
     pub vm_version: u32,
-    /// Instruction set: imc[+b][+mop][+a] [default: what the VM version implies]
-    #[arg(long)]
+    /// Instruction set [default: what the VM version implies]
+    #[arg(long, value_name = "imc[+b][+mop][+a]")]
     pub isa: Option<Isa>,
 }
 

@@ -34,7 +34,7 @@ pub fn build(name: &str) -> Result<PathBuf> {
 ///
 /// # Errors
 ///
-/// As [`build`], or the file cannot be read.
+/// As [`build()`], or the file cannot be read.
 pub fn bytes(name: &str) -> Result<Vec<u8>> {
     let path = build(name)?;
     std::fs::read(&path).with_context(|| format!("reading {}", path.display()))

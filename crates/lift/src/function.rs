@@ -52,9 +52,18 @@ pub(crate) fn lift_blocks(program: &Program, operations_max: u64) -> Result<Vec<
     Ok(drafts)
 }
 
-/// Whether any instruction of `function` may write its link register. Operands of fused operations count as written.
+/// Whether `function` may change its link register: by an instruction (operands of fused operations count as written), or
+/// by a call of a function that returns through another register and so may do with this one as it likes.
 fn writes_link(function: &Function) -> bool {
     let link = function.link;
+    let calls_through_another = function.blocks.iter().any(|block| match block.terminator {
+        Terminator::Call { link: other, .. } => other != link,
+        Terminator::IndirectCall { .. } => link != Reg::RA,
+        _ => false,
+    });
+    if calls_through_another {
+        return true;
+    }
     let mut instructions = function.blocks.iter().flat_map(|block| &block.instructions);
     instructions.any(|(_, i)| {
         let is_fused = i.rs3 != Reg::ZERO || i.op == Op::Adc;
@@ -112,6 +121,12 @@ impl Lifter<'_> {
             Terminator::IndirectCall { to, .. } => {
                 let target = self.jump_target(b, i, next);
                 ir::Terminator::CallIndirect { target, live: RegSet::EMPTY, to: *to }
+            }
+            // What is found by its address returns through ra, and this function does not.
+            Terminator::IndirectJump { candidates }
+                if candidates.is_empty() && self.function.link != Reg::RA =>
+            {
+                ir::Terminator::Leave
             }
             Terminator::IndirectJump { candidates } => {
                 let target = self.jump_target(b, i, next);

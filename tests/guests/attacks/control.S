@@ -153,6 +153,23 @@ _start:
   jalr ra, ra
   li a0, 0
   exit
+#elif defined(CASE_LINK_CLOBBERED)          /* millicode that changes ra under a function which never writes it */
+  call trusting
+  li a0, 1
+  exit
+#elif defined(CASE_LINK_T0_JUMP)            /* linked through t0, goes on to a function that returns through ra */
+  la a5, leaf
+  la ra, 1f
+  jal t0, onward
+  li a0, 1
+  exit
+1:
+  li a0, 2
+  exit
+#elif defined(CASE_LINK_T0_CALLEE)          /* linked through t0, calls a function that changes t0 */
+  jal t0, caller
+  li a0, 1
+  exit
 #else
 #error "no such case"
 #endif
@@ -170,6 +187,41 @@ millicode:
   sd s0, -8(sp)
   jr t0
   .size millicode, . - millicode
+
+  .type trusting, @function
+trusting:
+  jal t0, clobber
+  ret
+  .size trusting, . - trusting
+
+  .type clobber, @function
+clobber:
+  la ra, elsewhere
+  jr t0
+  .size clobber, . - clobber
+
+  .type elsewhere, @function
+elsewhere:
+  li a0, 3
+  exit
+  .size elsewhere, . - elsewhere
+
+  .type onward, @function
+onward:
+  jr a5
+  .size onward, . - onward
+
+  .type caller, @function
+caller:
+  jal ra, forget
+  jr t0
+  .size caller, . - caller
+
+  .type forget, @function
+forget:
+  la t0, elsewhere
+  ret
+  .size forget, . - forget
 
   .type descend, @function
 descend:

@@ -93,7 +93,7 @@ const MEMORY_CASES: [&str; 30] = [
 ];
 
 /// Cases of `attacks/control.S`.
-const CONTROL_CASES: [&str; 29] = [
+const CONTROL_CASES: [&str; 32] = [
     "RECURSION",
     "RECURSION_RETURN",
     "RECURSION_STACK",
@@ -123,6 +123,9 @@ const CONTROL_CASES: [&str; 29] = [
     "EBREAK",
     "LINK_T0",
     "LINK_SWAPPED",
+    "LINK_CLOBBERED",
+    "LINK_T0_JUMP",
+    "LINK_T0_CALLEE",
 ];
 
 /// All guests.
