@@ -10,8 +10,21 @@ use crate::{
     run::Request,
 };
 
-/// The call that runs `request` by its digest.
-pub(crate) fn execute_request(request: &Request) -> v1::ExecuteRequest {
+/// How a call names its script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Naming {
+    /// By its digest: the server has it.
+    Digest,
+    /// With all its bytes in the call.
+    Inline,
+}
+
+/// The call that runs `request`.
+pub(crate) fn execute_request(request: &Request, naming: Naming) -> v1::ExecuteRequest {
+    let source = match naming {
+        Naming::Digest => v1::script::Source::Sha256(Sha256Digest::of(&request.elf).to_string()),
+        Naming::Inline => v1::script::Source::Elf(request.elf.clone().into()),
+    };
     let options = v1::ScriptOptions {
         vm_version: Some(request.options.vm_version),
         isa: Some(request.options.isa.to_string()),
@@ -22,10 +35,7 @@ pub(crate) fn execute_request(request: &Request) -> v1::ExecuteRequest {
         Tier::Interpreter => v1::Tier::Interpreter,
     };
     v1::ExecuteRequest {
-        script: Some(v1::Script {
-            source: Some(v1::script::Source::Sha256(Sha256Digest::of(&request.elf).to_string())),
-            options: Some(options),
-        }),
+        script: Some(v1::Script { source: Some(source), options: Some(options) }),
         args: request.args.iter().map(|arg| arg.clone().into()).collect(),
         limits: Some(v1::RunLimits {
             max_cycles: request.cycles_max,

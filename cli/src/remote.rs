@@ -14,7 +14,7 @@ use tonic::{
 };
 
 use crate::{
-    convert,
+    convert::{self, Naming},
     failure::Failure,
     limits::{
         ANSWER_BYTES_MAX, CALL_OVERHEAD_MAX, CONNECT_MAX, CompileLimits, DEADLINE_MS_DEFAULT,
@@ -62,12 +62,15 @@ impl Server {
             .await
             .with_context(|| format!("cannot reach {}", self.url))
             .map_err(Failure::Service)?;
-        let response = match execute(channel.clone(), request).await {
+        let response = match execute(channel.clone(), request, Naming::Digest).await {
             Err(status) if Problem::of(&status) == Problem::ScriptNotFound => {
-                upload(channel.clone(), &request.elf)
-                    .await
-                    .map_err(|status| status::failure(&self.url, &status))?;
-                execute(channel, request).await
+                let naming = match upload(channel.clone(), &request.elf).await {
+                    Ok(()) => Naming::Digest,
+                    // A runner by itself takes no uploads; it passes on what a call brings along.
+                    Err(status) if Problem::of(&status) == Problem::NoSuchCall => Naming::Inline,
+                    Err(status) => return Err(status::failure(&self.url, &status)),
+                };
+                execute(channel, request, naming).await
             }
             answer => answer,
         };
@@ -87,9 +90,9 @@ impl Server {
     }
 }
 
-/// Runs the script by its digest.
-async fn execute(channel: Channel, request: &Request) -> Result<v1::ExecuteResponse, Status> {
-    let mut call = Call::new(convert::execute_request(request));
+/// Runs the script.
+async fn execute(channel: Channel, request: &Request, naming: Naming) -> Result<v1::ExecuteResponse, Status> {
+    let mut call = Call::new(convert::execute_request(request, naming));
     let run = request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
     let compile = Duration::from_millis(CompileLimits::default().wall_ms_max);
     call.set_timeout(run + compile + CALL_OVERHEAD_MAX);

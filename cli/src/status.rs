@@ -1,6 +1,6 @@
 //! What the gRPC statuses of a server mean to the command line. The only file that knows them.
 
-use tonic::Status;
+use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use crate::{failure::Failure, remote::server_error};
@@ -12,6 +12,8 @@ pub(crate) enum Problem {
     ScriptNotFound,
     /// The worker was lost: an outcome of the run.
     WorkerLost,
+    /// The server has no such call: it is another service than was asked.
+    NoSuchCall,
     /// Anything else: tell.
     Other,
 }
@@ -22,6 +24,7 @@ impl Problem {
         match reason(status).as_str() {
             "SCRIPT_NOT_FOUND" => Self::ScriptNotFound,
             "WORKER_LOST" => Self::WorkerLost,
+            _ if status.code() == Code::Unimplemented => Self::NoSuchCall,
             _ => Self::Other,
         }
     }
@@ -59,7 +62,6 @@ fn text(status: &Status) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tonic::Code;
     use tonic_types::{ErrorDetails, StatusExt as _};
 
     use super::*;
@@ -74,6 +76,7 @@ mod tests {
         assert_eq!(Problem::of(&status(Code::NotFound, "SCRIPT_NOT_FOUND")), Problem::ScriptNotFound);
         assert_eq!(Problem::of(&status(Code::Unavailable, "WORKER_LOST")), Problem::WorkerLost);
         assert_eq!(Problem::of(&Status::unavailable("no details")), Problem::Other);
+        assert_eq!(Problem::of(&Status::unimplemented("")), Problem::NoSuchCall);
         let invalid = failure("here", &status(Code::InvalidArgument, "SCRIPT_INVALID"));
         assert!(invalid.is_malformed_script(), "{invalid:?}");
         let busy = failure("here", &status(Code::ResourceExhausted, "WORKERS_BUSY"));
