@@ -9,7 +9,7 @@ use antares_vm::Machine;
 
 #[track_caller]
 fn check(seed: u64, programs: u64, native: bool) {
-    let campaign = Campaign { seed, programs, batch: 20, native };
+    let campaign = Campaign { seed, programs, batch: 20, native, short: false };
     let (tally, failure) = campaign.run(|_| ()).unwrap();
     println!("seed {seed}: {tally:?}");
     if let Some(failure) = failure {

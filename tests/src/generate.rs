@@ -38,6 +38,8 @@ pub enum Kind {
     Stream,
     /// Functions that call each other, loops, jump tables, frames.
     Structured,
+    /// As [`Kind::Stream`], a few statements long: many can be compiled in the time that one long program takes.
+    Short,
 }
 
 /// What is generated.
@@ -67,7 +69,8 @@ pub struct Program {
 pub fn program(seed: u64, settings: Settings) -> Program {
     let builder = builder::Builder::new(Random::new(seed), settings);
     match settings.kind {
-        Kind::Stream => stream::build(builder),
+        Kind::Stream => stream::build(builder, &[4, 8, 16, 30, 60]),
+        Kind::Short => stream::build(builder, &[1, 2, 4, 6]),
         Kind::Structured => structured::build(builder),
     }
 }

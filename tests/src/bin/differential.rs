@@ -9,7 +9,7 @@ use antares_vm::Machine;
 use anyhow::{Context, Result, bail};
 
 fn main() -> Result<()> {
-    let mut campaign = Campaign { seed: 1, programs: 10_000, batch: 40, native: true };
+    let mut campaign = Campaign { seed: 1, programs: 10_000, batch: 40, native: true, short: false };
     let mut arguments = env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut number = || -> Result<u64> {
@@ -23,8 +23,9 @@ fn main() -> Result<()> {
             // The seed of one batch, as a failure names it.
             "--only" => return only(campaign, number()?),
             "--interpreter" => campaign.native = false,
+            "--short" => campaign.short = true,
             _ => bail!(
-                "usage: differential [--programs N] [--seed S] [--batch B] [--only SEED] [--interpreter]"
+                "usage: differential [--programs N] [--seed S] [--batch B] [--only SEED] [--interpreter] [--short]"
             ),
         }
     }

@@ -29,6 +29,8 @@ pub struct Campaign {
     pub batch: usize,
     /// Whether to compile; else the interpreter tier is compared.
     pub native: bool,
+    /// Whether all programs are short, so that more of them fit into the same time.
+    pub short: bool,
 }
 
 /// A program that differs.
@@ -92,7 +94,7 @@ impl Campaign {
     ///
     /// The compiler or the machine failed.
     pub fn batch(&self, machine: &mut Machine, seed: u64, tally: &mut Tally) -> Result<Option<Failure>> {
-        let (programs, options, shape) = draw(seed, self.batch);
+        let (programs, options, shape) = draw(seed, self.batch, self.short);
         let elf = Bytes::from(batch::elf(&programs, shape)?);
         let library = if self.native { compiled(&elf, options, tally)? } else { None };
         for (index, program) in programs.iter().enumerate() {
@@ -110,12 +112,12 @@ impl Campaign {
 
 /// The programs of the batch of `seed`.
 #[must_use]
-pub fn draw(seed: u64, count: usize) -> (Vec<Program>, CompileOptions, Shape) {
+pub fn draw(seed: u64, count: usize, short: bool) -> (Vec<Program>, CompileOptions, Shape) {
     let mut random = Random::new(seed);
     let options = draw_options(&mut random);
     let shape = Shape::draw(&mut random);
     let programs = (0..count).map(|_| {
-        let kind = random.pick(&[Kind::Stream, Kind::Structured]);
+        let kind = if short { Kind::Short } else { random.pick(&[Kind::Stream, Kind::Structured]) };
         let wild = random.one_in(3);
         program(random.bits(), Settings { options, kind, wild })
     });

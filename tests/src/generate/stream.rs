@@ -9,13 +9,13 @@ use crate::asm::{Item, Label, encode};
 /// Cycle limit of programs that end by themselves, and of those that may not.
 const CYCLES_MAX: u64 = 200_000;
 
-/// Builds a stream.
-pub(super) fn build(mut builder: Builder) -> Program {
+/// Builds a stream with one of these numbers of statements.
+pub(super) fn build(mut builder: Builder, statements: &[u32]) -> Program {
     builder.prologue();
     builder.keep(S11);
     builder.keep(S10);
     builder.special_base();
-    let count = builder.random.pick(&[4, 8, 16, 30, 60]);
+    let count = builder.random.pick(statements);
     builder.stretch(count, 0);
     builder.epilogue();
     let tight = builder.random.one_in(8);
