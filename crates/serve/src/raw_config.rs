@@ -107,7 +107,7 @@ pub struct RawSandbox {
 pub struct RawCache {
     /// Directory, made if it is not there. One process at a time.
     pub dir: PathBuf,
-    /// What is stored at most, bytes. Plan the volume at three times this.
+    /// What is stored at most, bytes. Plan the volume at twice this.
     pub budget_bytes: u64,
     /// Largest artifact or script that is stored, bytes.
     pub entry_bytes_max: u64,
