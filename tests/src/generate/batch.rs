@@ -137,7 +137,7 @@ fn start(count: usize, selection: Selection) -> Vec<Item> {
             Item::Word(encode::i(0x13, 0, t2, 0, number(count))),
             Item::Branch { funct3: 7, rs1: t1, rs2: t2, to: NOTHING, plus: 0 },
             Item::Word(encode::i(0x13, 1, t1, t1, scale)),
-            Item::Address { rd: t2, of, plus: 0 },
+            Item::AddressAbsolute { rd: t2, of, plus: 0 },
             Item::Word(encode::r(0x33, 0, 0, t1, t1, t2)),
         ]);
         if selection == Selection::Table {

@@ -1,0 +1,90 @@
+//! A Rust client of both services.
+
+use antares_abi::Sha256Digest;
+use antares_proto::v1::{
+    self, compiler_service_client::CompilerServiceClient, runner_service_client::RunnerServiceClient,
+    upload_request::Part,
+};
+use bytes::Bytes;
+use tonic::{Status, transport::Channel};
+use tonic_types::StatusExt as _;
+
+use crate::server::Server;
+
+/// Length of the chunks that are sent.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// Connections to both services.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(crate) compiler: CompilerServiceClient<Channel>,
+    pub(crate) runner: RunnerServiceClient<Channel>,
+}
+
+impl Client {
+    pub(crate) async fn connect(server: &Server) -> Self {
+        let endpoint = Channel::from_shared(format!("http://{}", server.address)).unwrap();
+        let channel = endpoint.connect().await.unwrap();
+        Self {
+            compiler: CompilerServiceClient::new(channel.clone()),
+            runner: RunnerServiceClient::new(channel),
+        }
+    }
+
+    /// Uploads `bytes`, all as it should be.
+    pub(crate) async fn upload(&mut self, bytes: &[u8]) -> Result<v1::UploadResponse, Status> {
+        self.upload_as(&Sha256Digest::of(bytes).to_string(), bytes.len() as u64, bytes).await
+    }
+
+    /// Uploads `bytes` under a header that may not fit them.
+    pub(crate) async fn upload_as(
+        &mut self,
+        digest: &str,
+        size_bytes: u64,
+        bytes: &[u8],
+    ) -> Result<v1::UploadResponse, Status> {
+        let header = v1::BlobHeader { sha256: digest.to_owned(), size_bytes };
+        let mut parts = vec![Part::Header(header)];
+        parts.extend(bytes.chunks(CHUNK_BYTES).map(|chunk| Part::Chunk(Bytes::copy_from_slice(chunk))));
+        let parts = parts.into_iter().map(|part| v1::UploadRequest { part: Some(part) });
+        Ok(self.compiler.upload(tokio_stream::iter(parts)).await?.into_inner())
+    }
+
+    pub(crate) async fn execute(
+        &mut self,
+        request: v1::ExecuteRequest,
+    ) -> Result<v1::ExecuteResponse, Status> {
+        Ok(self.runner.execute(request).await?.into_inner())
+    }
+}
+
+/// Runs an ELF that travels with the request.
+pub(crate) fn inline(elf: &[u8], args: &[&str], tier: v1::Tier) -> v1::ExecuteRequest {
+    request(v1::script::Source::Elf(Bytes::copy_from_slice(elf)), args, tier)
+}
+
+/// Runs a stored script.
+pub(crate) fn stored(elf: &[u8], args: &[&str], tier: v1::Tier) -> v1::ExecuteRequest {
+    request(v1::script::Source::Sha256(Sha256Digest::of(elf).to_string()), args, tier)
+}
+
+fn request(source: v1::script::Source, args: &[&str], tier: v1::Tier) -> v1::ExecuteRequest {
+    v1::ExecuteRequest {
+        script: Some(v1::Script { source: Some(source), options: None }),
+        args: args.iter().map(|arg| Bytes::copy_from_slice(arg.as_bytes())).collect(),
+        limits: None,
+        tier: tier.into(),
+        request_id: "scenario".to_owned(),
+    }
+}
+
+/// The reason that a status carries.
+pub(crate) fn reason(status: &Status) -> String {
+    status.get_error_details().error_info().map_or_else(String::new, |info| info.reason.clone())
+}
+
+/// Exit code of an answer.
+#[track_caller]
+pub(crate) fn exit_code(response: &v1::ExecuteResponse) -> Option<i32> {
+    response.verdict.as_ref().and_then(|verdict| verdict.exit_code)
+}

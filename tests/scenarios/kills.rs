@@ -1,0 +1,144 @@
+//! Processes killed with SIGKILL under load: only the owner's call fails, with a clear status, and the next one works.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use antares_proto::v1::{self, Tier};
+use antares_tests::guests;
+use tokio::task::JoinHandle;
+use tonic::{Code, Status};
+
+use crate::{
+    client::{Client, exit_code, inline, reason, stored},
+    server::{Server, signal, until},
+};
+
+/// Failed calls after which a caller gives up: a server that is gone fails calls faster than memory can keep them.
+const STATUSES_MAX: usize = 64;
+
+/// Callers of the load.
+const CALLERS: u32 = 2;
+/// Zygotes that are killed.
+const KILLS: u32 = 3;
+
+/// Callers that run a small script again and again until they are told to stop; each gives its count of answers and
+/// the statuses that were none.
+struct Load {
+    stop: Arc<AtomicBool>,
+    callers: Vec<JoinHandle<(u32, Vec<Status>)>>,
+}
+
+impl Load {
+    fn start(client: &Client, elf: &[u8]) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let start = |_| {
+            let (mut client, elf, stop) = (client.clone(), elf.to_vec(), stop.clone());
+            tokio::spawn(async move {
+                let (mut answers, mut statuses) = (0, Vec::new());
+                while !stop.load(Ordering::Relaxed) && statuses.len() < STATUSES_MAX {
+                    match client.execute(stored(&elf, &["5"], Tier::Native)).await {
+                        Ok(answer) => {
+                            assert_eq!(exit_code(&answer), Some(5));
+                            answers += 1;
+                        }
+                        Err(status) => statuses.push(status),
+                    }
+                }
+                (answers, statuses)
+            })
+        };
+        let callers = (0..CALLERS).map(start).collect();
+        Self { stop, callers }
+    }
+
+    async fn end(self) -> (u32, Vec<Status>) {
+        self.stop.store(true, Ordering::Relaxed);
+        let (mut answers, mut statuses) = (0, Vec::new());
+        for caller in self.callers {
+            let (count, failed) = caller.await.unwrap();
+            answers += count;
+            statuses.extend(failed);
+        }
+        (answers, statuses)
+    }
+}
+
+/// A script that runs until its deadline.
+fn endless() -> v1::ExecuteRequest {
+    let mut request = inline(&guests::bytes("attack-loop-call").unwrap(), &[], Tier::Native);
+    let limits = v1::RunLimits {
+        max_cycles: Some(1_000_000_000_000),
+        deadline_ms: Some(60_000),
+        debug_bytes_max: None,
+    };
+    request.limits = Some(limits);
+    request
+}
+
+/// A server with a small script stored and compiled.
+async fn ready(data: &tempfile::TempDir) -> (Server, Client, Vec<u8>) {
+    let server = Server::start(data);
+    let mut client = Client::connect(&server).await;
+    let elf = guests::bytes("exit-imc").unwrap();
+    client.upload(&elf).await.unwrap();
+    client.execute(stored(&elf, &["5"], Tier::Native)).await.unwrap();
+    (server, client, elf)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_run_worker_fails_its_own_call() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut client, elf) = ready(&data).await;
+    let mut other = client.clone();
+    let owner = tokio::spawn(async move { other.execute(endless()).await });
+    let victim = server.busy_worker("antares-run-worker");
+    let load = Load::start(&client, &elf);
+    signal("-KILL", victim);
+    let status = owner.await.unwrap().unwrap_err();
+    assert_eq!((status.code(), reason(&status).as_str()), (Code::Unavailable, "WORKER_LOST"), "{status}");
+    let (answers, statuses) = load.end().await;
+    assert!(statuses.is_empty() && answers > 0, "{answers} answers, {statuses:?}");
+    assert_eq!(exit_code(&client.execute(stored(&elf, &["5"], Tier::Native)).await.unwrap()), Some(5));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_compile_worker_fails_its_own_call() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut client, elf) = ready(&data).await;
+    // Takes seconds to compile.
+    let large = guests::bytes("secp256k1-imc").unwrap();
+    let request = inline(&large, &["1"], Tier::Native);
+    let (mut other, owned) = (client.clone(), request.clone());
+    let owner = tokio::spawn(async move { other.execute(owned).await });
+    let victim = server.busy_worker("antares-compile-worker");
+    let load = Load::start(&client, &elf);
+    signal("-KILL", victim);
+    let status = owner.await.unwrap().unwrap_err();
+    assert_eq!((status.code(), reason(&status).as_str()), (Code::Unavailable, "WORKER_LOST"), "{status}");
+    let (answers, statuses) = load.end().await;
+    assert!(statuses.is_empty() && answers > 0, "{answers} answers, {statuses:?}");
+    assert_eq!(exit_code(&client.execute(request).await.unwrap()), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_zygote_fails_only_the_calls_of_its_workers() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut client, elf) = ready(&data).await;
+    let load = Load::start(&client, &elf);
+    for round in 1..=KILLS {
+        signal("-KILL", server.zygote("antares-run-worker").expect("a zygote runs"));
+        until("the loss is noticed", || {
+            server.metric("antares_zygote_restarts_total{role=\"run\"}") >= f64::from(round)
+        });
+        // The next call waits for the next zygote.
+        assert_eq!(exit_code(&client.execute(stored(&elf, &["5"], Tier::Native)).await.unwrap()), Some(5));
+    }
+    let (answers, statuses) = load.end().await;
+    for status in &statuses {
+        assert_eq!((status.code(), reason(status).as_str()), (Code::Unavailable, "WORKER_LOST"), "{status}");
+    }
+    // No more calls than those of the callers can have been under way.
+    assert!(statuses.len() <= (KILLS * CALLERS) as usize && answers > 0, "{answers} answers, {statuses:?}");
+}

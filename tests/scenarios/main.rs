@@ -1,0 +1,13 @@
+//! Both services as an operator runs them (`antares serve`), with real clients over gRPC: a Rust client, and strangers
+//! that know nothing but the address; with processes that are killed, and with input that is damaged or too large.
+//!
+//! The binaries are built by `cargo build --workspace`; a test without them fails and says so.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+#![forbid(unsafe_code)]
+
+mod client;
+mod damage;
+mod journey;
+mod kills;
+mod server;
+mod strangers;

@@ -1,0 +1,171 @@
+//! `antares serve` as a process of its own.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use antares_pool::worker_path;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How long anything may take that a test waits for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Processor time after which a worker is certainly at its job.
+const BUSY_TICKS: u64 = 10;
+
+/// A running server; killed when it is dropped.
+pub(crate) struct Server {
+    process: Child,
+    /// `host:port` of gRPC.
+    pub(crate) address: String,
+    metrics: String,
+}
+
+impl Server {
+    /// Starts a server on `data`, and waits until it serves.
+    #[track_caller]
+    pub(crate) fn start(data: &TempDir) -> Self {
+        let antares = worker_path("antares").expect("cargo build --workspace builds the binary antares");
+        let config = data.path().join("antares.toml");
+        fs::write(&config, "[metrics]\naddress = \"127.0.0.1:0\"\n[log]\nformat = \"json\"\n").unwrap();
+        let mut process = Command::new(antares)
+            .args(["serve", "--listen", "127.0.0.1:0", "--config"])
+            .arg(&config)
+            .arg("--data")
+            .arg(Self::store(data))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = process.stdout.take().unwrap();
+        let (found, addresses) = mpsc::channel();
+        // Reads to the end, so that the server never waits for its log to be read.
+        thread::spawn(move || {
+            for line in BufReader::new(log).lines().map_while(Result::ok) {
+                if let Some(addresses) = addresses_in(&line) {
+                    let _ = found.send(addresses);
+                }
+            }
+        });
+        let (address, metrics) = addresses.recv_timeout(PATIENCE).expect("the log says where it serves");
+        let server = Self { process, address, metrics };
+        until("healthz says that all serves", || server.get("/healthz").starts_with("HTTP/1.1 200"));
+        server
+    }
+
+    /// Where the server keeps what it stores.
+    pub(crate) fn store(data: &TempDir) -> PathBuf {
+        data.path().join("data")
+    }
+
+    fn get(&self, path: &str) -> String {
+        let mut answer = String::new();
+        let asked = TcpStream::connect(&self.metrics).and_then(|mut stream| {
+            write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")?;
+            stream.read_to_string(&mut answer)
+        });
+        asked.map_or_else(|error| error.to_string(), |_| answer)
+    }
+
+    /// The value of a metric with these labels, 0 if it is not there.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let text = self.get("/metrics");
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        value.unwrap_or(0.0)
+    }
+
+    /// Most memory that the server's own process has had, bytes.
+    pub(crate) fn memory_high(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    }
+
+    /// The zygote whose command line names `binary`.
+    pub(crate) fn zygote(&self, binary: &str) -> Option<u32> {
+        children(self.process.id()).into_iter().find(|pid| command(*pid).contains(binary))
+    }
+
+    /// The worker of the zygote `binary` that has used processor time: not one that is about to go.
+    #[track_caller]
+    pub(crate) fn busy_worker(&self, binary: &str) -> u32 {
+        let mut found = None;
+        until("a worker works", || {
+            found = self.zygote(binary).and_then(|zygote| {
+                children(zygote).into_iter().find(|pid| processor_ticks(*pid) >= BUSY_TICKS)
+            });
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
+    /// Sends SIGTERM and gives the exit status.
+    #[track_caller]
+    pub(crate) fn stop(mut self) -> Option<i32> {
+        signal("-TERM", self.process.id());
+        let mut ended = None;
+        until("the server stops", || {
+            ended = self.process.try_wait().unwrap();
+            ended.is_some()
+        });
+        ended.and_then(|status| status.code())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Sends a signal; that the process is gone already is fine.
+pub(crate) fn signal(signal: &str, pid: u32) {
+    let _ = Command::new("kill").args([signal, &pid.to_string()]).stderr(Stdio::null()).status().unwrap();
+}
+
+/// Waits for a condition, with a deadline.
+#[track_caller]
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "waited {PATIENCE:?} until {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Processor time of a process in its own code, in ticks of 10 ms.
+fn processor_ticks(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let rest = stat.rsplit(')').next().unwrap_or_default();
+    rest.split_whitespace().nth(11).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
+}
+
+fn command(pid: u32) -> String {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&words).into_owned()
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let pids = lists
+        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>());
+    // A process that is just going away is listed as 0, and signals to 0 reach ourselves.
+    pids.filter(|pid| *pid > 1).collect()
+}
+
+/// Addresses of gRPC and metrics, if this line of the log tells them.
+fn addresses_in(line: &str) -> Option<(String, String)> {
+    let value: Value = serde_json::from_str(line).ok()?;
+    let fields = value.get("fields").unwrap_or(&value);
+    Some((fields.get("address")?.as_str()?.to_owned(), fields.get("metrics")?.as_str()?.to_owned()))
+}
