@@ -11,7 +11,7 @@ deny=$tools/cargo-deny-$deny_version/bin/cargo-deny
 install_deny() {
     [ -x "$deny" ] && return
     echo "building cargo-deny $deny_version into ${deny%/bin/*} (once, some minutes)"
-    cargo install --quiet --locked --root "${deny%/bin/*}" --version "$deny_version" cargo-deny
+    cargo install --quiet --locked --debug --root "${deny%/bin/*}" --version "$deny_version" cargo-deny
 }
 
 check_licences() {
