@@ -110,7 +110,7 @@ fn show(spans: &[&Span], parent: &[u8], depth: usize) {
     for span in children {
         let micros = (span.end_time_unix_nano - span.start_time_unix_nano) / 1000;
         let cycles = number(span, "cycles").map(|cycles| format!(", {cycles} cycles")).unwrap_or_default();
-        println!("{:indent$}{} {micros} us{cycles}", "", span.name, indent = 2 * depth);
+        eprintln!("{:indent$}{} {micros} us{cycles}", "", span.name, indent = 2 * depth);
         show(spans, &span.span_id, depth + 1);
     }
 }
