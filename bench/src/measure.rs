@@ -6,6 +6,7 @@ use antares_compiler::Stage;
 use antares_tests::{
     guests, native,
     oracle::{self, Case},
+    stopwatch::timed,
 };
 use antares_vm::{Limits, Machine, Outcome, Script, Tier};
 use anyhow::{Result, bail, ensure};
@@ -29,17 +30,21 @@ struct Engine {
     machine: Machine,
     library: antares_vm::Library,
     elf: Bytes,
-    args: [Bytes; 1],
 }
 
 impl Engine {
-    fn run(&mut self, args: &[Bytes]) -> Result<(i32, u64, Duration)> {
-        let script = Script { elf: &self.elf, args, vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 };
+    /// Exit code, cycles and processor time of one run, loading included.
+    fn run(&mut self, repetitions: u32) -> Result<(i32, u64, Duration)> {
+        let args = [Bytes::from(repetitions.to_string())];
+        let script =
+            Script { elf: &self.elf, args: &args, vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 };
         let limits = Limits { cycles_max: CYCLES_MAX, debug_bytes_max: 0 };
-        let report = self.machine.run(&script, &limits, Tier::Native, Some(&self.library))?;
+        let run = || self.machine.run(&script, &limits, Tier::Native, Some(&self.library));
+        let (report, time) = timed(run);
+        let report = report?;
         ensure!(report.interpreted_cycles == 0, "left native code: {:?}", report.restarted);
         let Outcome::Exit(code) = report.outcome else { bail!("ended with {:?}", report.outcome) };
-        Ok((i32::from(code), report.cycles, report.run))
+        Ok((i32::from(code), report.cycles, time))
     }
 }
 
@@ -50,9 +55,8 @@ pub(crate) fn measure(program: &Program) -> Result<Row> {
     let output = native::output(&elf, OPTIONS, Stage::Library)?;
     let compile = started.elapsed();
     let library = native::load(&output.bytes)?;
-    let args = [Bytes::from(program.repetitions.to_string())];
-    let mut engine = Engine { machine: Machine::new()?, library, elf: elf.into(), args };
-    engine.run(&[Bytes::from_static(b"1")])?;
+    let mut engine = Engine { machine: Machine::new()?, library, elf: elf.into() };
+    engine.run(1)?;
     let first_native = started.elapsed();
     let mut sides = Sides {
         gcc: Twin::start(program.guest, "gcc")?,
@@ -85,7 +89,7 @@ struct Sides {
     repetitions: u32,
 }
 
-/// Seconds of each side in one round.
+/// Seconds of processor time of each side in one round.
 struct Round {
     gcc: f64,
     clang: f64,
@@ -103,8 +107,10 @@ impl Sides {
             let (code, time) = self.gcc.run(self.repetitions)?;
             codes.push(code);
             best.gcc = best.gcc.min(time.as_secs_f64());
-            let args = self.engine.args.clone();
-            let (code, cycles, time) = self.engine.run(&args)?;
+            // Loading is not counted: a run without any work is taken off.
+            let (_, _, loading) = self.engine.run(0)?;
+            let (code, cycles, time) = self.engine.run(self.repetitions)?;
+            let time = time.saturating_sub(loading);
             codes.push(code);
             (best.engine, best.cycles) = (best.engine.min(time.as_secs_f64()), cycles);
             let (code, time) = self.clang.run(self.repetitions)?;
@@ -114,7 +120,7 @@ impl Sides {
         ensure!(codes.iter().all(|code| *code == codes[0]), "the sides exit differently: {codes:?}");
         let case = Case {
             elf: self.engine.elf.clone(),
-            args: self.engine.args.to_vec(),
+            args: vec![Bytes::from(self.repetitions.to_string())],
             options: OPTIONS,
             cycles_max: CYCLES_MAX,
         };

@@ -33,7 +33,7 @@ impl Twin {
         Ok(Self { child, requests, answers })
     }
 
-    /// Runs the program once: its exit code and time.
+    /// Runs the program once: its exit code and processor time.
     pub(crate) fn run(&mut self, repetitions: u32) -> Result<(i32, Duration)> {
         writeln!(self.requests, "{repetitions}")?;
         let mut line = String::new();

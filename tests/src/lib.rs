@@ -16,3 +16,4 @@ pub mod generate;
 pub mod guests;
 pub mod native;
 pub mod oracle;
+pub mod stopwatch;

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use antares_abi::{CompileOptions, GUEST_MEMORY_BYTES};
@@ -14,6 +14,8 @@ use ckb_vm::{
     machine::asm::{AsmCoreMachine, AsmCoreMachineRevealer, AsmMachine},
     registers::{A0, A7},
 };
+
+use crate::stopwatch::timed;
 
 /// What is run.
 #[derive(Clone, Debug)]
@@ -43,7 +45,7 @@ pub struct Run {
     pub registers: [u64; 32],
     /// All of memory.
     pub memory: Bytes,
-    /// Time of the run itself, without loading.
+    /// Processor time of the run itself, without loading.
     pub time: Duration,
 }
 
@@ -93,9 +95,7 @@ pub fn run(case: &Case) -> Run {
     let mut machine = <AsmMachine as DefaultMachineRunner>::new(builder.build());
     let loaded = machine.load_program(&case.elf, case.args.iter().cloned().map(Ok));
     let load_cycles = loaded.as_ref().map_or(0, |bytes| bytes.div_ceil(4));
-    let started = Instant::now();
-    let ended = loaded.and_then(|_| machine.run());
-    let time = started.elapsed();
+    let (ended, time) = timed(|| loaded.and_then(|_| machine.run()));
     let outcome = match &ended {
         Ok(code) => format!("Exit({code})"),
         Err(error) => variant_name(error),

@@ -42,7 +42,7 @@ int main(int argc, char **argv)
 	uint64_t hash = (uint64_t)argc;
 	long passes = argument(argc, argv, 100);
 	for (int i = 0; i < 512; i++)
-		left[i] = (uint64_t)i * 0x9e3779b97f4a7c15ULL;
+		left[i] = right[i] = (uint64_t)i * 0x9e3779b97f4a7c15ULL;
 	for (long pass = 0; pass < passes; pass++) {
 		long words = 1 + (long)((hash ^ (uint64_t)pass) & 255), at = (long)((hash >> 8) & 127);
 		copy(right + at, left, words);

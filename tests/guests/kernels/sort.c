@@ -12,7 +12,7 @@ struct node {
 };
 
 static struct node nodes[COUNT];
-static uint64_t seed = 88172645463325252ULL;
+static uint64_t seed;
 
 static uint64_t next_random(void)
 {
@@ -62,6 +62,7 @@ int main(int argc, char **argv)
 {
 	uint64_t hash = (uint64_t)argc;
 	long passes = argument(argc, argv, 1);
+	seed = 88172645463325252ULL;
 	for (long pass = 0; pass < passes; pass++) {
 		for (int i = 0; i < COUNT; i++)
 			values[i] = (int64_t)next_random();
