@@ -1,8 +1,13 @@
-//! Long runs of the differential test: `differential --programs N --seed S [--batch B] [--interpreter]`.
+//! Long runs of the differential test: `differential --programs N --seed S [--batch B] [--jobs J] [--short] [--interpreter]`.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 
-use std::{env, fs, time::Instant};
+use std::{
+    env, fs,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::Instant,
+};
 
 use antares_tests::differential::{Campaign, Failure, Tally, disassembly, reduce};
 use antares_vm::Machine;
@@ -10,6 +15,7 @@ use anyhow::{Context, Result, bail};
 
 fn main() -> Result<()> {
     let mut campaign = Campaign { seed: 1, programs: 10_000, batch: 40, native: true, short: false };
+    let mut jobs = thread::available_parallelism().map_or(1, |count| count.get() as u64);
     let mut arguments = env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut number = || -> Result<u64> {
@@ -22,19 +28,21 @@ fn main() -> Result<()> {
             "--batch" => campaign.batch = usize::try_from(number()?)?,
             // The seed of one batch, as a failure names it.
             "--only" => return only(campaign, number()?),
+            "--jobs" => jobs = number()?.max(1),
             "--interpreter" => campaign.native = false,
             "--short" => campaign.short = true,
             _ => bail!(
-                "usage: differential [--programs N] [--seed S] [--batch B] [--only SEED] [--interpreter] [--short]"
+                "usage: differential [--programs N] [--seed S] [--batch B] [--jobs J] [--only SEED] [--interpreter] [--short]"
             ),
         }
     }
     let started = Instant::now();
-    let mut shown = 0;
-    let (tally, failure) = campaign.run(|tally| {
-        if tally.programs / 1000 > shown {
-            shown = tally.programs / 1000;
-            eprintln!("{} programs, {:.0} s", tally.programs, started.elapsed().as_secs_f64());
+    let done = AtomicU64::new(0);
+    let batch = campaign.batch as u64;
+    let (tally, failure) = campaign.run_on(jobs, |_| {
+        let programs = done.fetch_add(batch, Ordering::Relaxed) + batch;
+        if programs / 1000 > (programs - batch) / 1000 {
+            eprintln!("{programs} programs, {:.0} s", started.elapsed().as_secs_f64());
         }
     })?;
     show(&tally, started);

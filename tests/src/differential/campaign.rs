@@ -1,10 +1,10 @@
 //! Many random programs from one seed: generated in batches, compiled, compared, counted.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, thread};
 
 use antares_abi::CompileOptions;
 use antares_vm::{Library, Machine};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 
 use super::{Difference, Equal, compare};
@@ -68,6 +68,35 @@ pub struct Tally {
 }
 
 impl Campaign {
+    /// As [`Campaign::run`], on `jobs` threads with seeds of their own; the tallies are added up.
+    ///
+    /// # Errors
+    ///
+    /// As [`Campaign::run`].
+    pub fn run_on(&self, jobs: u64, each: impl Fn(&Tally) + Sync) -> Result<(Tally, Option<Failure>)> {
+        let (each, mut seeds) = (&each, Random::new(self.seed));
+        let parts: Vec<Self> = (0..jobs)
+            .map(|job| {
+                let programs = self.programs / jobs + u64::from(job < self.programs % jobs);
+                Self { seed: seeds.bits(), programs, ..*self }
+            })
+            .collect();
+        let ended: Vec<Result<_>> = thread::scope(|scope| {
+            let threads: Vec<_> = parts.iter().map(|part| scope.spawn(move || part.run(each))).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|_| bail!("a thread panicked")))
+                .collect()
+        });
+        let (mut tally, mut failure) = (Tally::default(), None);
+        for part in ended {
+            let (seen, failed) = part?;
+            tally.add(seen);
+            failure = failure.or(failed);
+        }
+        Ok((tally, failure))
+    }
+
     /// Runs programs until one differs or all are done; `each` sees the tally after every batch.
     ///
     /// # Errors
@@ -141,6 +170,15 @@ fn compiled(elf: &Bytes, options: CompileOptions, tally: &mut Tally) -> Result<O
 }
 
 impl Tally {
+    fn add(&mut self, other: Self) {
+        self.programs += other.programs;
+        self.native += other.native;
+        self.cycles += other.cycles;
+        other.outcomes.into_iter().for_each(|(name, count)| *self.outcomes.entry(name).or_default() += count);
+        other.restarts.into_iter().for_each(|(name, count)| *self.restarts.entry(name).or_default() += count);
+        other.refused.into_iter().for_each(|(name, count)| *self.refused.entry(name).or_default() += count);
+    }
+
     fn count(&mut self, equal: Equal) {
         self.programs += 1;
         self.native += u64::from(equal.native_cycles > 0);
