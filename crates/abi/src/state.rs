@@ -10,7 +10,7 @@
 use std::mem::offset_of;
 
 /// Version of this contract. A library with another version is refused (a cache miss, never an error).
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
 /// Bytes of guest memory (ckb-vm's `RISCV_MAX_MEMORY`).
 pub const GUEST_MEMORY_BYTES: u64 = 4 << 20;
@@ -33,21 +33,37 @@ pub const LIBRARY_MAGIC: [u8; 8] = *b"ANTARES\x01";
 pub struct State {
     /// Guest registers `x0..x31`, current only while native code is left (entry, ecall, indirect dispatch).
     pub registers: [u64; 32],
-    /// Guest pc: the entry on the way in; at an ecall, the address of the ecall.
+    /// Guest pc: the entry on the way in; at an ecall, the address of the ecall; at an unknown target, the target; after a
+    /// thunk has returned, where the guest returned to.
     pub pc: u64,
     /// Cycles that may still be used; negative means that the limit was passed. Written back at ecalls and exits.
     pub cycles_left: i64,
     /// Why native code was left: a [`LeaveReason`] as a number, 0 while it runs.
     pub leave_reason: u64,
+    /// Whether all of `registers` are current, so that the script can go on from them. Written before each ecall and
+    /// before native code is left for an unknown target.
+    pub is_complete: u64,
     /// Host stack pointer to return to when native code is left; written by the host's `enter`.
     pub host_stack_pointer: u64,
     /// Address of the host's `leave`: generated code jumps there with `base` in rax, from any depth; it never returns.
     pub leave: u64,
-    /// Address of the host's `extern "C" fn(base: *mut u8) -> u64` for ecalls: 0 continues native code, any other
-    /// value leaves it. Guest registers `a0..a7`, `pc` and `cycles_left` are current; `a0` and `cycles_left` are reloaded.
+    /// Address of the host's `extern "C" fn(base: *mut u8)` for ecalls. It returns if native code goes on.
+    /// Guest registers `a0..a7`, `pc` and `cycles_left` are current; `a0` and `cycles_left` are reloaded.
     pub ecall: u64,
+    /// Address of the host's meter, called with `base` in r10 and the cycles left, below zero, in r11. It gives the new
+    /// cycles left in r11 and changes no other register but the flags, or it leaves native code.
+    pub meter: u64,
+    /// Address of the host's `extern "C" fn(base: *mut u8, target: u64) -> u64`: the entry thunk of another library for a
+    /// guest address, 0 if there is none.
+    pub resolve: u64,
     /// The host's own pointer, untouched by generated code.
     pub host_context: u64,
+    /// Stack pointer of native code that waits for the host; the host's own.
+    pub native_stack_pointer: u64,
+    /// General registers of native code that waits for the host, in the order of their encoding; the host's own.
+    pub saved: [u64; 16],
+    /// Vector registers `ymm0..ymm15` of native code that waits for the host; the host's own.
+    pub saved_vectors: [[u64; 4]; 16],
 }
 
 impl State {

@@ -13,6 +13,7 @@ use antares_program::{FunctionId, Reg};
 use inkwell::{
     AddressSpace,
     attributes::{Attribute, AttributeLoc},
+    basic_block::BasicBlock,
     builder::Builder,
     context::Context,
     intrinsics::Intrinsic,
@@ -64,6 +65,7 @@ pub(crate) struct Emitter<'c, 'm> {
     ecall: FunctionValue<'c>,
     dispatch: FunctionValue<'c>,
     carryless: FunctionValue<'c>,
+    resolve: FunctionValue<'c>,
 }
 
 /// Emits `ir` for `target`.
@@ -103,6 +105,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
         let ecall = module.add_function("ecall", base_only, Some(Linkage::Internal));
         let dispatch = module.add_function("dispatch", base_and_target, Some(Linkage::Internal));
         let carryless = module.add_function("carryless", product, Some(Linkage::Internal));
+        let resolve = module.add_function("resolve", base_and_target, Some(Linkage::Internal));
         let builder = context.create_builder();
         let signatures = ir.functions.iter().map(Signature::of).collect();
         let emitter = Self {
@@ -119,8 +122,9 @@ impl<'c, 'm> Emitter<'c, 'm> {
             ecall,
             dispatch,
             carryless,
+            resolve,
         };
-        for stub in [ecall, dispatch, carryless] {
+        for stub in [ecall, dispatch, carryless, resolve] {
             emitter.set_up(stub);
             stub.add_attribute(AttributeLoc::Function, emitter.attribute("noinline"));
         }
@@ -131,13 +135,15 @@ impl<'c, 'm> Emitter<'c, 'm> {
         self.context.create_enum_attribute(Attribute::get_named_enum_kind_id(name), 0)
     }
 
-    /// What all our functions have in common. Stack probes make sure that deep recursion hits the guard page.
+    /// What all our functions have in common. Stack probes make sure that deep recursion hits the guard page; without a
+    /// red zone the call in [`Self::meter`] may be anywhere.
     fn set_up(&self, function: FunctionValue<'c>) {
         function.set_call_conventions(REGCALL);
         for index in 0..function.count_params() {
             function.add_attribute(AttributeLoc::Param(index), self.in_register);
         }
         function.add_attribute(AttributeLoc::Function, self.attribute("nounwind"));
+        function.add_attribute(AttributeLoc::Function, self.attribute("noredzone"));
         let probes = self.context.create_string_attribute("probe-stack", "inline-asm");
         function.add_attribute(AttributeLoc::Function, probes);
     }
@@ -191,11 +197,19 @@ impl<'c, 'm> Emitter<'c, 'm> {
         table
     }
 
+    /// The functions that have a thunk; where two begin at one address, the one that returns through `ra`.
+    fn entries(&self) -> impl Iterator<Item = &'m ir::Function> {
+        let functions =
+            || self.ir.functions.iter().filter(|function| function.is_exposed || function.is_resumable);
+        let others = functions().filter(|function| function.link != Reg::RA);
+        others.chain(functions().filter(|function| function.link == Reg::RA))
+    }
+
     fn define_table(&self, table: GlobalValue<'c>) -> Result<(), CodegenError> {
         let i32 = self.context.i32_type();
         let mut entries = vec![i32.const_zero(); self.table_length() as usize];
         let start = table.as_pointer_value().const_to_int(self.i64);
-        for function in self.ir.functions.iter().filter(|function| function.is_exposed) {
+        for function in self.entries() {
             let thunk = self.thunk(function)?;
             let address = thunk.as_global_value().as_pointer_value().const_to_int(self.i64);
             let index = usize::try_from((function.entry.0 - self.ir.code_start) / 2).unwrap_or(usize::MAX);
@@ -253,7 +267,21 @@ impl<'c, 'm> Emitter<'c, 'm> {
     ) -> Result<(), CodegenError> {
         let leave = self.context.append_basic_block(function, "leave");
         let on = self.context.append_basic_block(function, "on");
-        let branch = self.builder.build_conditional_branch(is_bad, leave, on)?;
+        self.branch_rarely(is_bad, leave, on)?;
+        self.builder.position_at_end(leave);
+        self.leave(reason)?;
+        self.builder.position_at_end(on);
+        Ok(())
+    }
+
+    /// Goes to `rare` if `is_odd`, which it hardly ever is, else to `on`.
+    fn branch_rarely(
+        &self,
+        is_odd: IntValue<'c>,
+        rare: BasicBlock<'c>,
+        on: BasicBlock<'c>,
+    ) -> Result<(), CodegenError> {
+        let branch = self.builder.build_conditional_branch(is_odd, rare, on)?;
         let weight = |weight| self.context.i32_type().const_int(weight, false).into();
         let weights = self.context.metadata_node(&[
             self.context.metadata_string("branch_weights").into(),
@@ -262,9 +290,6 @@ impl<'c, 'm> Emitter<'c, 'm> {
         ]);
         // The kind exists in every LLVM; a missing hint would change nothing but speed.
         let _ = branch.set_metadata(weights, self.context.get_kind_id("prof"));
-        self.builder.position_at_end(leave);
-        self.leave(reason)?;
-        self.builder.position_at_end(on);
         Ok(())
     }
 

@@ -50,6 +50,19 @@ impl BlockBuilder {
         self.constant(address.0.cast_signed())
     }
 
+    /// The number that `value` always is, if it is one.
+    fn number(&self, value: Value) -> Option<i64> {
+        match self.ops[value.0 as usize] {
+            Op::Const(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The number that a register holds, if the block says so.
+    pub(crate) fn known(&self, register: Reg) -> Option<i64> {
+        self.number(self.registers[register.index()]?)
+    }
+
     /// Current value of a register.
     pub(crate) fn get(&mut self, register: Reg) -> Value {
         if register == Reg::ZERO {
@@ -72,6 +85,10 @@ impl BlockBuilder {
     }
 
     pub(crate) fn binary(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
+        // `lui` and `addi` together load a constant, a syscall's number for one.
+        if let (BinaryOp::Add, Some(x), Some(y)) = (op, self.number(a), self.number(b)) {
+            return self.constant(x.wrapping_add(y));
+        }
         let value = self.push(Op::Binary(op, a, b));
         if op == BinaryOp::Add {
             self.note_address(value, a, b);
@@ -85,6 +102,9 @@ impl BlockBuilder {
     }
 
     pub(crate) fn unary(&mut self, op: UnaryOp, a: Value) -> Value {
+        if let (UnaryOp::SextW, Some(number)) = (op, self.number(a)) {
+            return self.constant(number << 32 >> 32);
+        }
         self.push(Op::Unary(op, a))
     }
 

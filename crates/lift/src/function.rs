@@ -24,7 +24,7 @@ pub(crate) struct FunctionDraft {
 pub(crate) struct BlockDraft {
     pc: GuestAddr,
     cycles: u64,
-    builder: BlockBuilder,
+    pub(crate) builder: BlockBuilder,
     pub(crate) terminator: ir::Terminator,
     /// How far the block moves `sp`; none if that is not a constant.
     pub(crate) sp_moved: Option<i64>,
@@ -178,7 +178,7 @@ impl Lifter<'_> {
     }
 }
 
-/// Registers that a syscall may read: its arguments and its number.
+/// Registers that most syscalls may read: arguments and number.
 fn syscall_registers() -> RegSet {
     (10..=17).map(Reg).fold(RegSet::EMPTY, RegSet::with)
 }
@@ -209,6 +209,7 @@ impl FunctionDraft {
             entry: self.entry,
             link: self.link,
             is_exposed: self.is_exposed,
+            is_resumable: false,
             params: RegSet::EMPTY,
             results: RegSet::EMPTY,
             frame_low,

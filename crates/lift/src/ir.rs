@@ -268,7 +268,8 @@ pub enum Terminator {
     Ecall {
         /// Address of the instruction.
         pc: GuestAddr,
-        /// Registers that the syscall may read.
+        /// Registers that the syscall may read. If these are all of them, the script can go on from here without native
+        /// code.
         uses: RegSet,
         /// Where to go on.
         to: BlockId,
@@ -359,6 +360,8 @@ pub struct Function {
     pub link: Reg,
     /// Whether it may be entered from the host or by an indirect call.
     pub is_exposed: bool,
+    /// Whether the host may enter it in the middle of a run and read all registers after it.
+    pub is_resumable: bool,
     /// Registers passed in.
     pub params: RegSet,
     /// Registers passed out.
@@ -380,6 +383,8 @@ pub struct Module {
     pub code_end: u64,
     /// Where stores are native, `[start, end)`.
     pub writable: (u64, u64),
+    /// Whether code may appear while the script runs: an address without native code is left for with all registers.
+    pub is_open: bool,
     /// Registers that some exposed function reads.
     pub indirect_params: RegSet,
     /// Registers that some exposed function may change.

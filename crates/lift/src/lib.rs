@@ -1,7 +1,7 @@
 //! Program to IR: what each block does, its cycles and its address checks; text form and verifier.
 //!
-//! The pipeline: lift each block on its own, find where `sp` stands, place the checks, decide where the cycle limit is
-//! looked at, and give each function its signature from the liveness of registers across the whole program.
+//! The pipeline: lift each block on its own, find where `sp` stands, place the checks, find where the script may
+//! go on without native code, decide where the cycle limit is looked at, and give each function its signature from the liveness of registers across the whole program.
 #![forbid(unsafe_code)]
 
 mod bits;
@@ -10,6 +10,7 @@ mod function;
 mod fused;
 mod instruction;
 pub mod ir;
+mod leave;
 mod liveness;
 mod memory;
 mod meter;
@@ -37,9 +38,11 @@ pub enum LiftError {
 /// # Errors
 /// [`LiftError::Operations`] if it takes more than `operations_max` operations.
 pub fn lift(program: &Program, operations_max: u64) -> Result<ir::Module, LiftError> {
-    let drafts = function::lift_blocks(program, operations_max)?;
-    let stack = stack::analyze(&drafts);
     let vm_version = program.options.vm_version;
+    let mut drafts = function::lift_blocks(program, operations_max)?;
+    let habits = leave::habits(&drafts, vm_version);
+    leave::widen_syscalls(&mut drafts, habits);
+    let stack = stack::analyze(&drafts);
     let functions = drafts
         .into_iter()
         .zip(&stack.distances)
@@ -50,10 +53,12 @@ pub fn lift(program: &Program, operations_max: u64) -> Result<ir::Module, LiftEr
         code_start: program.code_start,
         code_end: program.code_end,
         writable: program.writable,
+        is_open: habits.loads_code,
         indirect_params: antares_program::RegSet::EMPTY,
         indirect_changes: antares_program::RegSet::EMPTY,
         functions,
     };
+    leave::mark_resumable(&mut module);
     meter::place(&mut module);
     liveness::sign(&mut module, &stack.is_kept);
     Ok(module)

@@ -4,6 +4,9 @@
 //!   return) and without `sp` where that is given back.
 //! * *wanted*: registers that some caller may read after a call.
 //! * results are what is changed and wanted; params are what is live at the entry.
+//!
+//! The host wants all registers of a function that it may enter in the middle of a run, and code that appears while the
+//! script runs may read and change all of them.
 
 use std::collections::VecDeque;
 
@@ -74,17 +77,22 @@ impl<'a> Analysis<'a> {
             list.dedup();
         }
         let exposed = (0..count).filter(|index| module.functions[*index].is_exposed).collect();
+        let indirect = if module.is_open { RegSet::ALL } else { RegSet::EMPTY };
+        let wanted = |function: &Function| match function.is_resumable {
+            true => RegSet::ALL,
+            false => RegSet::EMPTY,
+        };
         Self {
             is_kept,
             callers,
             exposed,
             dispatchers,
             changes: vec![RegSet::EMPTY; count],
-            wanted: vec![RegSet::EMPTY; count],
+            wanted: module.functions.iter().map(wanted).collect(),
             params: vec![RegSet::EMPTY; count],
             live_in: module.functions.iter().map(|f| vec![RegSet::EMPTY; f.blocks.len()]).collect(),
-            indirect_changes: RegSet::EMPTY,
-            indirect_params: RegSet::EMPTY,
+            indirect_changes: indirect,
+            indirect_params: indirect,
             indirect_wanted: RegSet::EMPTY,
         }
     }
@@ -135,7 +143,7 @@ impl<'a> Analysis<'a> {
         for &index in &self.exposed {
             if !self.is_kept[index] {
                 // The caller compares sp after an indirect call, so it must get the real one.
-                self.wanted[index] = RegSet::of(&[Reg::SP]);
+                self.wanted[index] = self.wanted[index].with(Reg::SP);
             }
         }
         let mut queue = Queue::full(module.functions.len());

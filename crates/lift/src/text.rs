@@ -166,6 +166,9 @@ impl fmt::Display for Function {
         if self.is_exposed {
             f.write_str(" exposed")?;
         }
+        if self.is_resumable {
+            f.write_str(" resumable")?;
+        }
         if let Some(low) = self.frame_low {
             write!(f, " frame {low}")?;
         }
@@ -184,6 +187,9 @@ impl fmt::Display for Module {
         writeln!(f, "code {:#x}..{:#x}", self.code_start, self.code_end)?;
         writeln!(f, "stores {:#x}..{:#x}", self.writable.0, self.writable.1)?;
         writeln!(f, "indirect {} changes {}", self.indirect_params, self.indirect_changes)?;
+        if self.is_open {
+            writeln!(f, "open")?;
+        }
         self.functions.iter().try_for_each(|function| write!(f, "\n{function}"))
     }
 }

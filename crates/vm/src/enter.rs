@@ -10,13 +10,15 @@ use antares_abi::{LeaveReason, STATE_OFFSET, State};
 
 use crate::host;
 
-/// Distance from base to the saved host stack pointer.
-const HOST_STACK_POINTER: usize = STATE_OFFSET + offset_of!(State, host_stack_pointer);
-/// Distance from base to the leave reason.
-const LEAVE_REASON: usize = STATE_OFFSET + offset_of!(State, leave_reason);
+/// Distance from base to a field of the state.
+macro_rules! field {
+    ($name:ident) => {
+        STATE_OFFSET + offset_of!(State, $name)
+    };
+}
 
 /// Runs `thunk` (an entry thunk of a library) on the native stack that ends at `stack_top`. Returns when native code
-/// is left; the reason is in the state.
+/// is left, or waits (see [`resume`]); the reason is in the state.
 ///
 /// # Safety
 /// `base` is the base of a mapped [`Core`](crate::memory::Core) whose state is filled in and used by no other native
@@ -41,14 +43,14 @@ pub(crate) unsafe extern "C" fn enter(base: *mut u8, thunk: *const u8, stack_top
         "pop rax",
         "mov qword ptr [rax + {leave_reason}], {returned}",
         "jmp {leave}",
-        host_stack_pointer = const HOST_STACK_POINTER,
-        leave_reason = const LEAVE_REASON,
+        host_stack_pointer = const field!(host_stack_pointer),
+        leave_reason = const field!(leave_reason),
         returned = const LeaveReason::Returned as u64,
         leave = sym leave,
     )
 }
 
-/// Returns from [`enter`]. Not to be called: native code and signal handlers jump here with base in rax.
+/// Returns from [`enter`] or [`resume`]. Not to be called: native code and signal handlers jump here with base in rax.
 ///
 /// # Safety
 /// As described: only by a jump, from below an [`enter`] with the same base.
@@ -64,27 +66,180 @@ pub(crate) unsafe extern "C" fn leave() {
         "pop rbx",
         "pop rbp",
         "ret",
-        host_stack_pointer = const HOST_STACK_POINTER,
+        host_stack_pointer = const field!(host_stack_pointer),
     )
 }
 
 /// What native code calls for an ecall: [`host::ecall`] on the host stack, because a guest can arrange for the
-/// native stack to be all but used up, and then host code would run into its guard.
+/// native stack to be all but used up, and then host code would run into its guard. Leaves native code if the host
+/// says so; native code then waits in this call.
 ///
 /// # Safety
 /// Only called by native code below an [`enter`] with the same base.
 #[unsafe(naked)]
-pub(crate) unsafe extern "C" fn ecall(base: *mut u8) -> u64 {
+pub(crate) unsafe extern "C" fn ecall(base: *mut u8) {
     naked_asm!(
-        "mov r11, rsp",
+        // What this convention keeps.
+        "mov [rdi + {saved} + 3*8], rbx",
+        "mov [rdi + {saved} + 5*8], rbp",
+        "mov [rdi + {saved} + 12*8], r12",
+        "mov [rdi + {saved} + 13*8], r13",
+        "mov [rdi + {saved} + 14*8], r14",
+        "mov [rdi + {saved} + 15*8], r15",
+        "mov [rdi + {native_stack_pointer}], rsp",
         "mov rsp, [rdi + {host_stack_pointer}]",
         // `enter` left it 8 bytes off a multiple of 16: with this push the call is aligned.
-        "push r11",
+        "push rdi",
         "call {ecall}",
-        "pop rsp",
+        "pop rdi",
+        "test rax, rax",
+        "mov rax, rdi",
+        "jnz {leave}",
+        "mov rsp, [rdi + {native_stack_pointer}]",
         "ret",
-        host_stack_pointer = const HOST_STACK_POINTER,
+        saved = const field!(saved),
+        native_stack_pointer = const field!(native_stack_pointer),
+        host_stack_pointer = const field!(host_stack_pointer),
         ecall = sym host::ecall,
+        leave = sym leave,
+    )
+}
+
+/// What an open library calls for a guest address that it has no thunk for: [`host::resolve`] on the host stack.
+/// Leaves native code if nobody has one.
+///
+/// # Safety
+/// As [`ecall`].
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn resolve(base: *mut u8, target: u64) -> u64 {
+    naked_asm!(
+        "mov [rdi + {native_stack_pointer}], rsp",
+        "mov rsp, [rdi + {host_stack_pointer}]",
+        "push rdi",
+        "call {resolve}",
+        "pop rdi",
+        "test rax, rax",
+        "cmovz rax, rdi",
+        "jz {leave}",
+        "mov rsp, [rdi + {native_stack_pointer}]",
+        "ret",
+        native_stack_pointer = const field!(native_stack_pointer),
+        host_stack_pointer = const field!(host_stack_pointer),
+        resolve = sym host::resolve,
+        leave = sym leave,
+    )
+}
+
+/// What native code calls when the cycles it was granted are used up, with base in r10 and the cycles left in r11:
+/// [`host::meter`] on the host stack. Every register but r11 and the flags is kept. Leaves native code if the host says
+/// so; native code then waits in this call.
+///
+/// # Safety
+/// As [`ecall`].
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn meter() {
+    naked_asm!(
+        "mov [r10 + {saved} + 0*8], rax",
+        "mov [r10 + {saved} + 1*8], rcx",
+        "mov [r10 + {saved} + 2*8], rdx",
+        "mov [r10 + {saved} + 3*8], rbx",
+        "mov [r10 + {saved} + 5*8], rbp",
+        "mov [r10 + {saved} + 6*8], rsi",
+        "mov [r10 + {saved} + 7*8], rdi",
+        "mov [r10 + {saved} + 8*8], r8",
+        "mov [r10 + {saved} + 9*8], r9",
+        "mov [r10 + {saved} + 10*8], r10",
+        "mov [r10 + {saved} + 12*8], r12",
+        "mov [r10 + {saved} + 13*8], r13",
+        "mov [r10 + {saved} + 14*8], r14",
+        "mov [r10 + {saved} + 15*8], r15",
+        "vmovups [r10 + {vectors} + 0*32], ymm0\n vmovups [r10 + {vectors} + 1*32], ymm1",
+        "vmovups [r10 + {vectors} + 2*32], ymm2\n vmovups [r10 + {vectors} + 3*32], ymm3",
+        "vmovups [r10 + {vectors} + 4*32], ymm4\n vmovups [r10 + {vectors} + 5*32], ymm5",
+        "vmovups [r10 + {vectors} + 6*32], ymm6\n vmovups [r10 + {vectors} + 7*32], ymm7",
+        "vmovups [r10 + {vectors} + 8*32], ymm8\n vmovups [r10 + {vectors} + 9*32], ymm9",
+        "vmovups [r10 + {vectors} + 10*32], ymm10\n vmovups [r10 + {vectors} + 11*32], ymm11",
+        "vmovups [r10 + {vectors} + 12*32], ymm12\n vmovups [r10 + {vectors} + 13*32], ymm13",
+        "vmovups [r10 + {vectors} + 14*32], ymm14\n vmovups [r10 + {vectors} + 15*32], ymm15",
+        "vzeroupper",
+        "mov [r10 + {cycles_left}], r11",
+        "mov [r10 + {native_stack_pointer}], rsp",
+        "mov rdi, r10",
+        "mov rsp, [rdi + {host_stack_pointer}]",
+        "push rdi",
+        "call {meter}",
+        "pop rdi",
+        "test rax, rax",
+        "mov rax, rdi",
+        "jnz {leave}",
+        "jmp {go_on}",
+        saved = const field!(saved),
+        vectors = const field!(saved_vectors),
+        cycles_left = const field!(cycles_left),
+        native_stack_pointer = const field!(native_stack_pointer),
+        host_stack_pointer = const field!(host_stack_pointer),
+        meter = sym host::meter,
+        leave = sym leave,
+        go_on = sym go_on,
+    )
+}
+
+/// Goes on with native code that waits in [`ecall`] or [`meter`]. Returns as [`enter`] does.
+///
+/// # Safety
+/// Native code waits on a stack that nobody has used since, and `base` is that of its core.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn resume(base: *mut u8) {
+    naked_asm!(
+        "push rbp",
+        "push rbx",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "mov [rdi + {host_stack_pointer}], rsp",
+        "jmp {go_on}",
+        host_stack_pointer = const field!(host_stack_pointer),
+        go_on = sym go_on,
+    )
+}
+
+/// The way back into native code that waits, with base in rdi. r11 gets the cycles left.
+///
+/// # Safety
+/// Only by a jump from [`meter`] and [`resume`].
+#[unsafe(naked)]
+unsafe extern "C" fn go_on() {
+    naked_asm!(
+        "vmovups ymm0, [rdi + {vectors} + 0*32]\n vmovups ymm1, [rdi + {vectors} + 1*32]",
+        "vmovups ymm2, [rdi + {vectors} + 2*32]\n vmovups ymm3, [rdi + {vectors} + 3*32]",
+        "vmovups ymm4, [rdi + {vectors} + 4*32]\n vmovups ymm5, [rdi + {vectors} + 5*32]",
+        "vmovups ymm6, [rdi + {vectors} + 6*32]\n vmovups ymm7, [rdi + {vectors} + 7*32]",
+        "vmovups ymm8, [rdi + {vectors} + 8*32]\n vmovups ymm9, [rdi + {vectors} + 9*32]",
+        "vmovups ymm10, [rdi + {vectors} + 10*32]\n vmovups ymm11, [rdi + {vectors} + 11*32]",
+        "vmovups ymm12, [rdi + {vectors} + 12*32]\n vmovups ymm13, [rdi + {vectors} + 13*32]",
+        "vmovups ymm14, [rdi + {vectors} + 14*32]\n vmovups ymm15, [rdi + {vectors} + 15*32]",
+        "mov rsp, [rdi + {native_stack_pointer}]",
+        "mov rax, [rdi + {saved} + 0*8]",
+        "mov rcx, [rdi + {saved} + 1*8]",
+        "mov rdx, [rdi + {saved} + 2*8]",
+        "mov rbx, [rdi + {saved} + 3*8]",
+        "mov rbp, [rdi + {saved} + 5*8]",
+        "mov rsi, [rdi + {saved} + 6*8]",
+        "mov r8, [rdi + {saved} + 8*8]",
+        "mov r9, [rdi + {saved} + 9*8]",
+        "mov r10, [rdi + {saved} + 10*8]",
+        "mov r11, [rdi + {cycles_left}]",
+        "mov r12, [rdi + {saved} + 12*8]",
+        "mov r13, [rdi + {saved} + 13*8]",
+        "mov r14, [rdi + {saved} + 14*8]",
+        "mov r15, [rdi + {saved} + 15*8]",
+        "mov rdi, [rdi + {saved} + 7*8]",
+        "ret",
+        saved = const field!(saved),
+        vectors = const field!(saved_vectors),
+        cycles_left = const field!(cycles_left),
+        native_stack_pointer = const field!(native_stack_pointer),
     )
 }
 

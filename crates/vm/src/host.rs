@@ -1,17 +1,22 @@
-//! The host's side of native code: one attempt to run a script natively, and the ecalls it makes on the way.
+//! The host's side of native code: entering it, what it asks for on the way, and how it ends or comes to wait.
 
 use std::{
     any::Any,
+    ops::Range,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::atomic::{AtomicU8, Ordering},
 };
 
 use antares_abi::{LeaveReason, State};
-use ckb_vm::{CoreMachine, DefaultMachine, Error, Machine as _, SupportMachine, registers::A0};
+use ckb_vm::{
+    CoreMachine, DefaultMachine, Error, Machine as _, SupportMachine,
+    registers::{A0, A7},
+};
 
 use crate::{
     enter,
+    limits::SLICE_CYCLES,
     memory::{Core, state_of},
-    native::Thunk,
     signals::{self, Active},
     stack::NativeStack,
 };
@@ -19,120 +24,286 @@ use crate::{
 /// Bytes of an ecall instruction: the interpreter's pc is behind it while a syscall runs.
 const ECALL_BYTES: u64 = 4;
 
-/// An answer to native code: 0 continues it.
+/// Number of the syscall that may make memory executable, `load_cell_data_as_code`.
+pub(crate) const LOAD_CODE: u64 = 2091;
+/// Number of the syscall that may put another program into the machine, `exec` of VM version 1.
+const EXEC: u64 = 2043;
+
+/// An answer to the trampolines in [`enter`]: 0 goes on with native code.
 const CONTINUE: u64 = 0;
-/// An answer to native code: any other number leaves it.
+/// An answer to the trampolines: any other number leaves native code, or lets it wait.
 const LEAVE: u64 = 1;
 
-/// One attempt. Native code carries a pointer to it in the state.
-struct Attempt {
-    vm: *mut DefaultMachine<Core>,
-    /// Cycles that the attempt started with.
+/// The code that a machine has beside its memory.
+pub(crate) trait Code {
+    /// Host addresses of all native code that may run.
+    fn texts(&self) -> &[Range<usize>];
+    /// The entry thunk for a guest address.
+    fn thunk(&self, pc: u64) -> Option<*const u8>;
+    /// Memory may have become executable.
+    fn changed(&mut self, core: &mut Core);
+}
+
+/// Where native code starts or goes on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Start {
+    /// At a thunk of [`Code`].
+    Thunk(*const u8),
+    /// Where it waits.
+    Waiting,
+}
+
+/// One stay in native code. The state carries a pointer to it.
+struct Stay<'a> {
+    vm: &'a mut DefaultMachine<Core>,
+    code: &'a mut dyn Code,
+    /// Cycles of the machine when the stay began.
+    cycles: u64,
+    /// Cycles that may be used in this stay.
     budget: i64,
-    /// How the last ecall ended the attempt, once one did.
+    /// Those of them that native code was not granted yet.
+    reserve: i64,
+    /// How the host ended the stay, once it did.
     ended: Option<Ended>,
 }
 
-/// How an ecall ended an attempt.
+/// How the host ended a stay.
 enum Ended {
-    /// ckb-vm said so: `Ok` is an exit.
-    Vm(Result<(), Error>),
+    /// The script exited.
+    Exited,
+    /// A syscall failed.
+    Failed(Error),
+    /// A syscall stopped the VM.
+    Yielded,
+    /// Somebody asked for a pause.
+    Paused,
+    /// A syscall put another program into the machine.
+    Replaced,
     /// The host panicked; native frames are no place to unwind through.
     Panic(Box<dyn Any + Send>),
 }
 
-/// What an attempt came to.
+/// How a stay in native code ended.
+#[derive(Debug)]
 pub(crate) enum Attempted {
     /// The script exited; pc, cycles and the argument registers are those of the interpreter.
     Exited,
-    /// A syscall failed; pc and cycles are those of the interpreter.
+    /// A syscall failed; pc, cycles and the argument registers are those of the interpreter.
     Failed(Error),
-    /// Native code was left without an answer.
+    /// A syscall stopped the VM, whose registers, pc and cycles are those of the interpreter. Native code waits.
+    Yielded,
+    /// Native code waits; pc and registers are stale, cycles are right.
+    Paused,
+    /// Another program is in the machine, at its beginning.
+    Replaced,
+    /// Native code has no more to do: registers, pc and cycles are those of the interpreter there.
+    Done,
+    /// Native code gave up; registers, pc and cycles mean nothing.
     Left(LeaveReason),
 }
 
-/// Runs `thunk` on the loaded `vm`.
-pub(crate) fn attempt(vm: &mut DefaultMachine<Core>, stack: &NativeStack, thunk: &Thunk<'_>) -> Attempted {
+/// Runs native code on `vm`.
+pub(crate) fn attempt(
+    vm: &mut DefaultMachine<Core>,
+    stack: &NativeStack,
+    code: &mut dyn Code,
+    start: Start,
+) -> Attempted {
     vm.set_running(true);
     let base = vm.memory().base();
-    let budget = i64::try_from(vm.max_cycles()).unwrap_or(i64::MAX);
-    let (registers, pc) = (*vm.memory().guest_registers(), *vm.pc());
-    let mut attempt = Attempt { vm, budget, ended: None };
-    let attempt = &raw mut attempt;
-    let state = State {
-        registers,
-        pc,
-        cycles_left: budget,
+    let cycles = vm.cycles();
+    let budget = i64::try_from(vm.max_cycles().saturating_sub(cycles)).unwrap_or(i64::MAX);
+    let granted = budget.min(SLICE_CYCLES);
+    let active = Active { base, texts: code.texts().to_vec(), stack_guard: stack.guard() };
+    if let Start::Thunk(_) = start {
+        // SAFETY: `base` comes from a mapped core, whose state page is writable and otherwise unused.
+        unsafe { state_of(base).write(fresh_state(vm)) };
+    }
+    let mut stay = Stay { vm, code, cycles, budget, reserve: budget - granted, ended: None };
+    // SAFETY: as above; no native code runs that would use the state at the same time.
+    let state = unsafe { &mut *state_of(base) };
+    state.registers[A0] = stay.vm.registers()[A0];
+    state.cycles_left = granted;
+    state.leave_reason = 0;
+    state.host_context = (&raw mut stay) as u64;
+    signals::with_active(&active, || match start {
+        // SAFETY: the state was filled in; the thunk comes from a library that `code` keeps loaded; the stack is
+        // mapped, ours alone (machines are used by one thread at a time) and its top aligned.
+        Start::Thunk(thunk) => unsafe { enter::enter(base, thunk, stack.top()) },
+        // SAFETY: the caller knows that native code waits, on this stack.
+        Start::Waiting => unsafe { enter::resume(base) },
+    });
+    // SAFETY: native code was left or waits, so nobody but us uses the state.
+    let state = unsafe { &*state_of(base) };
+    stay.end(state)
+}
+
+/// The state for a start at a thunk.
+fn fresh_state(vm: &DefaultMachine<Core>) -> State {
+    State {
+        registers: *vm.memory().guest_registers(),
+        pc: *vm.pc(),
+        cycles_left: 0,
         leave_reason: 0,
+        is_complete: 0,
         host_stack_pointer: 0,
         leave: enter::leave as *const () as u64,
         ecall: enter::ecall as *const () as u64,
-        host_context: attempt as u64,
-    };
-    // SAFETY: `base` comes from a mapped core, whose state page is writable and otherwise unused.
-    unsafe { state_of(base).write(state) };
-    let active = Active { base, text: thunk.text(), stack_guard: stack.guard() };
-    signals::with_active(&active, || {
-        // SAFETY: the state was just filled in; the thunk comes from the table of a library that its lifetime keeps
-        // loaded; the stack is mapped, ours alone (machines are used by one thread at a time) and its top aligned.
-        unsafe { enter::enter(base, thunk.address(), stack.top()) };
-    });
-    // SAFETY: native code was left, so nobody but us uses the state or the attempt, which lives in this frame.
-    let (reason, ended) = unsafe { ((*state_of(base)).leave_reason, (*attempt).ended.take()) };
-    match ended {
-        Some(Ended::Panic(payload)) => resume_unwind(payload),
-        Some(Ended::Vm(Ok(()))) => Attempted::Exited,
-        Some(Ended::Vm(Err(error))) => Attempted::Failed(error),
-        None => Attempted::Left(LeaveReason::from_number(reason).unwrap_or(LeaveReason::Unsupported)),
+        meter: enter::meter as *const () as u64,
+        resolve: enter::resolve as *const () as u64,
+        host_context: 0,
+        native_stack_pointer: 0,
+        saved: [0; 16],
+        saved_vectors: [[0; 4]; 16],
     }
+}
+
+/// The state and the stay that belong to `base`.
+///
+/// # Safety
+/// `base` is what [`attempt`] gave to native code, which waits for the caller's answer.
+unsafe fn parts<'a>(base: *mut u8) -> (&'a mut State, &'a mut Stay<'a>) {
+    let state = state_of(base);
+    // SAFETY: `attempt` stored the address of its stay, which lives in its frame until native code is left; native
+    // code never touches that field. Nobody else refers to the state or the stay while native code waits.
+    unsafe { (&mut *state, &mut *((*state).host_context as *mut Stay<'a>)) }
 }
 
 /// Handles an ecall of native code, on the host stack ([`enter::ecall`] switches).
 ///
 /// # Safety
-/// `base` is what [`attempt`] gave to `enter`, and native code waits for the answer.
+/// As [`parts`].
 pub(crate) unsafe extern "C" fn ecall(base: *mut u8) -> u64 {
-    let state = state_of(base);
-    // SAFETY: `attempt` stored the address of its attempt, which lives in its frame until native code is left;
-    // native code never touches that field. Nobody else refers to the state or the attempt while we are here.
-    let (state, attempt) = unsafe { (&mut *state, &mut *((*state).host_context as *mut Attempt)) };
-    let ended = match catch_unwind(AssertUnwindSafe(|| attempt.ecall(state))) {
+    // SAFETY: passed on.
+    let (state, stay) = unsafe { parts(base) };
+    let ended = match catch_unwind(AssertUnwindSafe(|| stay.ecall(state))) {
         Ok(None) => return CONTINUE,
-        Ok(Some(ended)) => Some(ended),
-        Err(payload) => Some(Ended::Panic(payload)),
+        Ok(Some(ended)) => ended,
+        Err(payload) => Ended::Panic(payload),
     };
-    if attempt.ended.is_none() {
-        attempt.ended = ended;
-    }
-    state.leave_reason = LeaveReason::Ecall as u64;
-    LEAVE
+    stay.leave(state, LeaveReason::Ecall, Some(ended))
 }
 
-impl Attempt {
-    /// Lets ckb-vm handle the ecall. `None` continues the script.
+/// Finds native code for an address that a library does not know, or lets it leave for there.
+///
+/// # Safety
+/// As [`parts`].
+pub(crate) unsafe extern "C" fn resolve(base: *mut u8, target: u64) -> u64 {
+    // SAFETY: passed on.
+    let (state, stay) = unsafe { parts(base) };
+    if let Some(thunk) = stay.code.thunk(target) {
+        return thunk as u64;
+    }
+    state.pc = target;
+    state.is_complete = 1;
+    stay.leave(state, LeaveReason::UnknownTarget, None);
+    CONTINUE
+}
+
+/// Grants more cycles, if there are some left and nobody asks for a pause.
+///
+/// # Safety
+/// As [`parts`].
+pub(crate) unsafe extern "C" fn meter(base: *mut u8) -> u64 {
+    // SAFETY: passed on.
+    let (state, stay) = unsafe { parts(base) };
+    let left = state.cycles_left.saturating_add(stay.reserve);
+    if left < 0 {
+        return stay.leave(state, LeaveReason::OutOfCycles, None);
+    }
+    if stay.is_pause_wanted() {
+        stay.vm.pause().free();
+        return stay.leave(state, LeaveReason::Ecall, Some(Ended::Paused));
+    }
+    stay.grant(state, left);
+    CONTINUE
+}
+
+impl Stay<'_> {
+    /// Lets ckb-vm handle the ecall. `None` goes on with the script.
     fn ecall(&mut self, state: &mut State) -> Option<Ended> {
-        // SAFETY: `attempt` borrowed the machine for as long as native code runs, and nobody else uses it meanwhile.
-        let vm = unsafe { &mut *self.vm };
-        let Ok(used) = u64::try_from(self.budget.saturating_sub(state.cycles_left)) else {
-            return Some(Ended::Vm(Err(Error::CyclesOverflow)));
-        };
-        if state.cycles_left < 0 {
+        self.commit(state);
+        if self.vm.cycles() > self.vm.max_cycles() {
             // The interpreter refuses the ecall; generated code should have.
-            return Some(Ended::Vm(Err(Error::CyclesExceeded)));
+            return Some(Ended::Failed(Error::CyclesExceeded));
         }
-        vm.inner_mut().set_guest_registers(&state.registers);
-        vm.set_cycles(used);
-        vm.update_pc(state.pc.wrapping_add(ECALL_BYTES));
-        vm.commit_pc();
-        match vm.ecall() {
-            Ok(()) if vm.running() => {
-                state.registers[A0] = vm.registers()[A0];
+        let number = state.registers[A7];
+        self.vm.update_pc(state.pc.wrapping_add(ECALL_BYTES));
+        self.vm.commit_pc();
+        if number == EXEC {
+            // It may load another program over everything.
+            self.vm.inner_mut().unprotect();
+        }
+        match self.vm.ecall() {
+            Ok(()) if !self.vm.running() => Some(Ended::Exited),
+            Ok(()) if self.vm.inner_mut().was_reset() => Some(Ended::Replaced),
+            Ok(()) => {
+                if number == LOAD_CODE {
+                    self.code.changed(self.vm.inner_mut());
+                }
+                state.registers[A0] = self.vm.registers()[A0];
                 // A processed syscall is within the limit; beyond i64 a limit is none that a script can reach.
-                let used = i64::try_from(vm.cycles()).unwrap_or(i64::MAX);
-                state.cycles_left = self.budget.saturating_sub(used);
+                let used = i64::try_from(self.vm.cycles() - self.cycles).unwrap_or(i64::MAX);
+                self.grant(state, self.budget.saturating_sub(used));
                 None
             }
-            end => Some(Ended::Vm(end)),
+            Err(Error::Yield) if state.is_complete != 0 => Some(Ended::Yielded),
+            Err(error) => Some(Ended::Failed(error)),
+        }
+    }
+
+    /// Grants native code a part of the `left` cycles.
+    fn grant(&mut self, state: &mut State, left: i64) {
+        state.cycles_left = left.min(SLICE_CYCLES);
+        self.reserve = left - state.cycles_left;
+    }
+
+    /// Takes over registers and cycles.
+    fn commit(&mut self, state: &State) {
+        let left = state.cycles_left.saturating_add(self.reserve);
+        let used = self.budget.saturating_sub(left).cast_unsigned();
+        self.vm.inner_mut().set_guest_registers(&state.registers);
+        self.vm.set_cycles(self.cycles.saturating_add(used));
+    }
+
+    fn is_pause_wanted(&self) -> bool {
+        // SAFETY: the pause's byte is an atomic that lives as long as the pause, which the machine holds.
+        let byte = unsafe { AtomicU8::from_ptr(self.vm.pause().get_raw_ptr()) };
+        byte.load(Ordering::Relaxed) != 0
+    }
+
+    fn leave(&mut self, state: &mut State, reason: LeaveReason, ended: Option<Ended>) -> u64 {
+        state.leave_reason = reason as u64;
+        self.ended = ended;
+        LEAVE
+    }
+
+    /// What the stay came to, after native code was left.
+    fn end(mut self, state: &State) -> Attempted {
+        match self.ended.take() {
+            Some(Ended::Panic(payload)) => resume_unwind(payload),
+            Some(Ended::Exited) => Attempted::Exited,
+            Some(Ended::Failed(error)) => Attempted::Failed(error),
+            Some(Ended::Yielded) => Attempted::Yielded,
+            Some(Ended::Replaced) => Attempted::Replaced,
+            Some(Ended::Paused) => {
+                self.commit(state);
+                Attempted::Paused
+            }
+            None => {
+                let reason = LeaveReason::from_number(state.leave_reason).unwrap_or(LeaveReason::Unsupported);
+                let may_go_on = matches!(reason, LeaveReason::Returned | LeaveReason::UnknownTarget);
+                if !may_go_on || state.is_complete == 0 {
+                    return Attempted::Left(reason);
+                }
+                self.commit(state);
+                if self.vm.cycles() > self.vm.max_cycles() {
+                    return Attempted::Left(LeaveReason::OutOfCycles);
+                }
+                self.vm.update_pc(state.pc);
+                self.vm.commit_pc();
+                Attempted::Done
+            }
         }
     }
 }
@@ -154,14 +325,24 @@ mod tests {
             "2: mov rdi, rbx",
             "sub qword ptr [rbx + {cycles_left}], 500",
             "call [rbx + {ecall}]",
-            "test rax, rax",
-            "jz 2b",
-            "mov rax, rbx",
-            "jmp [rbx + {leave}]",
+            "jmp 2b",
             cycles_left = const STATE_OFFSET + offset_of!(State, cycles_left),
             ecall = const STATE_OFFSET + offset_of!(State, ecall),
-            leave = const STATE_OFFSET + offset_of!(State, leave),
         )
+    }
+
+    struct NoCode;
+
+    impl Code for NoCode {
+        fn texts(&self) -> &[Range<usize>] {
+            &[]
+        }
+
+        fn thunk(&self, _pc: u64) -> Option<*const u8> {
+            None
+        }
+
+        fn changed(&mut self, _core: &mut Core) {}
     }
 
     /// Counts in a0 with an extra cycle for each call; panics at 3 if it shall.
@@ -189,7 +370,7 @@ mod tests {
         core.reset(0, 2, cycles_max);
         let mut vm = DefaultMachineBuilder::new(core).syscall(Box::new(Count { panics })).build();
         let stack = NativeStack::map(1 << 16).unwrap();
-        (attempt(&mut vm, &stack, &Thunk::of_test(ecalls)), vm)
+        (attempt(&mut vm, &stack, &mut NoCode, Start::Thunk(ecalls as *const u8)), vm)
     }
 
     #[test]

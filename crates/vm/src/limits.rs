@@ -24,3 +24,16 @@ pub const DETAIL_BYTES_MAX: usize = 4096;
 /// Bytes of heap that a run needs at most beside its debug output: the program headers of a hostile ELF (65,535 of
 /// them, in three forms), the interpreter's decoder, texts. For [`crate::reserve_heap`].
 pub const RUN_HEAP_BYTES: usize = 48 << 20;
+
+/// Cycles that native code is granted at a time: how long a pause may be overlooked, some 0.3 ms.
+pub const SLICE_CYCLES: i64 = 1 << 20;
+
+/// Machines that ckb-script holds at once, at most: four that run and wait, one that is being started, and one that
+/// it replaces.
+pub const MACHINES_MAX: usize = 6;
+
+/// Machines from which on ckb-script may put one of them aside (its `MAX_INSTANTIATED_VMS`).
+pub const MACHINES_CROWDED: usize = 4;
+
+/// Programs without native code that a session remembers.
+pub const UNKNOWN_PROGRAMS_MAX: usize = 64;

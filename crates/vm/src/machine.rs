@@ -1,6 +1,6 @@
 //! The machine: loads a script, picks the tier, runs it, restarts it in the interpreter when native code gives up.
 
-use std::time::Instant;
+use std::{ops::Range, time::Instant};
 
 use antares_abi::LeaveReason;
 use bytes::Bytes;
@@ -13,10 +13,9 @@ use ckb_vm::{
 use crate::{
     Library, Outcome, Report, VmError,
     debug::{DebugPrint, Log, SharedLog},
-    host::{self, Attempted},
+    host::{self, Attempted, Code, Start},
     limits::NATIVE_STACK_BYTES,
     memory::Core,
-    native::Thunk,
     prepare_thread,
     stack::NativeStack,
 };
@@ -165,7 +164,7 @@ impl Machine {
         let Some(thunk) = library.entry(self.pc()) else {
             return self.interpret(Some(LeaveReason::UnknownTarget));
         };
-        let reason = match self.run_native(&thunk) {
+        let reason = match self.run_native(library, thunk) {
             Ok(outcome) => return Ended { outcome, restarted: None, native: true },
             Err(reason) => reason,
         };
@@ -180,14 +179,16 @@ impl Machine {
 
     /// Runs the loaded program in native code. An error says why the interpreter has to start over: it alone defines
     /// how a script that does not exit leaves cycles, registers and memory.
-    fn run_native(&mut self, thunk: &Thunk<'_>) -> Result<Outcome, LeaveReason> {
-        match host::attempt(&mut self.vm.machine, &self.stack, thunk) {
+    fn run_native(&mut self, library: &Library, thunk: *const u8) -> Result<Outcome, LeaveReason> {
+        let mut code = OneLibrary { library, texts: [library.text()] };
+        match host::attempt(&mut self.vm.machine, &self.stack, &mut code, Start::Thunk(thunk)) {
             Attempted::Exited => Ok(Outcome::Exit(self.vm.machine.exit_code())),
             // Our own limit, at a place where the cycles are exact: nothing to find out.
             Attempted::Failed(_) if self.log.lock().overflowed => Ok(Outcome::OutputLimit),
             Attempted::Failed(Error::CyclesExceeded) => Err(LeaveReason::OutOfCycles),
-            Attempted::Failed(_) => Err(LeaveReason::Ecall),
             Attempted::Left(reason) => Err(reason),
+            Attempted::Done => Err(LeaveReason::UnknownTarget),
+            _ => Err(LeaveReason::Ecall),
         }
     }
 
@@ -200,6 +201,24 @@ impl Machine {
         };
         Ended { outcome, restarted, native: false }
     }
+}
+
+/// The code of a machine that runs one script and no other.
+struct OneLibrary<'a> {
+    library: &'a Library,
+    texts: [Range<usize>; 1],
+}
+
+impl Code for OneLibrary<'_> {
+    fn texts(&self) -> &[Range<usize>] {
+        &self.texts
+    }
+
+    fn thunk(&self, pc: u64) -> Option<*const u8> {
+        self.library.entry(pc)
+    }
+
+    fn changed(&mut self, _core: &mut Core) {}
 }
 
 impl std::fmt::Debug for Machine {

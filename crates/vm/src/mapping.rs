@@ -28,7 +28,15 @@ impl Mapping {
 
     /// Makes `part` (byte offsets, page aligned) readable and writable. It reads as zeros.
     pub(crate) fn open(&mut self, part: Range<usize>) -> io::Result<()> {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
+        self.allow(part, libc::PROT_READ | libc::PROT_WRITE)
+    }
+
+    /// Makes `part` (as for [`Mapping::open`]) readable alone.
+    pub(crate) fn protect(&mut self, part: Range<usize>) -> io::Result<()> {
+        self.allow(part, libc::PROT_READ)
+    }
+
+    fn allow(&mut self, part: Range<usize>, access: libc::c_int) -> io::Result<()> {
         // SAFETY: `pointer` checks that `part` lies inside this mapping, which is ours alone.
         match unsafe { libc::mprotect(self.pointer(&part).cast(), part.len(), access) } {
             0 => Ok(()),

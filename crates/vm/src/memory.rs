@@ -16,9 +16,10 @@ use antares_abi::{GUARD_BYTES, GUEST_MEMORY_BYTES, STATE_OFFSET, State};
 use ckb_vm::{
     MEMORY_FRAMESIZE, RISCV_MAX_MEMORY, RISCV_PAGESIZE,
     machine::asm::{AsmCoreMachine, AsmCoreMachineRevealer},
+    memory::{FLAG_DIRTY, FLAG_EXECUTABLE},
 };
 
-use crate::{VmError, limits::PAGE_BYTES, mapping::Mapping};
+use crate::{VmError, limits::PAGE_BYTES, mapping::Mapping, reserve};
 
 /// Bytes of `AsmCoreMachine` before its guest memory.
 const HEAD_BYTES: usize = offset_of!(AsmCoreMachine, memory);
@@ -42,33 +43,50 @@ const _: () = assert!(BASE.is_multiple_of(PAGE_BYTES) && STATE.is_multiple_of(PA
 const _: () = assert!(size_of::<State>() <= PAGE_BYTES);
 
 /// ckb-vm's machine on memory of ours, shared with native code.
-pub(crate) struct Core {
+pub struct Core {
     /// Points into `mapping`; never dropped as a box.
     machine: ManuallyDrop<Box<AsmCoreMachine>>,
-    mapping: Mapping,
+    /// There until the core is dropped.
+    mapping: Option<Mapping>,
+    /// Whether pages of guest memory are protected from native code.
+    is_protected: bool,
 }
 
 impl Core {
-    /// Maps a machine. [`Core::reset`] makes it ready for a program.
+    /// Maps a machine, or takes one from the reserve. [`Core::reset`] makes it ready for a program.
     pub(crate) fn map() -> Result<Self, VmError> {
-        let failed = |source: io::Error| VmError::Map { what: "guest memory", bytes: TOTAL, source };
-        let mut mapping = Mapping::reserve(TOTAL).map_err(failed)?;
-        mapping.open(GUARD_BYTES..MEMORY_END).map_err(failed)?;
-        mapping.open(STATE..STATE_END).map_err(failed)?;
+        let mapping = match reserve::CORES.take() {
+            Some(mapping) => mapping,
+            None => Self::map_memory()?,
+        };
         let machine = mapping.at(BASE - HEAD_BYTES).cast::<AsmCoreMachine>();
         // SAFETY: the bytes from `machine` on, `size_of::<AsmCoreMachine>()` of them, were just opened; `BASE` is
         // page aligned and HEAD_BYTES a multiple of the alignment; all fields are integers, for which zeros are
         // valid. The box is never dropped (`ManuallyDrop`, and nobody takes it out), so the global allocator never
         // sees it; `mapping` lives as long as it does.
         let machine = unsafe { ManuallyDrop::new(Box::from_raw(machine)) };
-        Ok(Self { machine, mapping })
+        Ok(Self { machine, mapping: Some(mapping), is_protected: false })
+    }
+
+    /// Maps the memory of a machine.
+    pub(crate) fn map_memory() -> Result<Mapping, VmError> {
+        let failed = |source: io::Error| VmError::Map { what: "guest memory", bytes: TOTAL, source };
+        let mut mapping = Mapping::reserve(TOTAL).map_err(failed)?;
+        mapping.open(GUARD_BYTES..MEMORY_END).map_err(failed)?;
+        mapping.open(STATE..STATE_END).map_err(failed)?;
+        Ok(mapping)
+    }
+
+    fn mapping(&mut self) -> &mut Mapping {
+        self.mapping.as_mut().expect("a core has its mapping until it is dropped")
     }
 
     /// Zeroes guest memory, page flags, traces (they cache decoded instructions of the last program), registers and
     /// cycles, and sets what the next run shall be.
     pub(crate) fn reset(&mut self, isa: u8, vm_version: u32, cycles_max: u64) {
-        self.mapping.clear(GUARD_BYTES..MEMORY_END);
-        self.mapping.clear(STATE..STATE_END);
+        self.unprotect();
+        self.mapping().clear(GUARD_BYTES..MEMORY_END);
+        self.mapping().clear(STATE..STATE_END);
         let machine = &mut self.machine;
         machine.isa = isa;
         machine.version = vm_version;
@@ -86,7 +104,63 @@ impl Core {
 
     /// Host address of guest address 0.
     pub(crate) fn base(&self) -> *mut u8 {
-        self.mapping.at(BASE)
+        match &self.mapping {
+            Some(mapping) => mapping.at(BASE),
+            None => std::ptr::null_mut(),
+        }
+    }
+
+    /// Lets native code read guest page `page` alone: it became executable, and the checks of native code do not know.
+    pub(crate) fn protect(&mut self, page: usize) {
+        let start = BASE + page * RISCV_PAGESIZE;
+        self.is_protected = true;
+        if let Err(error) = self.mapping().protect(start..start + RISCV_PAGESIZE) {
+            panic!("a page of guest memory cannot be protected: {error}");
+        }
+    }
+
+    /// Undoes [`Core::protect`] for all pages.
+    pub(crate) fn unprotect(&mut self) {
+        if std::mem::take(&mut self.is_protected)
+            && let Err(error) = self.mapping().open(BASE..MEMORY_END)
+        {
+            panic!("guest memory cannot be opened: {error}");
+        }
+    }
+
+    /// Whether a syscall has put another program into the machine since the last call. If so, memory that ckb-vm
+    /// would clear when it is first used is cleared.
+    pub(crate) fn was_reset(&mut self) -> bool {
+        let machine: &mut AsmCoreMachine = &mut self.machine;
+        if std::mem::take(&mut machine.reset_signal) == 0 {
+            return false;
+        }
+        for (frame, memory) in
+            machine.frames.iter_mut().zip(machine.memory.chunks_exact_mut(MEMORY_FRAMESIZE))
+        {
+            if *frame == 0 {
+                memory.fill(0);
+                *frame = 1;
+            }
+        }
+        true
+    }
+
+    /// Marks as changed all pages that are not zeros: native code does not mark what it writes.
+    pub(crate) fn mark_changes(&mut self) {
+        let machine: &mut AsmCoreMachine = &mut self.machine;
+        for (flags, page) in machine.flags.iter_mut().zip(machine.memory.chunks_exact(RISCV_PAGESIZE)) {
+            // What is executable cannot have been written.
+            if *flags & (FLAG_EXECUTABLE | FLAG_DIRTY) == 0 && !is_zero(page) {
+                *flags |= FLAG_DIRTY;
+            }
+        }
+        machine.last_write_page = u64::MAX;
+    }
+
+    /// Page flags.
+    pub(crate) fn flags(&self) -> &[u8] {
+        &self.machine.flags
     }
 
     /// Guest memory.
@@ -103,6 +177,21 @@ impl Core {
     pub(crate) fn set_guest_registers(&mut self, registers: &[u64; 32]) {
         self.machine.registers = *registers;
         self.machine.registers[0] = 0;
+    }
+}
+
+/// Whether all bytes of a page are 0.
+fn is_zero(page: &[u8]) -> bool {
+    // Whole chunks without a branch inside become vector code.
+    page.chunks(256).all(|chunk| chunk.iter().fold(0, |all, byte| all | byte) == 0)
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        self.unprotect();
+        if let Some(mapping) = self.mapping.take() {
+            reserve::CORES.give(mapping);
+        }
     }
 }
 
@@ -147,7 +236,7 @@ impl AsmCoreMachineRevealer for Core {
 mod tests {
     use std::ptr;
 
-    use ckb_vm::{CoreMachine, Memory, SupportMachine, memory::FLAG_EXECUTABLE};
+    use ckb_vm::{CoreMachine, Memory, SupportMachine};
 
     use super::*;
 

@@ -3,7 +3,6 @@
 use std::{
     ffi::{c_int, c_void},
     fs::File,
-    marker::PhantomData,
     ops::Range,
     os::fd::{AsFd, AsRawFd, BorrowedFd},
     path::Path,
@@ -29,14 +28,6 @@ pub struct Library {
 unsafe impl Send for Library {}
 // SAFETY: as for Send; all methods only read.
 unsafe impl Sync for Library {}
-
-/// Native code to start with, from the table of a [`Library`] that stays loaded for `'a`.
-#[derive(Debug)]
-pub(crate) struct Thunk<'a> {
-    address: *const u8,
-    text: Range<usize>,
-    library: PhantomData<&'a Library>,
-}
 
 /// One loadable segment of an object in memory.
 #[derive(Debug)]
@@ -87,8 +78,13 @@ impl Library {
         self.header.isa
     }
 
-    /// The thunk that starts at guest address `pc`, if there is one.
-    pub(crate) fn entry(&self, pc: u64) -> Option<Thunk<'_>> {
+    /// Host addresses of its instructions.
+    pub(crate) fn text(&self) -> Range<usize> {
+        self.text.clone()
+    }
+
+    /// The thunk that starts at guest address `pc`, if there is one. It is there as long as the library is.
+    pub(crate) fn entry(&self, pc: u64) -> Option<*const u8> {
         let offset = pc.checked_sub(self.header.table_base)?;
         let index = offset / 2;
         if !offset.is_multiple_of(2) || index >= u64::from(self.header.table_length) {
@@ -99,26 +95,7 @@ impl Library {
         let distance = unsafe { self.table.add(usize::try_from(index).ok()?).read() };
         let address = self.table.cast::<u8>().wrapping_offset(isize::try_from(distance).ok()?);
         let present = distance != 0 && self.text.contains(&(address as usize));
-        present.then(|| Thunk { address, text: self.text.clone(), library: PhantomData })
-    }
-}
-
-impl Thunk<'_> {
-    /// Code of the test program itself.
-    #[cfg(test)]
-    pub(crate) fn of_test(code: extern "C" fn()) -> Self {
-        let text = only_text(&segments_around(code as usize)).expect("the test program has one text segment");
-        Self { address: code as *const u8, text, library: PhantomData }
-    }
-
-    /// Where it starts.
-    pub(crate) fn address(&self) -> *const u8 {
-        self.address
-    }
-
-    /// Host addresses of all native code that can run from it.
-    pub(crate) fn text(&self) -> Range<usize> {
-        self.text.clone()
+        present.then_some(address)
     }
 }
 

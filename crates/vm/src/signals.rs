@@ -38,8 +38,8 @@ const DIRECTION_FLAG: i64 = 1 << 10;
 pub(crate) struct Active {
     /// Base of the guest memory it works on.
     pub(crate) base: *mut u8,
-    /// Host addresses of its instructions.
-    pub(crate) text: Range<usize>,
+    /// Host addresses of its instructions, by library.
+    pub(crate) texts: Vec<Range<usize>>,
     /// Host addresses of the guard below its stack.
     pub(crate) stack_guard: Range<usize>,
 }
@@ -183,22 +183,20 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
 fn leave_reason(active: &Active, fault: &Fault) -> Option<LeaveReason> {
     // A breakpoint's pc is behind it, perhaps behind all text.
     let pc = if fault.signal == libc::SIGTRAP { fault.pc.wrapping_sub(1) } else { fault.pc };
-    if !active.text.contains(&pc) {
-        return None;
-    }
+    let text = active.texts.iter().find(|text| text.contains(&pc))?;
     match fault.signal {
         libc::SIGSEGV | libc::SIGBUS if active.stack_guard.contains(&fault.address) => {
             Some(LeaveReason::StackOverflow)
         }
         libc::SIGSEGV | libc::SIGBUS => Some(LeaveReason::BadAddress),
-        libc::SIGILL => Some(trap_number(active, pc).unwrap_or(LeaveReason::Unsupported)),
+        libc::SIGILL => Some(trap_number(text, pc).unwrap_or(LeaveReason::Unsupported)),
         _ => Some(LeaveReason::Unsupported),
     }
 }
 
 /// The number in the `ud1` at `pc`, if there is one and it is a reason.
-fn trap_number(active: &Active, pc: usize) -> Option<LeaveReason> {
-    if active.text.end - pc < UD1.len() + 1 {
+fn trap_number(text: &Range<usize>, pc: usize) -> Option<LeaveReason> {
+    if text.end - pc < UD1.len() + 1 {
         return None;
     }
     // SAFETY: `pc` is in the library's text, at least five bytes before its end, and text is readable.
@@ -215,6 +213,7 @@ fn divert(active: &Active, reason: LeaveReason, context: &mut libc::ucontext_t) 
     // SAFETY: native code runs below `with_active` on a mapped core, so its state is mapped, and it is interrupted.
     let host_stack_pointer = unsafe {
         (*state).leave_reason = reason as u64;
+        (*state).is_complete = 0;
         (*state).host_stack_pointer
     };
     let registers = &mut context.uc_mcontext.gregs;
@@ -254,8 +253,8 @@ mod tests {
     #[track_caller]
     fn check(signal: c_int, pc: usize, address: usize, expected: Option<LeaveReason>) {
         let text = TEXT.as_ptr().expose_provenance();
-        let active =
-            Active { base: ptr::null_mut(), text: text..text + TEXT.len(), stack_guard: 0x1000..0x2000 };
+        let texts = vec![8..16, text..text + TEXT.len()];
+        let active = Active { base: ptr::null_mut(), texts, stack_guard: 0x1000..0x2000 };
         let fault = Fault { signal, pc: text.wrapping_add(pc), address };
         assert_eq!(leave_reason(&active, &fault), expected);
     }

@@ -62,58 +62,61 @@ words:
 #   %left2 = sub i64 %left1, 515
 #   store i64 %left2, ptr %left, align 8
 #   %is_over = icmp slt i64 %left2, 0
-#   br i1 %is_over, label %leave, label %on, !prof !0
+#   br i1 %is_over, label %over, label %on, !prof !0
 #
-# leave:                                            ; preds = %pc_10000
-#   call void @llvm.ubsantrap(i8 5) #3
-#   unreachable
+# over:                                             ; preds = %pc_10000
+#   %granted = call i64 asm sideeffect "callq *4260152(%r10)", "={r11},{r10},0,~{flags}"(ptr %0, i64 %left2) #4
+#   store i64 %granted, ptr %left, align 8
+#   br label %on
 #
-# on:                                               ; preds = %pc_10000
-#   br i1 false, label %leave3, label %on4, !prof !0
+# on:                                               ; preds = %over, %pc_10000
+#   br i1 false, label %leave, label %on3, !prof !0
 #
-# leave3:                                           ; preds = %on
+# leave:                                            ; preds = %on
 #   call void @llvm.ubsantrap(i8 6) #3
 #   unreachable
 #
-# on4:                                              ; preds = %on
+# on3:                                              ; preds = %on
 #   %at_base = getelementptr i8, ptr %0, i64 69648
 #   %address = getelementptr i8, ptr %at_base, i64 0
 #   %loaded = load i64, ptr %address, align 1
-#   %at_base5 = getelementptr i8, ptr %0, i64 69648
-#   %address6 = getelementptr i8, ptr %at_base5, i64 8
-#   %loaded7 = load i64, ptr %address6, align 1
-#   %2 = add i64 %loaded, %loaded7
-#   br i1 false, label %leave8, label %on9, !prof !0
+#   %at_base4 = getelementptr i8, ptr %0, i64 69648
+#   %address5 = getelementptr i8, ptr %at_base4, i64 8
+#   %loaded6 = load i64, ptr %address5, align 1
+#   %2 = add i64 %loaded, %loaded6
+#   br i1 false, label %leave7, label %on8, !prof !0
 #
-# leave8:                                           ; preds = %on4
+# leave7:                                           ; preds = %on3
 #   call void @llvm.ubsantrap(i8 6) #3
 #   unreachable
 #
-# on9:                                              ; preds = %on4
-#   %at_base10 = getelementptr i8, ptr %0, i64 69648
-#   %address11 = getelementptr i8, ptr %at_base10, i64 16
-#   store i64 %2, ptr %address11, align 1
-#   %at_base12 = getelementptr i8, ptr %0, i64 69648
-#   %address13 = getelementptr i8, ptr %at_base12, i64 -1
-#   %loaded14 = load i8, ptr %address13, align 1
-#   %3 = sext i8 %loaded14 to i64
-#   %at_base15 = getelementptr i8, ptr %0, i64 69648
-#   %address16 = getelementptr i8, ptr %at_base15, i64 16
-#   %loaded17 = load i16, ptr %address16, align 1
-#   %4 = zext i16 %loaded17 to i64
+# on8:                                              ; preds = %on3
+#   %at_base9 = getelementptr i8, ptr %0, i64 69648
+#   %address10 = getelementptr i8, ptr %at_base9, i64 16
+#   store i64 %2, ptr %address10, align 1
+#   %at_base11 = getelementptr i8, ptr %0, i64 69648
+#   %address12 = getelementptr i8, ptr %at_base11, i64 -1
+#   %loaded13 = load i8, ptr %address12, align 1
+#   %3 = sext i8 %loaded13 to i64
+#   %at_base14 = getelementptr i8, ptr %0, i64 69648
+#   %address15 = getelementptr i8, ptr %at_base14, i64 16
+#   %loaded16 = load i16, ptr %address15, align 1
+#   %4 = zext i16 %loaded16 to i64
 #   store i64 %4, ptr %a0, align 8
 #   store i64 %2, ptr %a1, align 8
-#   store i64 %loaded7, ptr %a2, align 8
+#   store i64 %loaded6, ptr %a2, align 8
 #   store i64 %3, ptr %a3, align 8
 #   store i64 93, ptr %a7, align 8
-#   %a018 = load i64, ptr %a0, align 8
+#   %a017 = load i64, ptr %a0, align 8
 #   %field = getelementptr i8, ptr %0, i64 4259920
-#   store i64 %a018, ptr %field, align 8
-#   %a719 = load i64, ptr %a7, align 8
-#   %field20 = getelementptr i8, ptr %0, i64 4259976
-#   store i64 %a719, ptr %field20, align 8
-#   %field21 = getelementptr i8, ptr %0, i64 4260096
-#   store i64 65564, ptr %field21, align 8
+#   store i64 %a017, ptr %field, align 8
+#   %a718 = load i64, ptr %a7, align 8
+#   %field19 = getelementptr i8, ptr %0, i64 4259976
+#   store i64 %a718, ptr %field19, align 8
+#   %field20 = getelementptr i8, ptr %0, i64 4260096
+#   store i64 65564, ptr %field20, align 8
+#   %field21 = getelementptr i8, ptr %0, i64 4260120
+#   store i64 0, ptr %field21, align 8
 #   %left22 = load i64, ptr %left, align 8
 #   %field23 = getelementptr i8, ptr %0, i64 4260104
 #   store i64 %left22, ptr %field23, align 8

@@ -47,7 +47,7 @@ _start:
 #     v0 = const 0x0
 #     v1 = const 0x28
 #     v2 = const 0x2
-#     v3 = add v1, v2
+#     v3 = const 0x2a
 #     v4 = mul v3, v3
 #     v5 = const 0x1
 #     v6 = lshr v4, v5
@@ -73,13 +73,14 @@ _start:
 #   %left2 = sub i64 %left1, 510
 #   store i64 %left2, ptr %left, align 8
 #   %is_over = icmp slt i64 %left2, 0
-#   br i1 %is_over, label %leave, label %on, !prof !0
+#   br i1 %is_over, label %over, label %on, !prof !0
 #
-# leave:                                            ; preds = %pc_10000
-#   call void @llvm.ubsantrap(i8 5) #3
-#   unreachable
+# over:                                             ; preds = %pc_10000
+#   %granted = call i64 asm sideeffect "callq *4260152(%r10)", "={r11},{r10},0,~{flags}"(ptr %0, i64 %left2) #4
+#   store i64 %granted, ptr %left, align 8
+#   br label %on
 #
-# on:                                               ; preds = %pc_10000
+# on:                                               ; preds = %over, %pc_10000
 #   store i64 840, ptr %a0, align 8
 #   store i64 42, ptr %a1, align 8
 #   store i64 93, ptr %a7, align 8
@@ -91,34 +92,42 @@ _start:
 #   store i64 %a74, ptr %field5, align 8
 #   %field6 = getelementptr i8, ptr %0, i64 4260096
 #   store i64 65556, ptr %field6, align 8
-#   %left7 = load i64, ptr %left, align 8
-#   %field8 = getelementptr i8, ptr %0, i64 4260104
-#   store i64 %left7, ptr %field8, align 8
-#   call x86_regcallcc void @ecall(ptr inreg %0)
+#   %field7 = getelementptr i8, ptr %0, i64 4260120
+#   store i64 0, ptr %field7, align 8
+#   %left8 = load i64, ptr %left, align 8
 #   %field9 = getelementptr i8, ptr %0, i64 4260104
-#   %state = load i64, ptr %field9, align 8
+#   store i64 %left8, ptr %field9, align 8
+#   call x86_regcallcc void @ecall(ptr inreg %0)
+#   %field10 = getelementptr i8, ptr %0, i64 4260104
+#   %state = load i64, ptr %field10, align 8
 #   store i64 %state, ptr %left, align 8
-#   %field10 = getelementptr i8, ptr %0, i64 4259920
-#   %state11 = load i64, ptr %field10, align 8
-#   store i64 %state11, ptr %a0, align 8
+#   %field11 = getelementptr i8, ptr %0, i64 4259920
+#   %state12 = load i64, ptr %field11, align 8
+#   store i64 %state12, ptr %a0, align 8
 #   call void @llvm.ubsantrap(i8 4) #3
 #   unreachable
 # }
 
 #=== asm
 # enter_10000:
-#   movq  $-510, %rcx
-#   addq  4260104(%rax), %rcx
+#   movq  $-510, %r11
+#   addq  4260104(%rax), %r11
 #   js  .LBB1_1
+# .LBB1_2:
 #   pushq  %rax
 #   movq  $840, 4259920(%rax)
 #   movq  $93, 4259976(%rax)
 #   movq  $65556, 4260096(%rax)
-#   movq  %rcx, 4260104(%rax)
+#   movq  $0, 4260120(%rax)
+#   movq  %r11, 4260104(%rax)
 #   callq  ecall
 #   ud1l  4(%eax), %eax
 # .LBB1_1:
-#   ud1l  5(%eax), %eax
+#   movq  %rax, %r10
+#   #APP
+#   callq  *4260152(%r10)
+#   #NO_APP
+#   jmp  .LBB1_2
 # .Lfunc_end1:
 
 #=== outcome

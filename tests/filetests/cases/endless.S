@@ -18,11 +18,15 @@ _start:
 
 #=== asm
 # enter_10000:
-#   movq  4260104(%rax), %rax
+#   movq  4260104(%rax), %r11
 # .LBB0_1:
-#   addq  $-3, %rax
+#   addq  $-3, %r11
 #   jns  .LBB0_1
-#   ud1l  5(%eax), %eax
+#   movq  %rax, %r10
+#   #APP
+#   callq  *4260152(%r10)
+#   #NO_APP
+#   jmp  .LBB0_1
 # .Lfunc_end0:
 
 #=== outcome

@@ -52,7 +52,7 @@ _start:
 #     v4 = mul v1, v2
 #     v5 = div.u v1, v2
 #     v6 = rem.u v1, v2
-#     v7 = add v2, v1
+#     v7 = const 0x2
 #     v8 = lt.u v7, v2
 #     v9 = sub v2, v3
 #     v10 = lt.u v2, v3

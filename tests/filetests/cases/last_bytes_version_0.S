@@ -18,14 +18,13 @@ _start:
 # block0 at 0x10000 cycles 505 metered:
 #     v0 = const 0x400000
 #     v1 = const 0xfffffffffffffff8
-#     v2 = add v0, v1
-#     v3 = sext.w v2
-#     check.read v3+0..+8
-#     v5 = load.du v3+0
-#     v6 = const 0x0
-#     v7 = const 0x5d
-#     a0 = v5
-#     a7 = v7
+#     v2 = const 0x3ffff8
+#     check.read v2+0..+8
+#     v4 = load.du v2+0
+#     v5 = const 0x0
+#     v6 = const 0x5d
+#     a0 = v4
+#     a7 = v6
 #     exit at 0x1000c
 
 #=== outcome

@@ -63,31 +63,42 @@ _start:
 
 #=== asm
 # enter_10000:
-#   movq  $-503, %rcx
-#   addq  4260104(%rax), %rcx
-#   movl  $100, %esi
-#   xorl  %edx, %edx
+#   movq  4260104(%rax), %r11
+#   addq  $-2, %r11
+#   movl  $100, %edx
+#   xorl  %ecx, %ecx
 # .LBB1_1:
-#   movq  %rcx, %rdi
-#   addq  $496, %rdi
-#   js  .LBB1_5
-#   addq  %rsi, %rdx
-#   addq  $-5, %rcx
-#   decq  %rsi
+#   addq  $-5, %r11
+#   js  .LBB1_2
+# .LBB1_3:
+#   addq  %rdx, %rcx
+#   decq  %rdx
 #   jne  .LBB1_1
-#   testq  %rcx, %rcx
-#   js  .LBB1_6
+#   jmp  .LBB1_4
+# .LBB1_2:
+#   movq  %rax, %r10
+#   #APP
+#   callq  *4260152(%r10)
+#   #NO_APP
+#   jmp  .LBB1_3
+# .LBB1_4:
+#   addq  $-501, %r11
+#   js  .LBB1_5
+# .LBB1_6:
 #   pushq  %rax
-#   movq  %rdx, 4259920(%rax)
+#   movq  %rcx, 4259920(%rax)
 #   movq  $93, 4259976(%rax)
 #   movq  $65552, 4260096(%rax)
-#   movq  %rcx, 4260104(%rax)
+#   movq  $0, 4260120(%rax)
+#   movq  %r11, 4260104(%rax)
 #   callq  ecall
 #   ud1l  4(%eax), %eax
 # .LBB1_5:
-#   ud1l  5(%eax), %eax
-# .LBB1_6:
-#   ud1l  5(%eax), %eax
+#   movq  %rax, %r10
+#   #APP
+#   callq  *4260152(%r10)
+#   #NO_APP
+#   jmp  .LBB1_6
 # .Lfunc_end1:
 
 #=== outcome

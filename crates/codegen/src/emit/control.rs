@@ -190,6 +190,8 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
             emitter.write_state(self.base, Field::register(register), self.get(register)?)?;
         }
         emitter.write_state(self.base, Field::PC, emitter.i64.const_int(pc.0, false))?;
+        let is_complete = emitter.number(i64::from(uses == RegSet::ALL));
+        emitter.write_state(self.base, Field::IS_COMPLETE, is_complete)?;
         emitter.write_state(self.base, Field::CYCLES_LEFT, self.cycles_left()?)?;
         let call = emitter.builder.build_call(emitter.ecall, &[self.base.into()], "")?;
         emitter.set_up_call(call, 1);

@@ -1,6 +1,5 @@
 //! One guest function: registers in stack slots (which LLVM turns into SSA values), blocks, operations.
 
-use antares_abi::LeaveReason;
 use antares_lift::ir::{self, Op, Terminator};
 use antares_program::{Reg, RegSet};
 use inkwell::{
@@ -152,7 +151,13 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         if block.is_metered {
             let is_over =
                 builder.build_int_compare(IntPredicate::SLT, left, self.emitter.number(0), "is_over")?;
-            self.emitter.leave_if(self.value, is_over, LeaveReason::OutOfCycles)?;
+            let over = self.emitter.context.append_basic_block(self.value, "over");
+            let on = self.emitter.context.append_basic_block(self.value, "on");
+            self.emitter.branch_rarely(is_over, over, on)?;
+            builder.position_at_end(over);
+            self.set_cycles_left(self.emitter.meter(self.base, left)?)?;
+            builder.build_unconditional_branch(on)?;
+            builder.position_at_end(on);
         }
         Ok(())
     }

@@ -15,9 +15,15 @@ pub(crate) struct Field(usize);
 impl Field {
     pub(crate) const PC: Self = Self(offset_of!(State, pc));
     pub(crate) const CYCLES_LEFT: Self = Self(offset_of!(State, cycles_left));
-    pub(crate) const LEAVE_REASON: Self = Self(offset_of!(State, leave_reason));
-    pub(crate) const LEAVE: Self = Self(offset_of!(State, leave));
+    pub(crate) const IS_COMPLETE: Self = Self(offset_of!(State, is_complete));
     pub(crate) const ECALL: Self = Self(offset_of!(State, ecall));
+    pub(crate) const METER: Self = Self(offset_of!(State, meter));
+    pub(crate) const RESOLVE: Self = Self(offset_of!(State, resolve));
+
+    /// Distance from base.
+    pub(crate) fn offset(self) -> usize {
+        STATE_OFFSET + self.0
+    }
 
     pub(crate) fn register(register: Reg) -> Self {
         Self(State::register_offset(register.index()))
@@ -26,7 +32,7 @@ impl Field {
 
 impl<'c> Emitter<'c, '_> {
     fn field(&self, base: PointerValue<'c>, field: Field) -> Result<PointerValue<'c>, CodegenError> {
-        let offset = self.i64.const_int((STATE_OFFSET + field.0) as u64, false);
+        let offset = self.i64.const_int(field.offset() as u64, false);
         // SAFETY: inkwell marks address arithmetic unsafe; it is not `inbounds` and wraps, whatever the operands are.
         Ok(unsafe { self.builder.build_gep(self.context.i8_type(), base, &[offset], "field")? })
     }

@@ -2,8 +2,11 @@
 
 use antares_abi::LeaveReason;
 use antares_lift::ir;
+use antares_program::Reg;
 use inkwell::{
     IntPredicate,
+    attributes::AttributeLoc,
+    basic_block::BasicBlock,
     module::Linkage,
     values::{BasicMetadataValueEnum, BasicValue, FunctionValue, GlobalValue, IntValue, PointerValue},
 };
@@ -16,6 +19,7 @@ use crate::{
 impl<'c> Emitter<'c, '_> {
     pub(crate) fn stubs(&self, table: GlobalValue<'c>) -> Result<(), CodegenError> {
         self.define_ecall()?;
+        self.define_resolve()?;
         self.define_dispatch(table)?;
         self.define_carryless()
     }
@@ -29,31 +33,34 @@ impl<'c> Emitter<'c, '_> {
         function.get_nth_param(index).map_or(self.i64.const_zero(), |param| param.into_int_value())
     }
 
-    /// Calls the host for a syscall; leaves native code for good if the host says so. Only this function follows the C
-    /// convention on its way out: a guest function that did would have to save vector registers at its entry.
+    /// Calls the host for a syscall; the host leaves native code itself if it has to. Only this function and
+    /// [`Self::define_resolve`] follow the C convention on their way out: a guest function that did would have to save
+    /// vector registers at its entry.
     fn define_ecall(&self) -> Result<(), CodegenError> {
         let function = self.ecall;
         let base = self.base_of(function);
         self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
-        let kind = self.i64.fn_type(&[self.ptr.into()], false);
-        let host = self.read_pointer(base, Field::ECALL)?;
-        let answer = self.builder.build_indirect_call(kind, host, &[base.into()], "answer")?;
-        let answer =
-            answer.try_as_basic_value().basic().map_or(self.i64.const_zero(), |v| v.into_int_value());
-        let on = self.context.append_basic_block(function, "on");
-        let end = self.context.append_basic_block(function, "end");
-        let is_on = self.builder.build_int_compare(IntPredicate::EQ, answer, self.i64.const_zero(), "")?;
-        self.builder.build_conditional_branch(is_on, on, end)?;
-        self.builder.position_at_end(on);
-        self.builder.build_return(None)?;
-        self.builder.position_at_end(end);
-        let reason = self.i64.const_int(LeaveReason::Ecall as u64, false);
-        self.write_state(base, Field::LEAVE_REASON, reason)?;
         let kind = self.context.void_type().fn_type(&[self.ptr.into()], false);
-        let leave = self.read_pointer(base, Field::LEAVE)?;
-        let call = self.builder.build_indirect_call(kind, leave, &[base.into()], "")?;
+        let host = self.read_pointer(base, Field::ECALL)?;
+        self.builder.build_indirect_call(kind, host, &[base.into()], "")?;
+        self.builder.build_return(None)?;
+        Ok(())
+    }
+
+    /// Calls the thunk that another library has for a guest address; if there is none, the host leaves native code.
+    fn define_resolve(&self) -> Result<(), CodegenError> {
+        let function = self.resolve;
+        let (base, target) = (self.base_of(function), self.int_param(function, 1));
+        self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
+        let kind = self.i64.fn_type(&[self.ptr.into(), self.i64.into()], false);
+        let host = self.read_pointer(base, Field::RESOLVE)?;
+        let thunk = self.builder.build_indirect_call(kind, host, &[base.into(), target.into()], "thunk")?;
+        let thunk = thunk.try_as_basic_value().basic().map_or(self.i64.const_zero(), |v| v.into_int_value());
+        let thunk = self.builder.build_int_to_ptr(thunk, self.ptr, "thunk")?;
+        let kind = self.context.void_type().fn_type(&[self.ptr.into()], false);
+        let call = self.builder.build_indirect_call(kind, thunk, &[base.into()], "")?;
         self.set_up_call(call, 1);
-        self.builder.build_unreachable()?;
+        self.builder.build_return(None)?;
         Ok(())
     }
 
@@ -62,7 +69,27 @@ impl<'c> Emitter<'c, '_> {
         Ok(self.builder.build_int_to_ptr(address, self.ptr, "pointer")?)
     }
 
-    /// Calls the thunk for a guest address, or leaves native code if there is none.
+    /// Has the host look at the cycles that are left, which are below zero; gives what is left then. The host keeps all
+    /// registers, so that the functions around need not (see `State::meter`).
+    pub(crate) fn meter(
+        &self,
+        base: PointerValue<'c>,
+        left: IntValue<'c>,
+    ) -> Result<IntValue<'c>, CodegenError> {
+        let kind = self.i64.fn_type(&[self.ptr.into(), self.i64.into()], false);
+        let code = format!("callq *{}(%r10)", Field::METER.offset());
+        let constraints = "={r11},{r10},0,~{flags}".to_owned();
+        let assembly = self.context.create_inline_asm(kind, code, constraints, true, false, None, false);
+        let call =
+            self.builder.build_indirect_call(kind, assembly, &[base.into(), left.into()], "granted")?;
+        // The host changes neither guest memory nor what of the state native code reads.
+        for attribute in ["nounwind", "memory"] {
+            call.add_attribute(AttributeLoc::Function, self.attribute(attribute));
+        }
+        Ok(call.try_as_basic_value().basic().map_or(left, |value| value.into_int_value()))
+    }
+
+    /// Calls the thunk for a guest address. Without one it leaves native code, or asks the host for another library's.
     fn define_dispatch(&self, table: GlobalValue<'c>) -> Result<(), CodegenError> {
         let function = self.dispatch;
         let (base, target) = (self.base_of(function), self.int_param(function, 1));
@@ -72,14 +99,15 @@ impl<'c> Emitter<'c, '_> {
         let index = self.builder.build_right_shift(distance, self.number(1), false, "index")?;
         let length = self.i64.const_int(u64::from(self.table_length()), false);
         let is_outside = self.builder.build_int_compare(IntPredicate::UGE, index, length, "")?;
-        self.leave_if(function, is_outside, LeaveReason::UnknownTarget)?;
+        let unknown = self.unknown_target(function)?;
+        self.go_if(function, is_outside, unknown)?;
         let i32 = self.context.i32_type();
         let table = table.as_pointer_value();
         // SAFETY: as in `field`: plain address arithmetic; the index was compared with the table's length.
         let entry = unsafe { self.builder.build_gep(i32, table, &[index], "entry")? };
         let offset = self.builder.build_load(i32, entry, "offset")?.into_int_value();
         let is_none = self.builder.build_int_compare(IntPredicate::EQ, offset, i32.const_zero(), "")?;
-        self.leave_if(function, is_none, LeaveReason::UnknownTarget)?;
+        self.go_if(function, is_none, unknown)?;
         let offset = self.builder.build_int_s_extend(offset, self.i64, "")?;
         // SAFETY: plain address arithmetic; the table holds distances to thunks.
         let thunk = unsafe { self.builder.build_gep(self.context.i8_type(), table, &[offset], "thunk")? };
@@ -90,7 +118,43 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
+    /// The block of `function` (the dispatcher) for addresses without a thunk.
+    fn unknown_target(&self, function: FunctionValue<'c>) -> Result<BasicBlock<'c>, CodegenError> {
+        let here = self.builder.get_insert_block();
+        let unknown = self.context.append_basic_block(function, "unknown");
+        self.builder.position_at_end(unknown);
+        if self.ir.is_open {
+            let arguments = [self.base_of(function).into(), self.int_param(function, 1).into()];
+            let call = self.builder.build_call(self.resolve, &arguments, "")?;
+            self.set_up_call(call, 2);
+            self.builder.build_return(None)?;
+        } else {
+            self.leave(LeaveReason::UnknownTarget)?;
+        }
+        if let Some(here) = here {
+            self.builder.position_at_end(here);
+        }
+        Ok(unknown)
+    }
+
+    /// Goes to `cold` if `is_odd`; goes on in a new block of `function`.
+    fn go_if(
+        &self,
+        function: FunctionValue<'c>,
+        is_odd: IntValue<'c>,
+        cold: BasicBlock<'c>,
+    ) -> Result<(), CodegenError> {
+        let on = self.context.append_basic_block(function, "on");
+        self.branch_rarely(is_odd, cold, on)?;
+        self.builder.position_at_end(on);
+        Ok(())
+    }
+
     /// The entry thunk of a function: guest registers and cycles from the state, the call, and back to the state.
+    ///
+    /// The link register, and `sp` where the function gives it back, are no results; but a callee that wrote all
+    /// registers to the state has left its own there. After a function that the host may enter in the middle of a run
+    /// the state is complete again.
     pub(crate) fn thunk(&self, function: &ir::Function) -> Result<FunctionValue<'c>, CodegenError> {
         let kind = self.context.void_type().fn_type(&[self.ptr.into()], false);
         let name = format!("enter_{:x}", function.entry.0);
@@ -104,11 +168,25 @@ impl<'c> Emitter<'c, '_> {
         for register in &signature.params {
             arguments.push(self.read_state(base, Field::register(*register))?.into());
         }
+        let mut kept = Vec::new();
+        for register in [function.link, Reg::SP] {
+            if function.is_resumable && !function.results.has(register) {
+                kept.push((register, self.read_state(base, Field::register(register))?));
+            }
+        }
         let results = self.call_guest(function.id, &arguments)?;
         self.write_state(base, Field::CYCLES_LEFT, results[0])?;
         for (register, value) in signature.results.iter().zip(&results[1..]) {
             self.write_state(base, Field::register(*register), *value)?;
         }
+        for (register, value) in kept {
+            self.write_state(base, Field::register(register), value)?;
+            if register == function.link {
+                let back = self.builder.build_and(value, self.number(!1), "back")?;
+                self.write_state(base, Field::PC, back)?;
+            }
+        }
+        self.write_state(base, Field::IS_COMPLETE, self.number(i64::from(function.is_resumable)))?;
         self.builder.build_return(None)?;
         Ok(thunk)
     }

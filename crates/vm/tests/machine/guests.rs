@@ -18,8 +18,6 @@ const PREAMBLE: &str = "
         sub qword ptr [rbx + CYCLES_LEFT], \\cycles
         mov rdi, rbx
         call qword ptr [rbx + ECALL]
-        test rax, rax
-        jnz leave_now
     .endm
     .macro set index, value
         mov qword ptr [rbx + STATE + 8 * \\index], \\value

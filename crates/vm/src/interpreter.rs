@@ -1,0 +1,127 @@
+//! ckb-vm's assembly interpreter, left wherever there is native code for what comes next.
+//!
+//! The assembly runs from trace to trace (straight lines of up to 16 instructions) and asks for those that it has not
+//! met. Where there is native code it is given none: so it stops there, each time.
+//!
+//! For VM version 2 alone: in earlier versions what the assembly does for a pc beyond 2^32 depends on the traces that it
+//! has (ckb-vm issue 425).
+
+use ckb_vm::ckb_vm_definitions::instructions::{Instruction, OP_CUSTOM_TRACE_END};
+use ckb_vm::{
+    CoreMachine, DefaultMachine, Error, Machine as _, SupportMachine,
+    ckb_vm_definitions::asm::{
+        RET_CYCLES_OVERFLOW, RET_DECODE_TRACE, RET_DYNAMIC_JUMP, RET_EBREAK, RET_ECALL,
+        RET_INVALID_PERMISSION, RET_MAX_CYCLES_EXCEEDED, RET_OUT_OF_BOUND, RET_PAUSE, RET_SLOWPATH,
+        TRACE_ITEM_LENGTH, Trace, calculate_slot,
+    },
+    decoder::{Decoder, build_decoder},
+    instructions::{
+        blank_instruction, execute_instruction, extract_opcode, instruction_length,
+        is_basic_block_end_instruction,
+    },
+    machine::asm::{ckb_vm_asm_labels, ckb_vm_x64_execute},
+    registers::A7,
+};
+
+use crate::{
+    host::{Code, LOAD_CODE},
+    memory::Core,
+};
+
+/// Why the interpreter stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The script exited.
+    Exited,
+    /// There is native code for the pc.
+    Native,
+}
+
+/// The interpreter of one machine.
+pub(crate) struct Interpreter(Decoder);
+
+impl Interpreter {
+    pub(crate) fn new(machine: &DefaultMachine<Core>) -> Self {
+        Self(build_decoder::<u64>(machine.isa(), machine.version()))
+    }
+
+    /// Interprets from the machine's pc, for which there is no native code.
+    ///
+    /// # Errors
+    /// Those of ckb-vm. Yield and Pause leave the machine ready to go on; where cycles and registers stand after
+    /// others depends on the traces, and is not the same as without native code.
+    pub(crate) fn run(&mut self, vm: &mut DefaultMachine<Core>, code: &mut dyn Code) -> Result<Stop, Error> {
+        vm.set_running(true);
+        while vm.running() {
+            let pause = vm.pause();
+            // SAFETY: the machine is a whole AsmCoreMachine, and the byte lives as long as `pause`.
+            let result =
+                unsafe { ckb_vm_x64_execute(&raw mut **vm.inner_mut().as_mut(), pause.get_raw_ptr()) };
+            match result {
+                RET_DECODE_TRACE if code.thunk(*vm.pc()).is_some() => return Ok(Stop::Native),
+                RET_DECODE_TRACE => self.add_trace(vm)?,
+                RET_ECALL => {
+                    let number = vm.registers()[A7];
+                    vm.ecall()?;
+                    if number == LOAD_CODE {
+                        code.changed(vm.inner_mut());
+                    }
+                }
+                RET_EBREAK => vm.ebreak()?,
+                RET_DYNAMIC_JUMP => {}
+                RET_SLOWPATH => {
+                    let pc = vm.pc().wrapping_sub(4);
+                    let instruction = self.0.decode(vm.memory_mut(), pc)?;
+                    execute_instruction(instruction, vm)?;
+                }
+                other => return Err(error(other, vm)),
+            }
+        }
+        Ok(Stop::Exited)
+    }
+
+    /// Decodes the trace at the machine's pc.
+    fn add_trace(&mut self, vm: &mut DefaultMachine<Core>) -> Result<(), Error> {
+        let start = *vm.pc();
+        let (mut trace, mut pc, mut count) = (Trace::default(), start, 0);
+        while count < TRACE_ITEM_LENGTH {
+            let instruction = self.0.decode(vm.memory_mut(), pc)?;
+            pc += u64::from(instruction_length(instruction));
+            trace.cycles += vm.instruction_cycle_func()(instruction);
+            set(&mut trace, count, instruction);
+            count += 1;
+            if is_basic_block_end_instruction(instruction) {
+                break;
+            }
+        }
+        set(&mut trace, count, blank_instruction(OP_CUSTOM_TRACE_END));
+        trace.address = start;
+        trace.length = u8::try_from(pc - start).map_err(|_| Error::TraceLengthError)?;
+        vm.inner_mut().as_mut().traces[calculate_slot(start)] = trace;
+        Ok(())
+    }
+}
+
+/// Puts an instruction and the address of the assembly for it into a trace.
+fn set(trace: &mut Trace, index: usize, instruction: Instruction) {
+    let labels = ckb_vm_asm_labels as *const () as *const u32;
+    let opcode = usize::from(extract_opcode(instruction) as u8);
+    // SAFETY: ckb-vm's table has a distance from its own start for each of the 256 opcodes that a byte can name.
+    let distance = unsafe { labels.add(opcode).read() };
+    trace.instructions[index] = instruction;
+    trace.thread[index] = labels as u64 + u64::from(distance);
+}
+
+fn error(result: u8, vm: &DefaultMachine<Core>) -> Error {
+    match result {
+        RET_MAX_CYCLES_EXCEEDED => Error::CyclesExceeded,
+        RET_CYCLES_OVERFLOW => Error::CyclesOverflow,
+        RET_OUT_OF_BOUND => Error::MemOutOfBound,
+        RET_INVALID_PERMISSION => Error::MemWriteOnExecutablePage,
+        RET_PAUSE => {
+            vm.pause().free();
+            Error::Pause
+        }
+        other => Error::Asm(other),
+    }
+}

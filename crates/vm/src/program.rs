@@ -1,0 +1,151 @@
+//! A program with its native code, and how it is recognised in guest memory.
+
+use std::{ops::Range, sync::Arc};
+
+use bytes::Bytes;
+use ckb_vm::{CoreMachine, Error, RISCV_PAGESIZE, elf::parse_elf, memory::FLAG_EXECUTABLE};
+
+use crate::{Library, host::Code, memory::Core};
+
+/// A compiled ELF.
+#[derive(Debug)]
+pub struct Program {
+    elf: Bytes,
+    library: Library,
+    regions: Vec<Region>,
+}
+
+/// Executable pages that a program brings with it.
+#[derive(Debug)]
+struct Region {
+    /// Addresses of whole pages.
+    pages: Range<usize>,
+    /// Address of the first byte of `code`; the rest of the pages is zeros.
+    start: usize,
+    /// Place of the code in the ELF.
+    code: Range<usize>,
+}
+
+impl Program {
+    /// `library` must be what compiling `elf` gave: that is the caller's promise.
+    ///
+    /// # Errors
+    /// ckb-vm's, if it does not load the ELF.
+    pub fn new(elf: Bytes, library: Library) -> Result<Self, Error> {
+        let metadata = parse_elf::<u64>(&elf, library.vm_version())?;
+        let executable = metadata.actions.iter().filter(|action| action.flags & FLAG_EXECUTABLE != 0);
+        let number = |number: u64| usize::try_from(number).map_err(|_| Error::MemOutOfBound);
+        let regions = executable.map(|action| {
+            let start = number(action.addr)?;
+            let end = start.checked_add(number(action.size)?).ok_or(Error::MemOutOfBound)?;
+            Ok(Region {
+                pages: start..end,
+                start: start + number(action.offset_from_addr)?,
+                code: number(action.source.start)?..number(action.source.end)?,
+            })
+        });
+        Ok(Self { regions: regions.collect::<Result<_, Error>>()?, elf, library })
+    }
+
+    /// The ELF.
+    #[must_use]
+    pub fn elf(&self) -> &Bytes {
+        &self.elf
+    }
+
+    /// Whether its code is for `vm_version` and `isa`.
+    pub(crate) fn is_for(&self, vm_version: u32, isa: u8) -> bool {
+        (self.library.vm_version(), self.library.isa()) == (vm_version, u32::from(isa))
+    }
+
+    /// Whether `elf` is its ELF.
+    pub(crate) fn is(&self, elf: &Bytes) -> bool {
+        self.elf.len() == elf.len() && (self.elf.as_ptr() == elf.as_ptr() || self.elf == elf)
+    }
+
+    /// Whether all its code is in memory, executable, where it belongs. It stays there: executable pages cannot be
+    /// written.
+    fn is_in(&self, core: &Core) -> bool {
+        !self.regions.is_empty() && self.regions.iter().all(|region| self.is_region_in(region, core))
+    }
+
+    fn is_region_in(&self, region: &Region, core: &Core) -> bool {
+        let (Some(memory), Some(code)) =
+            (core.bytes().get(region.pages.clone()), self.elf.get(region.code.clone()))
+        else {
+            return false;
+        };
+        let pages = region.pages.start / RISCV_PAGESIZE..region.pages.end / RISCV_PAGESIZE;
+        let Some(flags) = core.flags().get(pages) else { return false };
+        let (before, rest) = memory.split_at((region.start - region.pages.start).min(memory.len()));
+        let (found, after) = rest.split_at(code.len().min(rest.len()));
+        flags.iter().all(|flags| flags & FLAG_EXECUTABLE != 0)
+            && found == code
+            && before.iter().chain(after).all(|byte| *byte == 0)
+    }
+
+    fn covers(&self, page: usize) -> bool {
+        self.regions.iter().any(|region| region.pages.contains(&(page * RISCV_PAGESIZE)))
+    }
+}
+
+/// The code of one machine: programs that it may meet, and those that are in its memory.
+#[derive(Debug, Default)]
+pub(crate) struct Programs {
+    known: Vec<Arc<Program>>,
+    in_memory: Vec<Arc<Program>>,
+    texts: Vec<Range<usize>>,
+}
+
+impl Programs {
+    /// Starts over with a machine into which a program was loaded. `loaded` is the one, if that is known.
+    pub(crate) fn find(&mut self, known: Vec<Arc<Program>>, loaded: Option<Arc<Program>>, core: &mut Core) {
+        self.texts = known.iter().map(|program| program.library.text()).collect();
+        self.known = known;
+        self.in_memory = loaded.into_iter().collect();
+        self.look(core);
+    }
+
+    /// Whether no native code can run.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    fn look(&mut self, core: &mut Core) {
+        let (isa, vm_version) = (core.isa(), core.version());
+        for program in &self.known {
+            let is_new = !self.in_memory.iter().any(|other| Arc::ptr_eq(program, other));
+            if is_new && program.is_for(vm_version, isa) && program.is_in(core) {
+                self.in_memory.push(program.clone());
+            }
+        }
+        self.protect(core);
+    }
+
+    /// Native code knows of no executable pages but its own program's.
+    fn protect(&self, core: &mut Core) {
+        if self.in_memory.is_empty() {
+            return;
+        }
+        let is_executable = |core: &Core, page: usize| core.flags()[page] & FLAG_EXECUTABLE != 0;
+        for page in 0..core.flags().len() {
+            if is_executable(core, page) && !self.in_memory.iter().all(|program| program.covers(page)) {
+                core.protect(page);
+            }
+        }
+    }
+}
+
+impl Code for Programs {
+    fn texts(&self) -> &[Range<usize>] {
+        &self.texts
+    }
+
+    fn thunk(&self, pc: u64) -> Option<*const u8> {
+        self.in_memory.iter().find_map(|program| program.library.entry(pc))
+    }
+
+    fn changed(&mut self, core: &mut Core) {
+        self.look(core);
+    }
+}

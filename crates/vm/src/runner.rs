@@ -1,0 +1,285 @@
+//! The machine that ckb-script drives: native code where there is some, the interpreter for the rest, one state.
+//!
+//! ```text
+//!           thunk for the pc                      registers known, no thunk
+//!   run ──> native code ──────────────────────────────────> interpreter (VM version 2)
+//!             │  ^  \                                          │
+//!   Yield,    │  │   gives up: the session is to start again   │ a pc with a thunk
+//!   Pause     v  │                                             v
+//!           native code waits on its stack                  native code
+//! ```
+
+use std::sync::Arc;
+
+use antares_abi::LeaveReason;
+use bytes::Bytes;
+use ckb_vm::{
+    CoreMachine, DefaultMachine, DefaultMachineRunner, Error, ISA_MOP, SupportMachine,
+    elf::ProgramMetadata,
+    machine::{VERSION0, VERSION2, asm::AsmMachine},
+    registers::A0,
+};
+
+use crate::{
+    Program,
+    host::{self, Attempted, Code, Start},
+    interpreter::{Interpreter, Stop},
+    limits::{MACHINES_CROWDED, NATIVE_STACK_BYTES},
+    memory::Core,
+    prepare_thread,
+    program::Programs,
+    reserve::STACKS,
+    session::Session,
+    stack::NativeStack,
+};
+
+/// Text of the error that ends an attempt whose result means nothing.
+const GAVE_UP: &str = "antares: native code gave up";
+
+/// A machine for ckb-script's `TransactionScriptsVerifier` and `Scheduler`. It belongs to the [`Session`] that is current
+/// when it is made; without one it interprets.
+pub struct NativeMachine {
+    vm: AsmMachine<Core>,
+    session: Arc<Session>,
+    /// The program that was loaded last.
+    loaded: Option<Arc<Program>>,
+    /// The same, if there is no native code for it.
+    unknown: Option<Bytes>,
+    programs: Programs,
+    phase: Phase,
+    stack: Option<NativeStack>,
+    waiting: Option<Waiting>,
+    interpreter: Option<Interpreter>,
+    /// Native code may have written pages that are not marked.
+    has_unmarked: bool,
+    /// Calls of `inner_mut` since the last run.
+    looks: u32,
+}
+
+/// How far a machine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Its code is not known yet.
+    New,
+    /// Native code and the interpreter take turns.
+    Mixed,
+    /// ckb-vm's own loop runs it to the end.
+    Interpreted,
+}
+
+/// Native code that waits on the stack, and the state that it waits with.
+enum Waiting {
+    /// In a syscall; somebody else may have run the machine meanwhile, if it differs in more than the result.
+    Syscall { registers: Box<[u64; 32]>, pc: u64 },
+    /// Anywhere; what the machine's registers say is not true.
+    Pause,
+}
+
+impl NativeMachine {
+    /// One turn: native code or the interpreter, until the script exits (its exit code) or the other one is next.
+    fn turn(&mut self) -> Result<Option<i8>, Error> {
+        if self.phase == Phase::New {
+            self.recognise();
+        }
+        if self.phase == Phase::Interpreted {
+            return self.counted(|machine| machine.vm.run().map(Some));
+        }
+        if let Some(start) = self.start() {
+            return self.native(start);
+        }
+        if self.vm.machine.version() < VERSION2 || self.programs.is_empty() {
+            self.phase = Phase::Interpreted;
+            return Ok(None);
+        }
+        let stop = self.counted(|machine| {
+            let Self { vm, programs, interpreter, .. } = machine;
+            let interpreter = interpreter.get_or_insert_with(|| Interpreter::new(&vm.machine));
+            interpreter.run(&mut vm.machine, programs)
+        });
+        match stop {
+            Ok(Stop::Exited) => Ok(Some(self.vm.machine.exit_code())),
+            Ok(Stop::Native) => Ok(None),
+            Err(error @ (Error::Yield | Error::Pause)) => Err(error),
+            // Which error it is may depend on what the interpreter met before.
+            Err(_) => Err(self.give_up(LeaveReason::Unsupported)),
+        }
+    }
+
+    /// Runs `work` and counts its cycles as interpreted.
+    fn counted<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        let before = self.vm.machine.cycles();
+        let result = work(self);
+        let cycles = self.vm.machine.cycles().saturating_sub(before);
+        self.session.count(0, cycles);
+        if let Some(elf) = &self.unknown {
+            self.session.count_unknown(elf, cycles);
+        }
+        result
+    }
+
+    /// Finds out which native code there is for what is in memory.
+    fn recognise(&mut self) {
+        let (isa, vm_version) = (self.vm.machine.isa(), self.vm.machine.version());
+        // ckb-vm refuses this pair when it starts to run, whatever the code.
+        let is_refused = vm_version == VERSION0 && isa & ISA_MOP != 0;
+        if self.session.is_interpreting() || is_refused {
+            self.phase = Phase::Interpreted;
+            return;
+        }
+        let core = self.vm.machine.inner_mut();
+        self.programs.find(self.session.programs(), self.loaded.take(), core);
+        self.phase = Phase::Mixed;
+    }
+
+    /// Where native code can start or go on now.
+    fn start(&mut self) -> Option<Start> {
+        let core = self.vm.machine.inner_mut();
+        match self.waiting.take() {
+            Some(Waiting::Pause) => return Some(Start::Waiting),
+            Some(Waiting::Syscall { mut registers, pc }) => {
+                registers[A0] = core.guest_registers()[A0];
+                if *registers == *core.guest_registers() && pc == *core.pc() {
+                    return Some(Start::Waiting);
+                }
+            }
+            None => {}
+        }
+        self.programs.thunk(*core.pc()).map(Start::Thunk)
+    }
+
+    fn native(&mut self, start: Start) -> Result<Option<i8>, Error> {
+        let Ok(stack) = self.prepare() else { return Err(self.give_up(LeaveReason::StackOverflow)) };
+        let before = self.vm.machine.cycles();
+        let attempted = host::attempt(&mut self.vm.machine, &stack, &mut self.programs, start);
+        self.stack = Some(stack);
+        self.has_unmarked = true;
+        self.session.count(self.vm.machine.cycles().saturating_sub(before), 0);
+        match attempted {
+            Attempted::Exited => Ok(Some(self.vm.machine.exit_code())),
+            Attempted::Done => Ok(None),
+            Attempted::Replaced => {
+                (self.phase, self.unknown) = (Phase::New, None);
+                Ok(None)
+            }
+            Attempted::Yielded => {
+                let core = self.vm.machine.inner_mut();
+                let registers = Box::new(*core.guest_registers());
+                self.waiting = Some(Waiting::Syscall { registers, pc: *core.pc() });
+                Err(Error::Yield)
+            }
+            Attempted::Paused => {
+                self.waiting = Some(Waiting::Pause);
+                Err(Error::Pause)
+            }
+            // Its message is on the way, but the registers are not known.
+            Attempted::Failed(Error::Yield) => Err(self.give_up(LeaveReason::Ecall)),
+            Attempted::Failed(error) => Err(error),
+            Attempted::Left(reason) => {
+                if reason == LeaveReason::StackOverflow
+                    && let Some(stack) = &mut self.stack
+                {
+                    stack.clear();
+                }
+                Err(self.give_up(reason))
+            }
+        }
+    }
+
+    /// The stack for native code, on a thread that can run it.
+    fn prepare(&mut self) -> Result<NativeStack, crate::VmError> {
+        prepare_thread()?;
+        match self.stack.take().or_else(|| STACKS.take()) {
+            Some(stack) => Ok(stack),
+            None => NativeStack::map(NATIVE_STACK_BYTES),
+        }
+    }
+
+    fn give_up(&self, reason: LeaveReason) -> Error {
+        self.session.give_up(reason);
+        Error::External(GAVE_UP.to_owned())
+    }
+}
+
+impl DefaultMachineRunner for NativeMachine {
+    type Inner = Core;
+
+    fn new(machine: DefaultMachine<Core>) -> Self {
+        let session = Session::current();
+        session.machine_made();
+        Self {
+            vm: AsmMachine::new(machine),
+            session,
+            loaded: None,
+            unknown: None,
+            programs: Programs::default(),
+            phase: Phase::New,
+            stack: None,
+            waiting: None,
+            interpreter: None,
+            has_unmarked: false,
+            looks: 0,
+        }
+    }
+
+    fn machine(&self) -> &DefaultMachine<Core> {
+        &self.vm.machine
+    }
+
+    fn machine_mut(&mut self) -> &mut DefaultMachine<Core> {
+        &mut self.vm.machine
+    }
+
+    /// ckb-script calls this once after each run, to take the cycles; and then to change the machine or to put it
+    /// aside, which only happens to one of many and copies the pages that are marked as changed.
+    fn inner_mut(&mut self) -> &mut Core {
+        self.looks += 1;
+        let core = self.vm.machine.inner_mut();
+        if self.has_unmarked && self.looks > 1 && self.session.machines() >= MACHINES_CROWDED {
+            core.mark_changes();
+            self.has_unmarked = false;
+        }
+        core
+    }
+
+    fn run(&mut self) -> Result<i8, Error> {
+        self.looks = 0;
+        loop {
+            if let Some(code) = self.turn()? {
+                return Ok(code);
+            }
+        }
+    }
+
+    fn load_program_with_metadata(
+        &mut self,
+        program: &Bytes,
+        metadata: &ProgramMetadata,
+        args: impl ExactSizeIterator<Item = Result<Bytes, Error>>,
+    ) -> Result<u64, Error> {
+        let bytes = self.vm.machine.load_program_with_metadata(program, metadata, args)?;
+        let (vm_version, isa) = (self.vm.machine.version(), self.vm.machine.isa());
+        self.loaded = self.session.find(program, vm_version, isa);
+        self.unknown = self.loaded.is_none().then(|| program.clone());
+        self.phase = Phase::New;
+        Ok(bytes)
+    }
+}
+
+impl Drop for NativeMachine {
+    fn drop(&mut self) {
+        if let Some(Waiting::Pause) = self.waiting {
+            // Whoever copied the machine's registers has stale ones.
+            self.session.give_up(LeaveReason::Ecall);
+        }
+        if let Some(stack) = self.stack.take() {
+            STACKS.give(stack);
+        }
+        self.session.machine_gone();
+    }
+}
+
+impl std::fmt::Debug for NativeMachine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NativeMachine").field("phase", &self.phase).finish_non_exhaustive()
+    }
+}

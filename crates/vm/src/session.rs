@@ -1,0 +1,192 @@
+//! What the machines of one transaction share: native code, the tier, counters, and whether all has to start again.
+//!
+//! ckb-script makes machines itself and passes nothing of ours to them, so they take the session that is current on
+//! their thread.
+
+use std::{
+    cell::RefCell,
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use antares_abi::LeaveReason;
+use bytes::Bytes;
+
+use crate::{Program, Tier, limits::UNKNOWN_PROGRAMS_MAX};
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<Session>>> = const { RefCell::new(None) };
+}
+
+/// Finds a program by its ELF, VM version and ISA.
+pub type Finder = dyn Fn(&Bytes, u32, u8) -> Option<Arc<Program>> + Send + Sync;
+
+/// What ran where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Cycles in native code.
+    pub native_cycles: u64,
+    /// Cycles in the interpreter.
+    pub interpreted_cycles: u64,
+    /// Why everything was run again in the interpreter, if it was; the counts then are of that run.
+    pub restarted: Option<LeaveReason>,
+    /// Programs that were met without native code, and the cycles that they took; at most
+    /// [`UNKNOWN_PROGRAMS_MAX`].
+    pub unknown: Vec<(Bytes, u64)>,
+}
+
+/// What the machines of one transaction share.
+pub struct Session {
+    finder: Option<Box<Finder>>,
+    machines: AtomicUsize,
+    state: Mutex<State>,
+}
+
+struct State {
+    programs: Vec<Arc<Program>>,
+    is_interpreting: bool,
+    counts: Counts,
+}
+
+impl Session {
+    /// A session that may use `programs`, of any VM version.
+    #[must_use]
+    pub fn new(tier: Tier, programs: Vec<Arc<Program>>) -> Arc<Self> {
+        Arc::new(Self::make(tier, programs, None))
+    }
+
+    /// A session that asks `finder` for each program that is loaded.
+    #[must_use]
+    pub fn with_finder(tier: Tier, finder: Box<Finder>) -> Arc<Self> {
+        Arc::new(Self::make(tier, Vec::new(), Some(finder)))
+    }
+
+    fn make(tier: Tier, programs: Vec<Arc<Program>>, finder: Option<Box<Finder>>) -> Self {
+        let is_interpreting = tier == Tier::Interpreter;
+        let state = State { programs, is_interpreting, counts: Counts::default() };
+        Self { finder, machines: AtomicUsize::new(0), state: Mutex::new(state) }
+    }
+
+    /// The session that is current on this thread; without one, a session without native code.
+    pub(crate) fn current() -> Arc<Self> {
+        let current = CURRENT.with_borrow(Option::clone);
+        current.unwrap_or_else(|| Self::new(Tier::Interpreter, Vec::new()))
+    }
+
+    /// Runs `work` with this session as the current one of this thread.
+    pub fn enter<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
+        struct Restore(Option<Arc<Session>>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                CURRENT.set(self.0.take());
+            }
+        }
+        let _restore = Restore(CURRENT.replace(Some(self.clone())));
+        work()
+    }
+
+    /// Runs `attempt` with this session as the current one. If native code had to give up meanwhile, the result means
+    /// nothing, and `attempt` runs again with the interpreter alone. It must make all that scripts can change anew each
+    /// time. Afterwards the session runs native code again.
+    pub fn attempt<T>(self: &Arc<Self>, mut attempt: impl FnMut() -> T) -> T {
+        let result = self.enter(&mut attempt);
+        if self.restarted().is_none() {
+            return result;
+        }
+        drop(result);
+        self.interpret();
+        let result = self.enter(&mut attempt);
+        self.lock().is_interpreting = false;
+        result
+    }
+
+    /// Why native code gave up, if it did: what ran since is to be thrown away.
+    #[must_use]
+    pub fn restarted(&self) -> Option<LeaveReason> {
+        self.lock().counts.restarted
+    }
+
+    /// Lets machines made from now on use the interpreter alone, and counts anew.
+    pub fn interpret(&self) {
+        let mut state = self.lock();
+        state.is_interpreting = true;
+        let restarted = state.counts.restarted;
+        state.counts = Counts { restarted, ..Counts::default() };
+    }
+
+    /// What was counted since the last call.
+    pub fn take_counts(&self) -> Counts {
+        std::mem::take(&mut self.lock().counts)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere leaves it whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_interpreting(&self) -> bool {
+        self.lock().is_interpreting
+    }
+
+    /// Notes that native code gave up; the first reason is kept.
+    pub(crate) fn give_up(&self, reason: LeaveReason) {
+        self.lock().counts.restarted.get_or_insert(reason);
+    }
+
+    pub(crate) fn programs(&self) -> Vec<Arc<Program>> {
+        self.lock().programs.clone()
+    }
+
+    /// The program with this ELF.
+    pub(crate) fn find(&self, elf: &Bytes, vm_version: u32, isa: u8) -> Option<Arc<Program>> {
+        let programs = self.programs();
+        let known = programs.iter().find(|program| program.is_for(vm_version, isa) && program.is(elf));
+        if let Some(program) = known {
+            return Some(program.clone());
+        }
+        let found = self.finder.as_ref()?(elf, vm_version, isa)?;
+        self.lock().programs.push(found.clone());
+        Some(found)
+    }
+
+    pub(crate) fn count(&self, native_cycles: u64, interpreted_cycles: u64) {
+        let counts = &mut self.lock().counts;
+        counts.native_cycles = counts.native_cycles.saturating_add(native_cycles);
+        counts.interpreted_cycles = counts.interpreted_cycles.saturating_add(interpreted_cycles);
+    }
+
+    pub(crate) fn count_unknown(&self, elf: &Bytes, cycles: u64) {
+        let unknown = &mut self.lock().counts.unknown;
+        if let Some((_, count)) = unknown.iter_mut().find(|(other, _)| other == elf) {
+            *count = count.saturating_add(cycles);
+        } else if unknown.len() < UNKNOWN_PROGRAMS_MAX {
+            unknown.push((elf.clone(), cycles));
+        }
+    }
+
+    pub(crate) fn machine_made(&self) {
+        self.machines.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn machine_gone(&self) {
+        self.machines.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Machines alive.
+    pub(crate) fn machines(&self) -> usize {
+        self.machines.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        f.debug_struct("Session")
+            .field("programs", &state.programs.len())
+            .field("counts", &state.counts)
+            .finish_non_exhaustive()
+    }
+}
