@@ -130,8 +130,14 @@ impl Lifter<'_> {
             }
             Terminator::IndirectJump { candidates } => {
                 let target = self.jump_target(b, i, next);
-                let link = candidates.is_empty().then(|| self.link(b)).flatten();
-                ir::Terminator::JumpIndirect { target, candidates: self.addresses(candidates), link }
+                let link = if self.function.link == Reg::RA { self.link(b) } else { None };
+                let may_call = candidates.is_empty();
+                ir::Terminator::JumpIndirect {
+                    target,
+                    candidates: self.addresses(candidates),
+                    may_call,
+                    link,
+                }
             }
             Terminator::Return { locals } => {
                 ir::Terminator::Return { link: self.link(b), locals: self.addresses(locals) }
@@ -198,9 +204,12 @@ impl FunctionDraft {
     pub(crate) fn finish(self, distances: &[Option<i64>], vm_version: u32) -> ir::Function {
         let mut frame_low: Option<i64> = None;
         let mut blocks = Vec::with_capacity(self.blocks.len());
-        for (mut block, distance) in self.blocks.into_iter().zip(distances) {
+        for (mut block, &distance) in self.blocks.into_iter().zip(distances) {
             if let Some(low) = distance.and_then(|distance| block.take_frame(distance)) {
                 frame_low = Some(frame_low.map_or(low, |lowest| lowest.min(low)));
+            }
+            if self.link == Reg::RA {
+                block.allow_tail_call(distance);
             }
             blocks.push(block.finish(vm_version));
         }
@@ -219,6 +228,16 @@ impl FunctionDraft {
 }
 
 impl BlockDraft {
+    /// Lets an indirect jump be a tail call where the stack frame is gone, or there is none: a table's jumps are inside
+    /// one, mostly, and a tail call reads whatever some function reads.
+    fn allow_tail_call(&mut self, distance: Option<i64>) {
+        let end = distance.zip(self.sp_moved).map(|(distance, moved)| distance.wrapping_add(moved));
+        if let ir::Terminator::JumpIndirect { may_call, link, .. } = &mut self.terminator {
+            *may_call |= end == Some(0);
+            *link = link.filter(|_| *may_call);
+        }
+    }
+
     fn take_frame(&mut self, distance: i64) -> Option<i64> {
         let sp = (0..).map(Value).take(self.builder.ops.len());
         let sp = sp.into_iter().find(|value| self.builder.read_of(*value) == Some(Reg::SP))?;

@@ -231,7 +231,8 @@ pub enum Terminator {
         /// Where to go on.
         to: BlockId,
     },
-    /// Goes to another function for good. If `link` is given it must equal the function's own return address.
+    /// Goes to another function for good. If `link` is given it must equal the function's own return address when that
+    /// one returns.
     TailCall {
         /// The function.
         callee: FunctionId,
@@ -247,13 +248,15 @@ pub enum Terminator {
         /// Where to go on.
         to: BlockId,
     },
-    /// Jumps to one of `candidates`, or leaves native code. Without candidates: a tail call of the function there.
+    /// Jumps to one of `candidates`; else it is a tail call of the function there, or leaves native code.
     JumpIndirect {
         /// Guest address.
         target: Value,
         /// Addresses inside this function.
         candidates: Vec<(GuestAddr, BlockId)>,
-        /// Current value of the link register, if the function ever writes it.
+        /// Whether it may be a tail call.
+        may_call: bool,
+        /// Current value of the link register, if it may be a tail call and the function ever writes the register.
         link: Option<Value>,
     },
     /// Returns to the caller. If `link` is given: only if it equals the function's own return address, else jumps to

@@ -86,7 +86,7 @@ pub(crate) fn mark_resumable(module: &mut Module) {
 fn leavers(module: &Module) -> Vec<bool> {
     let is_dispatch = |terminator: &Terminator| match terminator {
         Terminator::CallIndirect { .. } => true,
-        Terminator::JumpIndirect { candidates, .. } => candidates.is_empty(),
+        Terminator::JumpIndirect { may_call, .. } => *may_call,
         _ => false,
     };
     let mut leaves = vec![false; module.functions.len()];

@@ -34,7 +34,7 @@ pub(crate) fn sign(module: &mut Module, is_kept: &[bool]) {
 
 /// Whether the jump is a tail call of a function found by its address.
 fn is_dispatch(terminator: &Terminator) -> bool {
-    matches!(terminator, Terminator::JumpIndirect { candidates, .. } if candidates.is_empty())
+    matches!(terminator, Terminator::JumpIndirect { may_call: true, .. })
 }
 
 struct Analysis<'a> {
@@ -203,7 +203,10 @@ impl<'a> Analysis<'a> {
             Terminator::Ecall { uses, to, .. } => after(*to).without(Reg::A0).or(*uses),
             Terminator::Exit { .. } => RegSet::of(&[Reg::A0, Reg::A7]),
             Terminator::Leave => RegSet::EMPTY,
-            other if is_dispatch(other) => self.results(index).or(self.indirect_params).with(Reg::SP),
+            Terminator::JumpIndirect { candidates, may_call: true, .. } => {
+                let called = self.results(index).or(self.indirect_params).with(Reg::SP);
+                candidates.iter().fold(called, |live, (_, block)| live.or(after(*block)))
+            }
             Terminator::Return { locals, .. } => {
                 locals.iter().fold(self.results(index), |live, (_, block)| live.or(after(*block)))
             }

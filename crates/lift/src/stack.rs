@@ -113,7 +113,7 @@ fn keeps(function: &FunctionDraft, distances: &[Distance], is_kept: &[bool]) -> 
         let is_back = distance == Distance::Unvisited || distance.plus(block.sp_moved) == Distance::Known(0);
         match &block.terminator {
             Terminator::Return { .. } => is_back,
-            Terminator::JumpIndirect { candidates, .. } => is_back || !candidates.is_empty(),
+            Terminator::JumpIndirect { may_call, .. } => is_back || !may_call,
             Terminator::TailCall { callee, .. } => is_back && is_kept[callee.0 as usize],
             _ => true,
         }

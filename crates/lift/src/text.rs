@@ -132,8 +132,9 @@ impl fmt::Display for Terminator {
             Self::CallIndirect { target, live, to } => {
                 write!(f, "call.indirect {target}, then {to} with {live}")
             }
-            Self::JumpIndirect { target, candidates, link } => {
-                write!(f, "jump.indirect {target}, {}{}", Blocks(candidates), Link(link))
+            Self::JumpIndirect { target, candidates, may_call, link } => {
+                let call = if *may_call && !candidates.is_empty() { " or tail.call" } else { "" };
+                write!(f, "jump.indirect {target}, {}{call}{}", Blocks(candidates), Link(link))
             }
             Self::Return { link, locals } if locals.is_empty() => write!(f, "return{}", Link(link)),
             Self::Return { link, locals } => write!(f, "return{} else {}", Link(link), Blocks(locals)),

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     Block, BlockId, Decoder, Function, FunctionId, GuestAddr, Image, Instruction, Op, Program, Reg,
-    Terminator, explore::Draft, recover::Key,
+    Terminator,
+    explore::{Draft, Line},
+    recover::Key,
 };
 
 /// The program that `drafts` describe; functions in `exposed` may be entered from anywhere.
@@ -20,7 +22,8 @@ pub(crate) fn assemble(
     let functions = drafts
         .iter()
         .map(|(&key, draft)| {
-            let blocks = Builder::new(decoder, &ids, key, draft).build();
+            let vm_version = image.options.vm_version;
+            let blocks = Builder::new(decoder, &ids, (vm_version, key), draft).build();
             Function {
                 id: ids[&key],
                 entry: GuestAddr(key.0),
@@ -44,6 +47,7 @@ pub(crate) fn assemble(
 struct Builder<'a, 'd> {
     decoder: &'a mut Decoder<'d>,
     functions: &'a BTreeMap<Key, FunctionId>,
+    vm_version: u32,
     key: Key,
     draft: &'a Draft,
     numbers: BTreeMap<u64, BlockId>,
@@ -55,12 +59,12 @@ impl<'a, 'd> Builder<'a, 'd> {
     fn new(
         decoder: &'a mut Decoder<'d>,
         functions: &'a BTreeMap<Key, FunctionId>,
-        key: Key,
+        (vm_version, key): (u32, Key),
         draft: &'a Draft,
     ) -> Self {
         let others = draft.leaders.iter().copied().filter(|pc| *pc != key.0);
         let numbers = std::iter::once(key.0).chain(others).zip((0..).map(BlockId)).collect();
-        Self { decoder, functions, key, draft, numbers, outside: Vec::new() }
+        Self { decoder, functions, vm_version, key, draft, numbers, outside: Vec::new() }
     }
 
     fn build(mut self) -> Vec<Block> {
@@ -122,7 +126,7 @@ impl<'a, 'd> Builder<'a, 'd> {
             Op::Jal => Terminator::Jump(self.number(pc.wrapping_add_signed(imm))),
             Op::FarJumpRel => self.call((pc.wrapping_add_signed(imm) & !1, Reg::RA), next),
             Op::FarJumpAbs => self.call((imm.cast_unsigned() & !1, Reg::RA), next),
-            Op::Jalr => self.indirect(next, instruction),
+            Op::Jalr => self.indirect(next, line),
             Op::Ecall if is_exit(line) => Terminator::Exit,
             Op::Ecall => Terminator::Ecall(self.number(next)),
             _ if instruction.is_branch() => Terminator::Branch {
@@ -145,14 +149,33 @@ impl<'a, 'd> Builder<'a, 'd> {
         }
     }
 
-    fn indirect(&mut self, next: u64, instruction: Instruction) -> Terminator {
-        let Instruction { rd, rs1, imm, .. } = instruction;
+    fn indirect(&mut self, next: u64, line: &[(GuestAddr, Instruction)]) -> Terminator {
+        let Some(((_, instruction), before)) = line.split_last() else { return Terminator::Leave };
+        let Instruction { rd, rs1, imm, .. } = *instruction;
         if rd == Reg::ZERO && rs1 == self.key.1 && imm == 0 {
             let locals: Vec<u64> = self.draft.local_returns.iter().copied().collect();
             return Terminator::Return { locals: locals.into_iter().map(|pc| self.number(pc)).collect() };
         }
+        // The whole block is looked at again: only a block that computes the address itself always goes there.
+        let mut known = Line::new();
+        for (pc, instruction) in before {
+            known.step(pc.0, instruction);
+        }
+        if let Some(target) = known.jump_target(instruction, self.vm_version) {
+            match rd {
+                Reg::ZERO => return Terminator::Jump(self.number(target)),
+                Reg::RA | Reg::T0 => return self.call((target, rd), next),
+                _ => {}
+            }
+        }
         if rd == Reg::RA && !self.draft.local_returns.contains(&next) {
             return Terminator::IndirectCall { return_pc: GuestAddr(next), to: self.number(next) };
+        }
+        // Who gives the stack frame back is done with this function.
+        let gives_back =
+            |i: &Instruction| i.op == Op::Addi && (i.rd, i.rs1) == (Reg::SP, Reg::SP) && i.imm > 0;
+        if rd == Reg::ZERO && before.iter().any(|(_, instruction)| gives_back(instruction)) {
+            return Terminator::IndirectJump { candidates: Vec::new() };
         }
         let candidates: Vec<u64> = self.draft.candidates.iter().copied().collect();
         Terminator::IndirectJump { candidates: candidates.into_iter().map(|pc| self.number(pc)).collect() }

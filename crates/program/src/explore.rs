@@ -56,8 +56,15 @@ pub(crate) fn explore(
     let start = starts.range(code_start..=entry).next_back().copied().unwrap_or(code_start);
     let end = starts.range(entry + 1..code_end).next().copied().unwrap_or(code_end);
     let draft = Draft { leaders: BTreeSet::from([entry]), ..Draft::default() };
-    let mut explorer =
-        Explorer { link, range: start..end, draft, work: vec![entry], computed: BTreeSet::new(), jumps: 0 };
+    let mut explorer = Explorer {
+        vm_version: image.options.vm_version,
+        link,
+        range: start..end,
+        draft,
+        work: vec![entry],
+        computed: BTreeSet::new(),
+        jumps: 0,
+    };
     loop {
         explorer.follow(decoder);
         if !explorer.find_candidates(image, decoder, words) {
@@ -67,6 +74,7 @@ pub(crate) fn explore(
 }
 
 struct Explorer {
+    vm_version: u32,
     link: Reg,
     range: Range<u64>,
     draft: Draft,
@@ -78,20 +86,21 @@ struct Explorer {
 }
 
 /// Register values that are known along one straight line.
-struct Line {
+pub(crate) struct Line {
     constants: [Option<u64>; 32],
-    has_auipc: bool,
+    /// Whether the value was computed from `auipc`, without a load.
+    from_auipc: [bool; 32],
 }
 
 impl Line {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut constants = [None; 32];
         constants[0] = Some(0);
-        Self { constants, has_auipc: false }
+        Self { constants, from_auipc: [false; 32] }
     }
 
     /// Follows what `instruction` at `pc` writes; a finished address (not a bare upper part) is returned.
-    fn step(&mut self, pc: u64, instruction: &Instruction) -> Option<u64> {
+    pub(crate) fn step(&mut self, pc: u64, instruction: &Instruction) -> Option<u64> {
         let Instruction { op, rd, rs1, rs2, imm, .. } = *instruction;
         let source = self.constants[rs1.index()];
         let (value, is_finished) = match op {
@@ -102,17 +111,27 @@ impl Line {
             Op::Addiw => (source.map(|value| sign_extend_word(value.wrapping_add_signed(imm))), true),
             _ => (None, false),
         };
-        self.has_auipc |= op == Op::Auipc;
-        for written in [rd, instruction.rs3, if op == Op::Adc { rs1 } else { Reg::ZERO }, rs2] {
-            // Fused operations write more than rd; forgetting too much only loses a hint.
-            let is_fused = instruction.rs3 != Reg::ZERO || op == Op::Adc;
-            if written == rd || is_fused {
-                self.constants[written.index()] = None;
+        let is_sum = matches!(op, Op::Add | Op::Addi | Op::Sub | Op::Sh1add | Op::Sh2add | Op::Sh3add);
+        let operands = self.from_auipc[rs1.index()] || self.from_auipc[rs2.index()];
+        self.from_auipc[rd.index()] = op == Op::Auipc || (is_sum && operands);
+        if instruction.rs3 != Reg::ZERO || op == Op::Adc {
+            // Fused operations write more than rd.
+            for operand in [rs1, rs2, instruction.rs3] {
+                self.constants[operand.index()] = None;
             }
         }
         self.constants[rd.index()] = value;
         self.constants[0] = Some(0);
         value.filter(|_| is_finished && rd != Reg::ZERO)
+    }
+
+    /// Where `jalr` goes, if the line says so. In VM version 0 one that writes its own operand goes elsewhere (ckb-vm
+    /// issue 92).
+    pub(crate) fn jump_target(&self, instruction: &Instruction, vm_version: u32) -> Option<u64> {
+        let Instruction { rd, rs1, imm, .. } = *instruction;
+        let base = self.constants[rs1.index()]?;
+        let is_plain = vm_version > 0 || rd != rs1 || rd == Reg::ZERO;
+        is_plain.then_some(base.wrapping_add_signed(imm) & !1)
     }
 }
 
@@ -197,7 +216,14 @@ impl Explorer {
         if rd == Reg::ZERO && rs1 == self.link && imm == 0 {
             return;
         }
-        let is_computed = line.has_auipc && self.stays_near(pc, line.constants[rs1.index()]);
+        if let Some(target) = line.jump_target(instruction, self.vm_version) {
+            match rd {
+                Reg::ZERO => return self.target(target),
+                Reg::RA | Reg::T0 => return self.call((target, rd), next),
+                _ => {}
+            }
+        }
+        let is_computed = line.from_auipc[rs1.index()] && self.stays_near(pc, line.constants[rs1.index()]);
         if rd == Reg::RA && !is_computed {
             self.target(next);
             return;
@@ -229,7 +255,11 @@ impl Explorer {
             jump_table::targets(image, table, &self.range, &mut found);
         }
         let from = words.partition_point(|word| *word < self.range.start);
-        found.extend(words[from..].iter().take_while(|word| self.range.contains(word)));
+        let words = words[from..].iter().take_while(|word| self.range.contains(word));
+        // One number that looks like an address of ours is no table.
+        if !found.is_empty() || words.clone().nth(1).is_some() {
+            found.extend(words);
+        }
         if found.is_empty() {
             found = self.instructions_near_computed_jumps(decoder);
         }

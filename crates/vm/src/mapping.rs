@@ -2,6 +2,8 @@
 
 use std::{io, ops::Range, ptr::NonNull};
 
+use crate::limits::PAGE_BYTES;
+
 /// Address space of our own.
 #[derive(Debug)]
 pub(crate) struct Mapping {
@@ -56,6 +58,15 @@ impl Mapping {
         }
     }
 
+    /// Which pages of `part` (byte offsets, page aligned) are in memory: those that nobody touched since they were
+    /// opened or cleared are not, and read as zeros. None if the kernel does not tell.
+    pub(crate) fn touched(&self, part: Range<usize>) -> Option<Vec<bool>> {
+        let mut pages = vec![0_u8; part.len() / PAGE_BYTES];
+        // SAFETY: `pointer` checks that `part` is inside this mapping; the vector has a byte for each of its pages.
+        let told = unsafe { libc::mincore(self.pointer(&part).cast(), part.len(), pages.as_mut_ptr()) };
+        (told == 0).then(|| pages.iter().map(|page| page & 1 != 0).collect())
+    }
+
     /// Address of the byte at `offset`.
     pub(crate) fn at(&self, offset: usize) -> *mut u8 {
         self.pointer(&(offset..offset))
@@ -93,7 +104,9 @@ mod tests {
         unsafe {
             assert_eq!(byte.read(), 0);
             byte.write(7);
+            assert_eq!(mapping.touched(0x1000..0x2000), Some(vec![true]));
             mapping.clear(0x1000..0x2000);
+            assert_eq!(mapping.touched(0x1000..0x2000), Some(vec![false]));
             assert_eq!(byte.read(), 0);
         }
     }

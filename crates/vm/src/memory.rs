@@ -14,7 +14,7 @@ use std::{
 
 use antares_abi::{GUARD_BYTES, GUEST_MEMORY_BYTES, STATE_OFFSET, State};
 use ckb_vm::{
-    MEMORY_FRAMESIZE, RISCV_MAX_MEMORY, RISCV_PAGESIZE,
+    MEMORY_FRAMESIZE, RISCV_MAX_MEMORY, RISCV_PAGES, RISCV_PAGESIZE,
     machine::asm::{AsmCoreMachine, AsmCoreMachineRevealer},
     memory::{FLAG_DIRTY, FLAG_EXECUTABLE},
 };
@@ -50,6 +50,8 @@ pub struct Core {
     mapping: Option<Mapping>,
     /// Whether pages of guest memory are protected from native code.
     is_protected: bool,
+    /// Whether the mapping reads as zeros.
+    is_clear: bool,
 }
 
 impl Core {
@@ -65,7 +67,7 @@ impl Core {
         // valid. The box is never dropped (`ManuallyDrop`, and nobody takes it out), so the global allocator never
         // sees it; `mapping` lives as long as it does.
         let machine = unsafe { ManuallyDrop::new(Box::from_raw(machine)) };
-        Ok(Self { machine, mapping: Some(mapping), is_protected: false })
+        Ok(Self { machine, mapping: Some(mapping), is_protected: false, is_clear: true })
     }
 
     /// Maps the memory of a machine.
@@ -84,9 +86,8 @@ impl Core {
     /// Zeroes guest memory, page flags, traces (they cache decoded instructions of the last program), registers and
     /// cycles, and sets what the next run shall be.
     pub(crate) fn reset(&mut self, isa: u8, vm_version: u32, cycles_max: u64) {
-        self.unprotect();
-        self.mapping().clear(GUARD_BYTES..MEMORY_END);
-        self.mapping().clear(STATE..STATE_END);
+        self.clear();
+        self.is_clear = false;
         let machine = &mut self.machine;
         machine.isa = isa;
         machine.version = vm_version;
@@ -100,6 +101,14 @@ impl Core {
         // A frame that is not marked would be zeroed at its first use; ours are zeros already, and native code
         // does not look.
         machine.frames.fill(1);
+    }
+
+    fn clear(&mut self) {
+        self.unprotect();
+        if !std::mem::replace(&mut self.is_clear, true) {
+            self.mapping().clear(GUARD_BYTES..MEMORY_END);
+            self.mapping().clear(STATE..STATE_END);
+        }
     }
 
     /// Host address of guest address 0.
@@ -146,12 +155,13 @@ impl Core {
         true
     }
 
-    /// Marks as changed all pages that are not zeros: native code does not mark what it writes.
+    /// Marks as changed all pages that may have been: native code does not mark what it writes.
     pub(crate) fn mark_changes(&mut self) {
-        let machine: &mut AsmCoreMachine = &mut self.machine;
-        for (flags, page) in machine.flags.iter_mut().zip(machine.memory.chunks_exact(RISCV_PAGESIZE)) {
+        let touched = self.mapping().touched(BASE..MEMORY_END).unwrap_or_else(|| vec![true; RISCV_PAGES]);
+        let machine = &mut self.machine;
+        for (flags, is_touched) in machine.flags.iter_mut().zip(touched) {
             // What is executable cannot have been written.
-            if *flags & (FLAG_EXECUTABLE | FLAG_DIRTY) == 0 && !is_zero(page) {
+            if is_touched && *flags & FLAG_EXECUTABLE == 0 {
                 *flags |= FLAG_DIRTY;
             }
         }
@@ -180,15 +190,12 @@ impl Core {
     }
 }
 
-/// Whether all bytes of a page are 0.
-fn is_zero(page: &[u8]) -> bool {
-    // Whole chunks without a branch inside become vector code.
-    page.chunks(256).all(|chunk| chunk.iter().fold(0, |all, byte| all | byte) == 0)
-}
-
 impl Drop for Core {
     fn drop(&mut self) {
-        self.unprotect();
+        if !reserve::CORES.has_room() {
+            return;
+        }
+        self.clear();
         if let Some(mapping) = self.mapping.take() {
             reserve::CORES.give(mapping);
         }

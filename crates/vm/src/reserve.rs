@@ -10,7 +10,7 @@ use crate::{
     stack::NativeStack,
 };
 
-/// Memory of machines.
+/// Memory of machines, all of it zeros.
 pub(crate) static CORES: Reserve<Mapping> = Reserve::new();
 /// Native stacks of the default size.
 pub(crate) static STACKS: Reserve<NativeStack> = Reserve::new();
@@ -35,6 +35,12 @@ impl<T> Reserve<T> {
     /// One of the things, if there is one.
     pub(crate) fn take(&self) -> Option<T> {
         self.lock().things.pop()
+    }
+
+    /// Whether [`Reserve::give`] keeps one more.
+    pub(crate) fn has_room(&self) -> bool {
+        let kept = self.lock();
+        kept.things.len() < kept.most
     }
 
     /// Keeps `thing`, or drops it if there are enough.

@@ -52,9 +52,9 @@ _start:
 # module version 0 isa imc
 # code 0x10000..0x11000
 # stores 0x11000..0x400000
-# indirect {a0 a1 a2 a3 a4 a5 a6 a7} changes {a0 a7}
+# indirect {ra sp a0 a1 a2 a3 a4 a5 a6 a7} changes {a0 a7}
 #
-# function fn0 at 0x10000 {a1 a2 a3 a4 a5 a6 a7} -> {} exposed
+# function fn0 at 0x10000 {ra sp a1 a2 a3 a4 a5 a6 a7} -> {} exposed
 # block0 at 0x10000 cycles 1 metered:
 #     v0 = const 0x0
 #     v1 = const 0x1
@@ -75,7 +75,7 @@ _start:
 #     v1 = const 0xfffffffffffffffe
 #     v2 = and v0, v1
 #     ra = v0
-#     jump.indirect v2, [0x10000: block0, 0x10002: block1, 0x10006: block2, 0x1000a: block3, 0x1000e: block4, 0x10010: block5, 0x10014: block6, 0x10018: block7]
+#     jump.indirect v2, [0x10000: block0, 0x10002: block1, 0x10006: block2, 0x1000a: block3, 0x1000e: block4, 0x10010: block5, 0x10014: block6, 0x10018: block7] or tail.call if v0 is the return address
 # block4 at 0x1000e cycles 1:
 #     v0 = const 0x0
 #     v1 = const 0x2

@@ -97,7 +97,7 @@ table:
 #     v10 = and v7, v9
 #     a0 = v7
 #     a2 = v0
-#     jump.indirect v10, [0x1001c: block2, 0x10020: block3, 0x10024: block4]
+#     jump.indirect v10, [0x1001c: block2, 0x10020: block3, 0x10024: block4] or tail.call
 # block2 at 0x1001c cycles 4:
 #     v0 = const 0x0
 #     v1 = const 0xb

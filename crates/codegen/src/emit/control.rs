@@ -31,24 +31,27 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
                 self.jump(*to)
             }
             Terminator::TailCall { callee, link } => {
-                self.expect_own_link(link.map(value))?;
                 self.call(*callee)?;
+                // The function came back to where `link` says; that is our caller, or else nobody's business of ours.
+                self.expect_own_link(link.map(value))?;
                 self.give_back()
             }
             Terminator::CallIndirect { target, live, to } => {
                 self.call_indirect(value(*target), *live)?;
                 self.jump(*to)
             }
-            Terminator::JumpIndirect { target, candidates, link } if candidates.is_empty() => {
-                self.expect_own_link(link.map(value))?;
+            Terminator::JumpIndirect { target, candidates, may_call, link } => {
+                if !candidates.is_empty() {
+                    let other = self.emitter.context.append_basic_block(self.value, "other");
+                    self.switch(value(*target), candidates, other)?;
+                    self.emitter.builder.position_at_end(other);
+                }
+                if !may_call {
+                    return self.emitter.leave(LeaveReason::UnknownTarget);
+                }
                 self.call_indirect(value(*target), self.ir.results)?;
+                self.expect_own_link(link.map(value))?;
                 self.give_back()
-            }
-            Terminator::JumpIndirect { target, candidates, .. } => {
-                let other = self.emitter.context.append_basic_block(self.value, "unknown");
-                self.switch(value(*target), candidates, other)?;
-                self.emitter.builder.position_at_end(other);
-                self.emitter.leave(LeaveReason::UnknownTarget)
             }
             Terminator::Return { link, locals } => self.give_control_back(link.map(value), locals),
             Terminator::Ecall { pc, uses, to } => {

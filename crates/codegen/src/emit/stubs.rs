@@ -152,8 +152,8 @@ impl<'c> Emitter<'c, '_> {
 
     /// The entry thunk of a function: guest registers and cycles from the state, the call, and back to the state.
     ///
-    /// The link register, and `sp` where the function gives it back, are no results; but a callee that wrote all
-    /// registers to the state has left its own there. After a function that the host may enter in the middle of a run
+    /// The link register, and `sp` where the function gives it back, are no results; but a callee that wrote registers to
+    /// the state has left its own there. After a function that the host may enter in the middle of a run
     /// the state is complete again.
     pub(crate) fn thunk(&self, function: &ir::Function) -> Result<FunctionValue<'c>, CodegenError> {
         let kind = self.context.void_type().fn_type(&[self.ptr.into()], false);
@@ -170,7 +170,8 @@ impl<'c> Emitter<'c, '_> {
         }
         let mut kept = Vec::new();
         for register in [function.link, Reg::SP] {
-            if function.is_resumable && !function.results.has(register) {
+            let is_read = function.is_resumable || self.ir.indirect_changes.has(register);
+            if is_read && !function.results.has(register) {
                 kept.push((register, self.read_state(base, Field::register(register))?));
             }
         }
