@@ -4,5 +4,6 @@
 
 mod attacks;
 mod check;
+mod pauses;
 mod programs;
 mod published;
