@@ -6,3 +6,4 @@ mod attacks;
 mod check;
 mod programs;
 mod published;
+mod transactions;

@@ -15,6 +15,7 @@ mod error;
 pub mod limits;
 mod mock;
 mod programs;
+pub mod template;
 
 pub use environment::Environment;
 pub use error::{MockError, Place, Problem};

@@ -25,33 +25,40 @@ pub struct ProgramCandidate {
 /// The programs among the cell deps of `mock`, those of script groups first, each once, at most [`PROGRAMS_MAX`].
 ///
 /// The code of a group runs in the group's version. Any other cell may be reached by exec, spawn or as a library, in the
-/// version of the caller; so may the code of a group.
+/// version of whoever asks for it. (So may the code of a group; then the interpreter runs it where its own version was
+/// another.)
 #[must_use]
 pub fn programs(mock: &Mock, environment: &Environment) -> Vec<ProgramCandidate> {
     let mock = mock.as_ckb();
     let scripts = scripts(mock);
-    let callers: BTreeSet<u32> = scripts.iter().filter_map(|script| version(script, environment)).collect();
+    let version =
+        |script: &Script| environment.vm_version(ScriptHashType::try_from(script.hash_type()).ok()?);
+    let callers: BTreeSet<u32> = scripts.iter().filter_map(version).collect();
     let mut candidates: Vec<(bool, ProgramCandidate)> = Vec::new();
     let mut known: HashMap<[u8; 32], usize> = HashMap::new();
-    for dep in &mock.mock_info.cell_deps {
-        if !is_program(&dep.data) {
-            continue;
-        }
+    for dep in mock.mock_info.cell_deps.iter().filter(|dep| is_program(&dep.data)) {
         let data_hash: [u8; 32] = CellOutput::calc_data_hash(&dep.data).into();
         let type_hash = dep.output.type_().to_opt().map(|script| script.calc_script_hash());
-        let is_named = |script: &Script| match ScriptHashType::try_from(script.hash_type()) {
+        let is_code_of = |script: &&Script| match ScriptHashType::try_from(script.hash_type()) {
             Ok(ScriptHashType::Type) => type_hash.as_ref() == Some(&script.code_hash()),
             Ok(_) => script.code_hash().as_slice() == data_hash,
             Err(_) => false,
         };
-        let is_code = scripts.iter().any(is_named);
-        if let Some(index) = known.get(&data_hash) {
-            candidates[*index].0 |= is_code;
-            continue;
+        let own: BTreeSet<u32> = scripts.iter().filter(is_code_of).filter_map(version).collect();
+        let (is_code, vm_versions) = if own.is_empty() { (false, callers.clone()) } else { (true, own) };
+        match known.get(&data_hash).map(|index| &mut candidates[*index]) {
+            // The same bytes in two cells.
+            Some((known_code, candidate)) if is_code => {
+                candidate.vm_versions.extend(vm_versions);
+                *known_code = true;
+            }
+            Some(_) => {}
+            None => {
+                known.insert(data_hash, candidates.len());
+                let elf = dep.data.clone();
+                candidates.push((is_code, ProgramCandidate { data_hash, elf, vm_versions }));
+            }
         }
-        known.insert(data_hash, candidates.len());
-        let elf = dep.data.clone();
-        candidates.push((is_code, ProgramCandidate { data_hash, elf, vm_versions: callers.clone() }));
     }
     candidates.sort_by_key(|(is_code, _)| !is_code);
     candidates.truncate(PROGRAMS_MAX);
@@ -69,10 +76,6 @@ fn scripts(mock: &ckb_mock_tx_types::MockTransaction) -> Vec<Script> {
     scripts.sort_by(|left, right| left.as_slice().cmp(right.as_slice()));
     scripts.dedup();
     scripts
-}
-
-fn version(script: &Script, environment: &Environment) -> Option<u32> {
-    environment.vm_version(ScriptHashType::try_from(script.hash_type()).ok()?)
 }
 
 /// Whether `bytes` begin as a little-endian 64-bit RISC-V ELF with an executable segment. Fields are at the offsets of
