@@ -5,7 +5,8 @@ use std::{collections::HashSet, fs, sync::Arc};
 use antares_tests::guests::debugger_examples;
 use antares_transaction::{Environment, Mock};
 use antares_verifier::{
-    Cancel, CellName, GroupKind, GroupReport, Interpreter, Limits, Outcome, Report, Selection, Verifier,
+    Cancel, CellName, GroupKind, GroupReport, Interpreter, Limits, Outcome, Prepared, Report, Selection,
+    Verifier,
 };
 use ckb_chain_spec::consensus::ConsensusBuilder;
 use ckb_mock_tx_types::{MockTransaction, ReprMockTransaction, Resource};
@@ -19,8 +20,8 @@ fn example(name: &str) -> Vec<u8> {
 }
 
 fn verify(mock: &Mock, environment: &Environment, limits: Limits, selection: Selection) -> Report {
-    let verifier = Verifier::new(mock, environment, limits, Interpreter, Cancel::new()).unwrap();
-    verifier.verify(selection).unwrap()
+    let prepared = Prepared::new(mock, environment).unwrap();
+    Verifier::new(prepared, limits, Interpreter, Cancel::new()).verify(selection).unwrap()
 }
 
 /// What ckb-script itself says, in its own words.

@@ -15,6 +15,14 @@ pub enum MockError {
         /// Bytes it may have.
         bytes_max: usize,
     },
+    /// More values than a transaction may have.
+    #[error("the transaction has {values} values, at most {values_max} are accepted")]
+    TooManyValues {
+        /// Values it has.
+        values: usize,
+        /// Values it may have.
+        values_max: usize,
+    },
     /// This is no JSON.
     #[error("line {line}, column {column}: {detail}")]
     Syntax {
@@ -74,7 +82,10 @@ impl MockError {
             Self::Shape { path, .. } | Self::Molecule { path, .. } | Self::Inconsistent { path, .. } => {
                 Some(path)
             }
-            Self::TooLarge { .. } | Self::Syntax { .. } | Self::BareTransaction => None,
+            Self::TooLarge { .. }
+            | Self::TooManyValues { .. }
+            | Self::Syntax { .. }
+            | Self::BareTransaction => None,
         }
     }
 }

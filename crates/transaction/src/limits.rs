@@ -8,6 +8,10 @@ pub const TRANSACTION_BYTES_MAX: usize = 64 << 20;
 /// 14,000 inputs, outputs or witnesses.
 pub const ENTRIES_MAX: usize = 16_384;
 
+/// Commas in a transaction's JSON. Each value costs memory, however short it is; a transaction of 14,000 inputs with all
+/// their cells has some 300,000.
+pub const VALUES_MAX: usize = 512 << 10;
+
 /// Members of all dep groups together: what ckb allows cell deps to expand to (`MAX_DEP_EXPANSION_LIMIT` in ckb-types).
 pub const GROUP_MEMBERS_MAX: usize = 2048;
 

@@ -1,5 +1,7 @@
 //! A transaction together with the cells and headers that it uses, from ckb-debugger's JSON or from molecule.
 
+use std::collections::HashMap;
+
 use ckb_mock_tx_types::{MockCellDep, MockInfo, MockInput, MockTransaction, ReprMockTransaction};
 use ckb_types::{
     bytes::Bytes,
@@ -11,9 +13,9 @@ use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::error::Category;
 
 use crate::{
-    check::check,
+    check::{check, check_lengths},
     error::{MockError, Problem},
-    limits::TRANSACTION_BYTES_MAX,
+    limits::{TRANSACTION_BYTES_MAX, VALUES_MAX},
 };
 
 /// A transaction and everything that its scripts may look at. Checked: each cell and header that the transaction names is
@@ -68,6 +70,7 @@ impl Mock {
     /// The first mistake, with its place: line and column, path in the document, or both.
     pub fn from_json(text: &[u8]) -> Result<Self, MockError> {
         check_length(text.len())?;
+        check_values(text)?;
         let mut reader = serde_json::Deserializer::from_slice(text);
         let parsed: Result<ReprMockTransaction, _> = serde_path_to_error::deserialize(&mut reader);
         let repr = parsed.map_err(|error| {
@@ -75,6 +78,7 @@ impl Mock {
             explain(text, path, error.inner())
         })?;
         reader.end().map_err(|error| explain(text, String::new(), &error))?;
+        check_lengths_of(&repr)?;
         Self::checked(repr.into())
     }
 
@@ -85,7 +89,19 @@ impl Mock {
     pub fn from_molecule(fields: &Fields<'_>) -> Result<Self, MockError> {
         check_length(fields.bytes())?;
         let tx: Transaction = decode("tx", fields.tx)?;
-        let inputs = tx.raw().inputs();
+        let raw = tx.raw();
+        check_lengths(&[
+            ("cell_deps", fields.cell_deps.len()),
+            ("headers", fields.headers.len()),
+            ("extensions", fields.extensions.len()),
+            ("tx.cell_deps", raw.cell_deps().len()),
+            ("tx.header_deps", raw.header_deps().len()),
+            ("tx.inputs", raw.inputs().len()),
+            ("tx.outputs", raw.outputs().len()),
+            ("tx.outputs_data", raw.outputs_data().len()),
+            ("tx.witnesses", tx.witnesses().len()),
+        ])?;
+        let inputs = raw.inputs();
         if inputs.len() != fields.inputs.len() {
             let problem = Problem::InputCount { cells: fields.inputs.len(), inputs: inputs.len() };
             return Err(MockError::at("inputs", problem));
@@ -96,13 +112,14 @@ impl Mock {
             let (data, header) = (Bytes::copy_from_slice(cell.data), block_hash(cell));
             info.inputs.push(MockInput { input, output, data, header });
         }
-        let listed: Vec<CellDep> = tx.raw().cell_deps().into_iter().collect();
+        let listed: HashMap<Vec<u8>, CellDep> =
+            raw.cell_deps().into_iter().map(|dep| (dep.out_point().as_slice().to_vec(), dep)).collect();
         for (index, dep) in fields.cell_deps.iter().enumerate() {
             let out_point: OutPoint = decode(&format!("cell_deps[{index}].out_point"), dep.out_point)?;
             let output: CellOutput = decode(&format!("cell_deps[{index}].cell.output"), dep.cell.output)?;
             // What the transaction does not list itself is a member of a group, and those are code.
             let code = CellDep::new_builder().out_point(out_point.clone()).dep_type(DepType::Code).build();
-            let cell_dep = listed.iter().find(|dep| dep.out_point() == out_point).cloned().unwrap_or(code);
+            let cell_dep = listed.get(dep.out_point).cloned().unwrap_or(code);
             let (data, header) = (Bytes::copy_from_slice(dep.cell.data), block_hash(&dep.cell));
             info.cell_deps.push(MockCellDep { cell_dep, output, data, header });
         }
@@ -145,6 +162,32 @@ fn check_length(bytes: usize) -> Result<(), MockError> {
         return Err(MockError::TooLarge { bytes, bytes_max: TRANSACTION_BYTES_MAX });
     }
     Ok(())
+}
+
+/// Refuses a text with so many values that parsing it would take much more memory than the text.
+fn check_values(text: &[u8]) -> Result<(), MockError> {
+    let values = text.iter().filter(|byte| **byte == b',').count();
+    if values > VALUES_MAX {
+        return Err(MockError::TooManyValues { values, values_max: VALUES_MAX });
+    }
+    Ok(())
+}
+
+/// Refuses long lists before each entry becomes an object of ckb's.
+fn check_lengths_of(repr: &ReprMockTransaction) -> Result<(), MockError> {
+    let (info, tx) = (&repr.mock_info, &repr.tx);
+    check_lengths(&[
+        ("mock_info.inputs", info.inputs.len()),
+        ("mock_info.cell_deps", info.cell_deps.len()),
+        ("mock_info.header_deps", info.header_deps.len()),
+        ("mock_info.extensions", info.extensions.len()),
+        ("tx.cell_deps", tx.cell_deps.len()),
+        ("tx.header_deps", tx.header_deps.len()),
+        ("tx.inputs", tx.inputs.len()),
+        ("tx.outputs", tx.outputs.len()),
+        ("tx.outputs_data", tx.outputs_data.len()),
+        ("tx.witnesses", tx.witnesses.len()),
+    ])
 }
 
 fn decode<T: Entity>(path: &str, bytes: &[u8]) -> Result<T, MockError> {

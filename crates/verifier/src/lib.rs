@@ -1,7 +1,8 @@
 //! Runs the script groups of a transaction: ckb-script's rules and system calls, on any machine.
 //!
 //! ```text
-//! Verifier::new      resolves the cells, sorts the scripts into groups
+//! Prepared::new      finds the cells
+//! Verifier::new      sorts the scripts into groups
 //! Verifier::verify   runs the groups in ckb-script's order, answers with a Report
 //! ```
 //! ckb-script decides what a transaction means: order of groups, system calls, scheduling of VMs, errors. What is ours is
@@ -20,4 +21,4 @@ pub use cancel::Cancel;
 pub use cells::Cells;
 pub use engine::{Counts, Engine, Interpreter};
 pub use report::{GroupError, GroupKind, GroupReport, Outcome, Report};
-pub use verify::{CellName, Limits, PrepareError, Selection, Verifier};
+pub use verify::{CellName, Limits, PrepareError, Prepared, Selection, Verifier};

@@ -9,10 +9,14 @@ use ckb_script::{
     types::{DebugPrinter, TerminatedResult},
 };
 use ckb_types::{
+    bytes::Bytes,
     core::{
-        EpochNumberWithFraction, HeaderView, ScriptHashType, cell::resolve_transaction, error::OutPointError,
+        EpochNumberWithFraction, HeaderView, ScriptHashType,
+        cell::{ResolvedTransaction, resolve_transaction},
+        error::OutPointError,
     },
     packed::Byte32,
+    prelude::*,
 };
 use ckb_vm::Error as VmError;
 
@@ -77,6 +81,35 @@ pub struct Limits {
     pub debug_bytes_max: u64,
 }
 
+/// A transaction whose cells are found.
+#[derive(Clone)]
+pub struct Prepared {
+    cells: Cells,
+    resolved: ResolvedTransaction,
+    environment: Environment,
+}
+
+impl Prepared {
+    /// Finds the cells of `mock`.
+    ///
+    /// # Errors
+    /// ckb's resolution refuses the transaction.
+    pub fn new(mock: &Mock, environment: &Environment) -> Result<Self, PrepareError> {
+        let mock = mock.as_ckb();
+        let cells = Cells::new(mock);
+        let resolved = resolve_transaction(mock.core_transaction(), &mut HashSet::new(), &cells, &cells)?;
+        Ok(Self { cells, resolved, environment: *environment })
+    }
+
+    /// Data of a cell dep, by ckb's hash of it.
+    #[must_use]
+    pub fn find_data(&self, data_hash: &[u8; 32]) -> Option<Bytes> {
+        let mut deps = self.resolved.resolved_cell_deps.iter();
+        let is_it = |hash: &Option<Byte32>| hash.as_ref().is_some_and(|hash| hash.as_slice() == data_hash);
+        deps.find(|cell| is_it(&cell.mem_cell_data_hash))?.mem_cell_data.clone()
+    }
+}
+
 /// A transaction that is ready to be verified on the machine of `E`.
 pub struct Verifier<E: Engine> {
     engine: E,
@@ -87,20 +120,10 @@ pub struct Verifier<E: Engine> {
 }
 
 impl<E: Engine> Verifier<E> {
-    /// Resolves the cells of `mock` and sorts its scripts into groups. `cancel` stops this verification alone.
-    ///
-    /// # Errors
-    /// ckb's resolution refuses the transaction.
-    pub fn new(
-        mock: &Mock,
-        environment: &Environment,
-        limits: Limits,
-        engine: E,
-        cancel: Cancel,
-    ) -> Result<Self, PrepareError> {
-        let mock = mock.as_ckb();
-        let cells = Cells::new(mock);
-        let resolved = resolve_transaction(mock.core_transaction(), &mut HashSet::new(), &cells, &cells)?;
+    /// Sorts the scripts of `prepared` into groups. `cancel` stops this verification alone.
+    #[must_use]
+    pub fn new(prepared: Prepared, limits: Limits, engine: E, cancel: Cancel) -> Self {
+        let Prepared { cells, resolved, environment } = prepared;
         let consensus = ConsensusBuilder::default().hardfork_switch(environment.hard_forks()).build();
         let epoch = EpochNumberWithFraction::new(environment.epoch, 0, 1);
         let header = HeaderView::new_advanced_builder().epoch(epoch).build();
@@ -113,7 +136,7 @@ impl<E: Engine> Verifier<E> {
             generate_ckb_syscalls,
             log.printer(&cancel),
         );
-        Ok(Self { engine, scripts, cancel, log, limits })
+        Self { engine, scripts, cancel, log, limits }
     }
 
     /// Runs what `selection` says. Results, errors and cycles are those of ckb-script's
