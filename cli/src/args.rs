@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use antares_abi::{CompileOptions, Isa};
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 
-use crate::limits::DEADLINE_MS_MAX;
+use crate::{limits::DEADLINE_MS_MAX, verify::CellName};
 
 /// Compile CKB-VM scripts ahead of time and run them behind a fence.
 #[derive(Debug, Parser)]
@@ -27,6 +27,11 @@ pub(crate) enum Command {
     /// Exit status: 0 the script exited 0; 1 it exited otherwise or ended in an error; 2 wrong usage or unreadable
     /// input; 3 Antares failed.
     Run(RunArgs),
+    /// Run the scripts of a transaction and report whether they accept it
+    ///
+    /// Exit status: 0 all scripts accept it; 1 one does not, or a limit was passed; 2 wrong usage, or the transaction is
+    /// unreadable, malformed or incomplete; 3 Antares failed.
+    Verify(VerifyArgs),
     /// Compile a script to a shared object
     Compile(CompileArgs),
     /// Show what the compiler makes of a script, stage by stage
@@ -90,6 +95,48 @@ pub(crate) enum Tier {
     Native,
     /// The interpreter alone; never compiles
     Interpreter,
+}
+
+/// Words of `antares verify`.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// The transaction with the cells it uses: ckb-debugger's JSON, with its templates if it is a file; - for standard
+    /// input
+    #[arg(long, value_name = "FILE")]
+    pub tx: PathBuf,
+    /// Run one script group alone: the lock or the type script of the cell that --cell names
+    #[arg(long, value_enum, value_name = "lock|type", requires = "cell", hide_possible_values = true)]
+    pub group: Option<GroupKind>,
+    /// A cell of the group to run alone
+    #[arg(long, value_name = "input.N|output.N", requires = "group")]
+    pub cell: Option<CellName>,
+    /// Newest VM version that is active: the one of scripts that are named by type hash [default: 2]
+    #[arg(long, value_name = "0|1|2", value_parser = value_parser!(u32).range(0..=2))]
+    pub script_version: Option<u32>,
+    /// Judge by the rules of the main network in this epoch [default: all hard forks are active]
+    #[arg(long, value_name = "N", conflicts_with = "script_version")]
+    pub mainnet_epoch: Option<u64>,
+    /// Cycle limit of all groups together [default: 3500000000]
+    #[arg(long, value_name = "N")]
+    pub max_cycles: Option<u64>,
+    /// Which tiers may run the scripts
+    #[arg(long, value_enum, default_value_t)]
+    pub tier: Tier,
+    /// Wall time of the verification, milliseconds, without compiles [default: 60000]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=DEADLINE_MS_MAX))]
+    pub deadline_ms: Option<u64>,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which script of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GroupKind {
+    /// The lock script
+    Lock,
+    /// The type script
+    Type,
 }
 
 /// Words of `antares compile`.

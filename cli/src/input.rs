@@ -1,4 +1,4 @@
-//! Reads a script from a file or from standard input, never more than a script may have.
+//! Reads a script or a transaction from a file or from standard input, never more than it may have.
 
 use std::{
     fs::File,
@@ -17,12 +17,17 @@ pub(crate) fn is_stdio(path: &Path) -> bool {
 
 /// The bytes of the script at `path`, `-` for standard input.
 pub(crate) fn read_script(path: &Path) -> Result<Vec<u8>, Failure> {
+    read(path, SCRIPT_BYTES_MAX)
+}
+
+/// At most `bytes_max` bytes at `path`, `-` for standard input.
+pub(crate) fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Failure> {
     let read = if is_stdio(path) {
-        read_bounded(io::stdin().lock(), SCRIPT_BYTES_MAX).context("cannot read standard input")
+        read_bounded(io::stdin().lock(), bytes_max).context("cannot read standard input")
     } else {
         File::open(path)
             .map_err(anyhow::Error::from)
-            .and_then(|file| read_bounded(file, SCRIPT_BYTES_MAX))
+            .and_then(|file| read_bounded(file, bytes_max))
             .with_context(|| format!("cannot read {}", path.display()))
     };
     read.map_err(Failure::Usage)
@@ -34,7 +39,7 @@ fn read_bounded(reader: impl Read, bytes_max: u64) -> anyhow::Result<Vec<u8>> {
     // One byte more than allowed tells "exactly the limit" from "beyond it".
     reader.take(bytes_max + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
-        return Err(anyhow!("longer than {bytes_max} bytes, the longest script that is accepted"));
+        return Err(anyhow!("longer than {bytes_max} bytes, the longest that is accepted"));
     }
     Ok(bytes)
 }

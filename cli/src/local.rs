@@ -2,12 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use antares_abi::CompileOptions;
+use antares_abi::{CompileOptions, Isa};
 use antares_pool::{
-    Pool, PoolConfig, PoolError, Sealed, Verdict,
-    job::{CompileJob, CompileReport, CompileSummary, RunJob, Stage, Tier},
+    Pool, PoolConfig, PoolError, Sealed, Verdict as PoolVerdict,
+    job::{
+        CompileJob, CompileReport, CompileSummary, LibraryOf, Rules, RunJob, Stage, Tier, TransactionForm,
+        VerifyJob, VerifyReport,
+    },
     verify_library, worker_path,
 };
+use antares_transaction::{Environment, Mock, limits::PROGRAMS_MAX, programs};
 use anyhow::{Context as _, anyhow};
 
 use crate::{
@@ -16,6 +20,8 @@ use crate::{
     progress,
     report::{Outcome, Report},
     run::Request,
+    verdict::{self, Verdict},
+    verify,
 };
 
 /// What a compile gave.
@@ -36,14 +42,16 @@ pub(crate) fn compile(elf: &Sealed, options: CompileOptions, stage: Stage) -> Re
     let verdict =
         progress::while_working("compiling", || pool.compile(&job, elf, deadline)).map_err(failed)?;
     let compiled = match verdict {
-        Verdict::Done(compiled) => compiled,
-        Verdict::DeadlineExceeded => {
+        PoolVerdict::Done(compiled) => compiled,
+        PoolVerdict::DeadlineExceeded => {
             return Err(ours(format!("the compile took over {} ms", limits.wall_ms_max)));
         }
-        Verdict::SandboxViolation { detail } => {
+        PoolVerdict::SandboxViolation { detail } => {
             return Err(ours(format!("the compile broke a rule of the fence: {detail}")));
         }
-        Verdict::WorkerLost { detail } => return Err(ours(format!("the compile worker was lost: {detail}"))),
+        PoolVerdict::WorkerLost { detail } => {
+            return Err(ours(format!("the compile worker was lost: {detail}")));
+        }
     };
     match (compiled.report, compiled.output) {
         (CompileReport::Done(summary), Some(output)) => Ok(Compiled { output, summary }),
@@ -73,13 +81,74 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
     let library = compiled.as_ref().map(|compiled| &compiled.output);
     let ended = |outcome, detail| Report::without_figures(outcome, detail, request.artifact());
     let mut report = match pool.run(&job, &elf, library, deadline).map_err(failed)? {
-        Verdict::Done(run) => Report::of_worker(run, request.artifact()),
-        Verdict::DeadlineExceeded => ended(Outcome::DeadlineExceeded, None),
-        Verdict::SandboxViolation { detail } => ended(Outcome::SandboxViolation, Some(detail)),
-        Verdict::WorkerLost { detail } => ended(Outcome::WorkerLost, Some(detail)),
+        PoolVerdict::Done(run) => Report::of_worker(run, request.artifact()),
+        PoolVerdict::DeadlineExceeded => ended(Outcome::DeadlineExceeded, None),
+        PoolVerdict::SandboxViolation { detail } => ended(Outcome::SandboxViolation, Some(detail)),
+        PoolVerdict::WorkerLost { detail } => ended(Outcome::WorkerLost, Some(detail)),
     };
     report.compile_ms = compiled.map_or(0, |compiled| compiled.summary.compile_ms);
     Ok(report)
+}
+
+/// Verifies a transaction in a jailed worker, after compiles of its programs where the tier wants them.
+pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
+    let transaction = Sealed::new("transaction", &request.json)
+        .context("cannot keep the transaction in memory")
+        .map_err(Failure::Service)?;
+    let libraries = match request.tier {
+        Tier::Interpreter => Vec::new(),
+        Tier::Auto | Tier::Native => compile_programs(request)?,
+    };
+    let Environment { vm_1_epoch, vm_2_epoch, epoch } = request.environment;
+    let job = VerifyJob {
+        form: TransactionForm::Json,
+        rules: Rules { vm_1_epoch, vm_2_epoch, epoch },
+        group: request.group,
+        tier: request.tier,
+        cycles_max: request.cycles_max.unwrap_or(CYCLES_MAX_DEFAULT),
+        debug_bytes_max: DEBUG_BYTES_MAX,
+        transaction_bytes: transaction.len(),
+        libraries: libraries.iter().map(|(of, _)| *of).collect(),
+    };
+    let libraries: Vec<&Sealed> = libraries.iter().map(|(_, library)| library).collect();
+    let pool = start("antares-run-worker")?;
+    let deadline = Instant::now() + request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
+    let ended = |outcome, error: &str| Verdict::without_figures(outcome, error.to_owned());
+    Ok(match pool.verify(&job, &transaction, &libraries, deadline).map_err(failed)? {
+        PoolVerdict::Done(VerifyReport::Done { outcome, cycles, groups, read_us, run_us }) => {
+            Verdict::of_worker(outcome, cycles, groups, (read_us, run_us))
+        }
+        PoolVerdict::Done(VerifyReport::Refused { detail, .. }) => {
+            return Err(Failure::Usage(anyhow!("the transaction cannot be used: {detail}")));
+        }
+        PoolVerdict::DeadlineExceeded => ended(verdict::Outcome::DeadlineExceeded, "deadline exceeded"),
+        PoolVerdict::SandboxViolation { detail } => ended(verdict::Outcome::SandboxViolation, &detail),
+        PoolVerdict::WorkerLost { detail } => ended(verdict::Outcome::WorkerLost, &detail),
+    })
+}
+
+/// Native code of the programs that a transaction may run. What the compiler refuses is left to the interpreter, which
+/// names the error if it is run.
+fn compile_programs(request: &verify::Request) -> Result<Vec<(LibraryOf, Sealed)>, Failure> {
+    let mock = Mock::from_json(&request.json)
+        .map_err(|error| Failure::Usage(anyhow!("the transaction cannot be used: {error}")))?;
+    let mut libraries = Vec::new();
+    for program in programs(&mock, &request.environment) {
+        let elf = seal(&program.elf)?;
+        for vm_version in program.vm_versions {
+            let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
+            match compile_library(&elf, options) {
+                Ok(_) if libraries.len() == PROGRAMS_MAX => return Ok(libraries),
+                Ok(compiled) => {
+                    libraries.push((LibraryOf { data_hash: program.data_hash }, compiled.output));
+                }
+                Err(Failure::Refused { .. }) => {}
+                Err(failure) if request.tier == Tier::Auto => tell_fallback(&failure),
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+    Ok(libraries)
 }
 
 /// The bytes as a worker gets them.

@@ -1,4 +1,4 @@
-//! The command `antares`: serve, compile, run, explain.
+//! The command `antares`: serve, compile, run, verify, explain.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -20,6 +20,8 @@ mod run;
 mod serve;
 #[cfg(feature = "server")]
 mod status;
+mod verdict;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "server")]
         Command::Serve(options) => serve::serve(&options),
         Command::Run(args) => run::run(args),
+        Command::Verify(args) => verify::verify(args),
         Command::Compile(args) => compile::compile(&args),
         Command::Explain(args) => explain::explain(&args),
     };

@@ -87,7 +87,8 @@ fn run_native_or_explain(
     Err(Failure::Service(anyhow::Error::from(refusal)))
 }
 
-fn tier(tier: Tier) -> job::Tier {
+/// The tier in the words of workers.
+pub(crate) fn tier(tier: Tier) -> job::Tier {
     match tier {
         Tier::Auto => job::Tier::Auto,
         Tier::Native => job::Tier::Native,

@@ -7,3 +7,4 @@ mod check;
 mod pauses;
 mod programs;
 mod published;
+mod transactions;

@@ -3,6 +3,7 @@
 //! A guest is built once and kept under `target/guests/<hash>`, where the hash covers compiler flags and all sources.
 
 mod build;
+mod debugger;
 mod published;
 mod recipes;
 
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 pub use build::{assemble, guest_compiler, native_compile};
+pub use debugger::debugger_examples;
 pub use published::{PublishedScript, published_scripts, secp256k1_sources};
 pub use recipes::{Guest, Source, guest_named, guests};
 

@@ -6,7 +6,7 @@ use crate::{finding::Finding, tree::Tree};
 
 /// Our crates and which of ours each may depend on: arrows point one way. `tests` and `bench` see everything.
 /// No crate of a service's process or of the command line reaches `codegen` or `vm`: those live in the workers.
-const OURS: [(&str, &[&str]); 17] = [
+const OURS: [(&str, &[&str]); 19] = [
     ("antares-proto", &[]),
     ("antares-abi", &[]),
     ("antares-program", &["antares-abi"]),
@@ -15,10 +15,22 @@ const OURS: [(&str, &[&str]); 17] = [
     ("antares-codegen", &["antares-abi", "antares-lift", "antares-program"]),
     ("antares-compiler", &["antares-abi", "antares-program", "antares-lift", "antares-codegen"]),
     ("antares-vm", &["antares-abi"]),
+    ("antares-transaction", &[]),
+    ("antares-verifier", &["antares-transaction"]),
     ("antares-sandbox", &[]),
     ("antares-pool", &["antares-abi", "antares-sandbox"]),
     ("antares-compile-worker", &["antares-abi", "antares-compiler", "antares-pool", "antares-sandbox"]),
-    ("antares-run-worker", &["antares-abi", "antares-vm", "antares-pool", "antares-sandbox"]),
+    (
+        "antares-run-worker",
+        &[
+            "antares-abi",
+            "antares-vm",
+            "antares-transaction",
+            "antares-verifier",
+            "antares-pool",
+            "antares-sandbox",
+        ],
+    ),
     ("antares-cache", &["antares-abi"]),
     ("antares-serve", &[]),
     (
@@ -30,7 +42,17 @@ const OURS: [(&str, &[&str]); 17] = [
         "antares-runner-svc",
         &["antares-abi", "antares-proto", "antares-pool", "antares-serve", "antares-compiler-svc"],
     ),
-    ("antares-cli", &["antares-abi", "antares-proto", "antares-pool", "antares-serve", "antares-runner-svc"]),
+    (
+        "antares-cli",
+        &[
+            "antares-abi",
+            "antares-transaction",
+            "antares-proto",
+            "antares-pool",
+            "antares-serve",
+            "antares-runner-svc",
+        ],
+    ),
     ("xtask", &[]),
 ];
 
@@ -38,11 +60,12 @@ const OURS: [(&str, &[&str]); 17] = [
 const SEE_EVERYTHING: [&str; 2] = ["antares-tests", "antares-bench"];
 
 /// Crates of others that only the named ones of ours may know.
-const FENCED: [(&[&str], &[&str]); 6] = [
+const FENCED: [(&[&str], &[&str]); 7] = [
     (&["inkwell", "llvm-sys"], &["antares-codegen"]),
     (&["sled"], &["antares-cache"]),
     (&["seccompiler", "landlock"], &["antares-sandbox"]),
-    (&["ckb-vm"], &["antares-program", "antares-vm"]),
+    (&["ckb-vm"], &["antares-program", "antares-vm", "antares-verifier"]),
+    (&["ckb-script", "ckb-chain-spec"], &["antares-verifier"]),
     (
         &["tokio", "tonic"],
         &["antares-proto", "antares-serve", "antares-compiler-svc", "antares-runner-svc", "antares-cli"],

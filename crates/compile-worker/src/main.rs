@@ -56,7 +56,7 @@ impl Worker for CompileWorker {
             }
             Err(CompileError::Failed { detail }) => return Ok(CompileReport::Failed { detail: cut(detail) }),
         };
-        let file = files.extra().ok_or("there is no output file")?;
+        let file = files.extras().next().ok_or("there is no output file")?;
         let output_bytes = u64::try_from(output.bytes.len()).map_err(|error| error.to_string())?;
         if output_bytes > OUTPUT_BYTES_MAX {
             let detail = format!("{output_bytes} bytes of output, over the limit of {OUTPUT_BYTES_MAX}");

@@ -4,11 +4,17 @@
 //! arguments, `hostile-worker ATTEMPT NUMBER...` makes the attempt with no fence at all and prints what came of it.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program of the tests")]
 
-use std::{arch::asm, fs::File, io::Write, mem::ManuallyDrop, os::fd::FromRawFd};
+use std::{
+    arch::asm,
+    fs::File,
+    io::{Read, Write},
+    mem::ManuallyDrop,
+    os::fd::FromRawFd,
+};
 
 use antares_pool::{
     Files, Worker,
-    job::{RunJob, RunOutcome, RunReport},
+    job::{RunOutcome, RunReport, RunWorkerJob, RunWorkerReport, VerifyReport},
     serve,
 };
 use antares_sandbox::{CONTROL_FD, Jail, Policy, SandboxError};
@@ -34,15 +40,17 @@ fn main() {
 struct Hostile;
 
 impl Worker for Hostile {
-    type Job = RunJob;
-    type Report = RunReport;
+    type Job = RunWorkerJob;
+    type Report = RunWorkerReport;
 
-    fn jail(&self, job: &RunJob) -> Result<Jail, SandboxError> {
+    fn jail(&self, job: &RunWorkerJob) -> Result<Jail, SandboxError> {
+        let RunWorkerJob::Run(job) = job else { return Jail::new(Policy::run_load()) };
         let is_compile = job.args.first().is_some_and(|stage| stage == b"compile");
         Jail::new(if is_compile { Policy::compile(1 << 30, 10) } else { Policy::run_load() })
     }
 
-    fn work(&mut self, job: RunJob, files: &Files) -> Result<RunReport, String> {
+    fn work(&mut self, job: RunWorkerJob, files: &Files) -> Result<RunWorkerReport, String> {
+        let RunWorkerJob::Run(job) = job else { return Ok(contents(files)) };
         let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
         let arguments: Vec<String> = job.args.iter().map(text).collect();
         let [stage, name, numbers @ ..] = arguments.as_slice() else { return Err("no attempt".to_owned()) };
@@ -53,8 +61,18 @@ impl Worker for Hostile {
             unsafe { run.lock_in(files.zygote()) }.map_err(|error| error.to_string())?;
         }
         let what = if name == "elf" { text(&files.elf().unwrap()) } else { attempt(name, &numbers) };
-        Ok(report(what))
+        Ok(RunWorkerReport::Run(report(what)))
     }
+}
+
+/// The bytes of the files beyond the first, as numbers, one line each.
+fn contents(files: &Files) -> RunWorkerReport {
+    let text = |mut file: &File| {
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).unwrap();
+        format!("{bytes:?}\n")
+    };
+    RunWorkerReport::Verify(VerifyReport::Refused { path: None, detail: files.extras().map(text).collect() })
 }
 
 fn report(what: String) -> RunReport {

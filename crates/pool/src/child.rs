@@ -9,7 +9,9 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use antares_sandbox::{CONTROL_FD, ELF_FD, EXTRA_FD, Jail, LayerStatus, SandboxError, exit_now, place};
+use antares_sandbox::{
+    CONTROL_FD, ELF_FD, EXTRA_FD, EXTRA_FDS_MAX, Jail, LayerStatus, SandboxError, exit_now, place,
+};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -54,11 +56,11 @@ pub(crate) enum Reply<T> {
 pub struct Files {
     zygote: Pid,
     elf: ManuallyDrop<File>,
-    extra: Option<ManuallyDrop<File>>,
+    extras: Vec<ManuallyDrop<File>>,
 }
 
 impl Files {
-    /// The bytes of the sealed ELF.
+    /// The bytes of the sealed ELF, or of the transaction.
     ///
     /// # Errors
     /// What the kernel says.
@@ -66,10 +68,9 @@ impl Files {
         read_all(&self.elf, self.elf.metadata()?.len())
     }
 
-    /// The sealed library in a run child, the output file in a compile child.
-    #[must_use]
-    pub fn extra(&self) -> Option<&File> {
-        self.extra.as_deref()
+    /// The sealed libraries in a run child, the output file in a compile child.
+    pub fn extras(&self) -> impl ExactSizeIterator<Item = &File> {
+        self.extras.iter().map(|file| &**file)
     }
 
     /// The process id of the zygote, for [`Jail::lock_in`].
@@ -115,15 +116,13 @@ pub(crate) unsafe fn live<W: Worker>(
 /// Puts the descriptors of a job at their numbers.
 ///
 /// # Safety
-/// Nothing in the process uses descriptors 0 to 5 but by number.
+/// Nothing in the process uses descriptors 0 to 5, or those of libraries, but by number.
 unsafe fn arrive(spawn: Spawn, fds: &[OwnedFd]) -> io::Result<()> {
     // Standard input is the zygote's socket, and standard output is /dev/null.
     // SAFETY: descriptor 1 is open (the zygote holds it) and is only borrowed for this call.
     let null = unsafe { BorrowedFd::borrow_raw(1) };
     let mut numbers = vec![CONTROL_FD, ELF_FD];
-    if spawn.has_extra {
-        numbers.push(EXTRA_FD);
-    }
+    numbers.extend(extra_numbers(spawn));
     if spawn.has_stderr {
         numbers.push(2);
     }
@@ -138,6 +137,11 @@ unsafe fn arrive(spawn: Spawn, fds: &[OwnedFd]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Numbers of the files beyond the first. A supervisor never sends more than there is room for.
+fn extra_numbers(spawn: Spawn) -> impl Iterator<Item = i32> {
+    (EXTRA_FD..).take(usize::from(spawn.extras).min(EXTRA_FDS_MAX))
 }
 
 /// Reads the job, locks the process in, works.
@@ -163,8 +167,8 @@ unsafe fn job<W: Worker>(
         // SAFETY: the descriptor is open, and ManuallyDrop leaves it so; the number is used nowhere else.
         ManuallyDrop::new(unsafe { File::from_raw_fd(number) })
     };
-    let extra = spawn.has_extra.then(|| file(EXTRA_FD));
-    worker.work(job, &Files { zygote, elf: file(ELF_FD), extra })
+    let extras = extra_numbers(spawn).map(file).collect();
+    worker.work(job, &Files { zygote, elf: file(ELF_FD), extras })
 }
 
 fn answer<T: Serialize>(reply: &Reply<T>) -> Result<(), frame::FrameError> {

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use antares_sandbox::EXTRA_FDS_MAX;
 use rustix::pipe::{PipeFlags, pipe_with};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -29,7 +30,8 @@ const LAST_WORDS_BYTES_MAX: usize = 4 << 10;
 pub(crate) struct Errand<'a> {
     pub(crate) ledger: &'a Ledger,
     pub(crate) elf: BorrowedFd<'a>,
-    pub(crate) extra: Option<BorrowedFd<'a>>,
+    /// At most `EXTRA_FDS_MAX`.
+    pub(crate) extras: Vec<BorrowedFd<'a>>,
     /// Whether the child's standard error is worth keeping, and its end worth waiting for.
     pub(crate) compiles: bool,
     pub(crate) reply_bytes_max: usize,
@@ -102,9 +104,12 @@ impl Errand<'_> {
         } else {
             (None, None)
         };
-        let spawn = Spawn { ticket, has_extra: self.extra.is_some(), has_stderr: stderr.is_some() };
+        let extras =
+            u8::try_from(self.extras.len()).ok().filter(|count| usize::from(*count) <= EXTRA_FDS_MAX);
+        let extras = extras.ok_or(PoolError::TooManyFiles { most: EXTRA_FDS_MAX })?;
+        let spawn = Spawn { ticket, extras, has_stderr: stderr.is_some() };
         let mut fds = vec![theirs.as_fd(), self.elf];
-        fds.extend(self.extra);
+        fds.extend(&self.extras);
         fds.extend(stderr.as_ref().map(AsFd::as_fd));
         wire::send(link.socket.as_fd(), &spawn, &fds).map_err(PoolError::io("ask for a worker"))?;
         Ok((ours, last_words))

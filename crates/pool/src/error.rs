@@ -62,6 +62,12 @@ pub enum PoolError {
         /// Bytes allowed.
         bytes_max: usize,
     },
+    /// More files beside a job than there are descriptors for.
+    #[error("more than {most} libraries beside a job")]
+    TooManyFiles {
+        /// Files allowed.
+        most: usize,
+    },
     /// A call to the kernel failed.
     #[error("cannot {step}")]
     Io {

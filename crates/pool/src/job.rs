@@ -3,8 +3,33 @@
 //! Encoded with postcard behind a `u32` little-endian length. Bulk data (ELF, library) travels beside them as sealed
 //! memfds, never inside them.
 
+mod verify;
+
 use antares_abi::{CompileOptions, Sha256Digest};
 use serde::{Deserialize, Serialize};
+
+pub use verify::{
+    CellName, GroupError, GroupKind, GroupReport, LibraryOf, Rules, TransactionForm, VerifyJob,
+    VerifyOutcome, VerifyReport,
+};
+
+/// What a run worker is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RunWorkerJob<R = RunJob, V = VerifyJob> {
+    /// To run the script that is beside the job.
+    Run(R),
+    /// To verify the transaction that is beside the job.
+    Verify(V),
+}
+
+/// What a run worker answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RunWorkerReport {
+    /// To [`RunWorkerJob::Run`].
+    Run(RunReport),
+    /// To [`RunWorkerJob::Verify`].
+    Verify(VerifyReport),
+}
 
 /// Which tiers may run a script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +76,7 @@ pub enum RunOutcome {
     OutputLimit,
 }
 
-/// What a run worker answers.
+/// How one execution ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunReport {
     /// How the script ended.

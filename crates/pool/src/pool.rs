@@ -15,7 +15,9 @@ use rustix::net::{Shutdown, shutdown};
 use crate::{
     PoolError, REPORT_BYTES_MAX, Sealed,
     errand::Errand,
-    job::{CompileJob, CompileReport, RunJob, RunReport},
+    job::{
+        CompileJob, CompileReport, RunJob, RunReport, RunWorkerJob, RunWorkerReport, VerifyJob, VerifyReport,
+    },
     ledger::{Count, Ledger},
     output::take_output,
     sealed,
@@ -26,6 +28,10 @@ use crate::{
 pub const WORKERS_MAX: usize = 1024;
 /// Bytes of a report beside its debug output: the lengths of 65,536 lines, texts of errors, figures.
 const REPORT_OVERHEAD_BYTES: usize = 512 << 10;
+
+/// Bytes of the reports of a transaction's groups, beside their debug output: at most 49,152 groups, and each cell's
+/// place in its groups.
+const GROUPS_BYTES_MAX: u64 = 8 << 20;
 
 /// What a pool is made of.
 #[derive(Clone, Debug)]
@@ -173,12 +179,57 @@ impl Pool {
         let errand = Errand {
             ledger: &self.owner.ledger,
             elf: elf.as_fd(),
-            extra: library.map(AsFd::as_fd),
+            extras: library.map(AsFd::as_fd).into_iter().collect(),
             compiles: false,
             reply_bytes_max: report_bytes_max(job.debug_bytes_max),
             deadline,
         };
-        errand.run(job)
+        let verdict = errand.run(&RunWorkerJob::<_, &VerifyJob>::Run(job))?;
+        self.expect_answer(verdict, |report| match report {
+            RunWorkerReport::Run(report) => Some(report),
+            RunWorkerReport::Verify(_) => None,
+        })
+    }
+
+    /// Verifies `transaction` in a fresh child, with the native code of `libraries` (at most 64, as many as the job
+    /// lists). Blocks as [`Pool::run`] does.
+    ///
+    /// # Errors
+    /// As [`Pool::run`], and [`PoolError::TooManyFiles`].
+    pub fn verify(
+        &self,
+        job: &VerifyJob,
+        transaction: &Sealed,
+        libraries: &[&Sealed],
+        deadline: Instant,
+    ) -> Result<Verdict<VerifyReport>, PoolError> {
+        let errand = Errand {
+            ledger: &self.owner.ledger,
+            elf: transaction.as_fd(),
+            extras: libraries.iter().map(|library| library.as_fd()).collect(),
+            compiles: false,
+            reply_bytes_max: report_bytes_max(job.debug_bytes_max.saturating_add(GROUPS_BYTES_MAX)),
+            deadline,
+        };
+        let verdict = errand.run(&RunWorkerJob::<&RunJob, _>::Verify(job))?;
+        self.expect_answer(verdict, |report| match report {
+            RunWorkerReport::Verify(report) => Some(report),
+            RunWorkerReport::Run(_) => None,
+        })
+    }
+
+    /// The part of a worker's answer that belongs to what it was asked.
+    fn expect_answer<T, U>(
+        &self,
+        verdict: Verdict<T>,
+        part: impl FnOnce(T) -> Option<U>,
+    ) -> Result<Verdict<U>, PoolError> {
+        verdict.and_then(|report| {
+            Ok(part(report).map(Verdict::Done).unwrap_or_else(|| {
+                self.owner.ledger.count(Count::Lost);
+                Verdict::WorkerLost { detail: "the worker answered what it was not asked".to_owned() }
+            }))
+        })
     }
 
     /// Compiles `elf` in a fresh child. Blocks as [`Pool::run`] does, and not longer than the job's own limit.
@@ -198,7 +249,7 @@ impl Pool {
         let errand = Errand {
             ledger: &self.owner.ledger,
             elf: elf.as_fd(),
-            extra: Some(output.as_fd()),
+            extras: vec![output.as_fd()],
             compiles: true,
             reply_bytes_max: REPORT_OVERHEAD_BYTES,
             deadline,

@@ -6,7 +6,7 @@ use std::{
     os::fd::{BorrowedFd, OwnedFd},
 };
 
-use antares_sandbox::LayerStatus;
+use antares_sandbox::{EXTRA_FDS_MAX, LayerStatus};
 use rustix::{
     io::{Errno, retry_on_intr},
     net::{
@@ -22,15 +22,15 @@ pub(crate) const NEWS_BYTES_MAX: usize = 16 << 10;
 /// Bytes of a packet to a zygote, at most.
 pub(crate) const SPAWN_BYTES_MAX: usize = 64;
 /// Descriptors beside a packet, at most.
-pub(crate) const PACKET_FDS_MAX: usize = 4;
+pub(crate) const PACKET_FDS_MAX: usize = 3 + EXTRA_FDS_MAX;
 
 /// From supervisor to zygote: fork a child. Beside it travel the child's stream, the sealed ELF, and what is flagged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Spawn {
     /// The supervisor's number for the child.
     pub(crate) ticket: u64,
-    /// Whether a library or an output file comes third.
-    pub(crate) has_extra: bool,
+    /// How many libraries, or output files, come third.
+    pub(crate) extras: u8,
     /// Whether a pipe for standard error comes last.
     pub(crate) has_stderr: bool,
 }
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn messages_travel_with_descriptors() {
         let (ours, theirs) = packet_pair().unwrap();
-        let spawn = Spawn { ticket: 3, has_extra: true, has_stderr: false };
+        let spawn = Spawn { ticket: 3, extras: 1, has_stderr: false };
         send(ours.as_fd(), &spawn, &[ours.as_fd(), theirs.as_fd()]).unwrap();
         let (message, fds) = receive::<Spawn, SPAWN_BYTES_MAX>(theirs.as_fd()).unwrap().unwrap();
         assert_eq!((message, fds.len()), (spawn, 2));

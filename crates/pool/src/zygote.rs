@@ -7,7 +7,8 @@ use std::{
 };
 
 use antares_sandbox::{
-    CONTROL_FD, ELF_FD, EXTRA_FD, Fork, Jail, LayerStatus, Policy, SandboxError, fork, place, self_test,
+    CONTROL_FD, EXTRA_FD, EXTRA_FDS_MAX, Fork, Jail, LayerStatus, Policy, SandboxError, fork, place,
+    self_test,
 };
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -105,12 +106,13 @@ fn supervisor() -> Result<Pid, ZygoteError> {
 fn hold_numbers() -> Result<(), ZygoteError> {
     let null = OpenOptions::new().read(true).write(true).open("/dev/null");
     let null = null.map_err(ZygoteError::io("open /dev/null"))?;
-    for number in [1, CONTROL_FD, ELF_FD, EXTRA_FD] {
-        // SAFETY: the process was just executed with descriptors 0 to 2, so 3 to 5 are `null` itself or nobody's;
+    let last = (CONTROL_FD..).take(3 + EXTRA_FDS_MAX - 1).last().unwrap_or(EXTRA_FD);
+    for number in std::iter::once(1).chain(CONTROL_FD..=last) {
+        // SAFETY: the process was just executed with descriptors 0 to 2, so those from 3 on are `null` itself or nobody's;
         // `null` is forgotten below, and standard output is used by number only.
         unsafe { place(null.as_fd(), number) }.map_err(ZygoteError::io("place /dev/null"))?;
     }
-    if null.as_raw_fd() <= EXTRA_FD {
+    if null.as_raw_fd() <= last {
         std::mem::forget(null);
     }
     Ok(())

@@ -3,11 +3,13 @@
 //! A child is forked with a machine that its zygote mapped. It reads the script and loads the library in the load stage,
 //! enters the run stage, where hardly a system call is left, and only then executes the first guest instruction.
 
-use std::{mem, os::fd::AsFd};
+mod verify;
+
+use std::{collections::hash_map::RandomState, mem, os::fd::AsFd};
 
 use antares_pool::{
     Files, REPORT_BYTES_MAX, Worker,
-    job::{RunJob, RunOutcome, RunReport, Tier},
+    job::{RunJob, RunOutcome, RunReport, RunWorkerJob, RunWorkerReport, Tier, VerifyJob, VerifyReport},
     serve,
 };
 use antares_sandbox::{Jail, Policy, SandboxError};
@@ -36,23 +38,41 @@ impl RunWorker {
         if !reserve_heap(RUN_HEAP_BYTES + DEBUG_HEAP_BYTES) {
             return Err("cannot reserve heap".to_owned());
         }
+        // Seeds of hash tables, which a child in the run stage could not ask for.
+        drop(RandomState::new());
         let machine = Machine::new().map_err(|error| error.to_string())?;
         Ok(Self { machine, load: jail(Policy::run_load())?, run: jail(Policy::run())? })
     }
 }
 
 impl Worker for RunWorker {
-    type Job = RunJob;
-    type Report = RunReport;
+    type Job = RunWorkerJob;
+    type Report = RunWorkerReport;
 
-    fn jail(&self, _job: &RunJob) -> Result<Jail, SandboxError> {
+    fn jail(&self, _job: &RunWorkerJob) -> Result<Jail, SandboxError> {
         Ok(self.load.clone())
     }
 
-    fn work(&mut self, job: RunJob, files: &Files) -> Result<RunReport, String> {
+    fn work(&mut self, job: RunWorkerJob, files: &Files) -> Result<RunWorkerReport, String> {
+        match job {
+            RunWorkerJob::Run(job) => self.run(job, files).map(RunWorkerReport::Run),
+            RunWorkerJob::Verify(job) => self.verify(&job, files).map(RunWorkerReport::Verify),
+        }
+    }
+}
+
+impl RunWorker {
+    fn verify(&mut self, job: &VerifyJob, files: &Files) -> Result<VerifyReport, String> {
+        let loaded = verify::load(job, files)?;
+        // SAFETY: the run stage closes no descriptor.
+        unsafe { self.run.lock_in(files.zygote()) }.map_err(|error| describe(&error))?;
+        verify::verify(job, loaded)
+    }
+
+    fn run(&mut self, job: RunJob, files: &Files) -> Result<RunReport, String> {
         let elf = Bytes::from(files.elf().map_err(|error| format!("cannot read the ELF: {error}"))?);
         // The supervisor verified the library's digest and shape after it was sealed: these are the same bytes.
-        let library = files.extra().map(|file| Library::load(file.as_fd())).transpose();
+        let library = files.extras().next().map(|file| Library::load(file.as_fd())).transpose();
         let library = library.map_err(|error| describe(&error))?;
         let args: Vec<Bytes> = job.args.into_iter().map(Bytes::from).collect();
         let isa = job.options.isa.0;

@@ -24,4 +24,4 @@ pub use layer::{Layer, LayerParseError, LayerStatus};
 pub use limits::{Limit, RUN_ADDRESS_SPACE_BYTES_MAX, RUN_CPU_SECONDS_MAX};
 pub use policy::{Answer, Condition, Policy, Role, Rule, SystemCall, Test};
 pub use probe::self_test;
-pub use roles::{CONTROL_FD, ELF_FD, EXTRA_FD, FORK_FLAGS};
+pub use roles::{CONTROL_FD, ELF_FD, EXTRA_FD, EXTRA_FDS_MAX, FORK_FLAGS};

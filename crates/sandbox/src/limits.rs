@@ -4,7 +4,7 @@ use std::fmt;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::{Layer, SandboxError};
+use crate::{Layer, SandboxError, roles::KEPT_FDS_END};
 
 /// Address space of a run child, bytes: guest memory, the machine, its libraries and the guest's library.
 pub const RUN_ADDRESS_SPACE_BYTES_MAX: u64 = 2 << 30;
@@ -15,7 +15,7 @@ const STACK_BYTES_MAX: u64 = 8 << 20;
 /// Bytes of a file a compile child may write: the output and the linker's input, all memory files.
 const COMPILE_FILE_BYTES_MAX: u64 = 256 << 20;
 /// Descriptor numbers of a child, one above the highest: the kept ones, and what a loader opens for a moment.
-const CHILD_FDS_MAX: u64 = 16;
+const CHILD_FDS_MAX: u64 = KEPT_FDS_END as u64 + 11;
 /// Descriptor numbers of a compile child: the linker has a few memory files open.
 const COMPILE_FDS_MAX: u64 = 32;
 /// Descriptor numbers of a zygote: one pidfd for each child, and a job's descriptors for a moment.

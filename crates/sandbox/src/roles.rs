@@ -4,22 +4,37 @@ use crate::{Answer, Condition, Role, Rule, SystemCall, Test};
 
 /// Descriptor of a child's stream to its supervisor.
 pub const CONTROL_FD: i32 = 3;
-/// Descriptor of the sealed ELF in a child.
+/// Descriptor of the sealed ELF, or of the transaction, in a child.
 pub const ELF_FD: i32 = 4;
-/// Descriptor of the sealed library in a run child, or of the output in a compile child.
+/// First descriptor of the sealed libraries in a run child; descriptor of the output in a compile child.
 pub const EXTRA_FD: i32 = 5;
+/// Descriptors from [`EXTRA_FD`] on, at most: the programs that a transaction may have compiled.
+pub const EXTRA_FDS_MAX: usize = 64;
+/// One above the highest descriptor of a child.
+pub(crate) const KEPT_FDS_END: usize = 5 + EXTRA_FDS_MAX;
 /// Descriptor of the socket to the supervisor in a zygote: its standard input.
 const ZYGOTE_SOCKET_FD: i32 = 0;
 /// Flags with which glibc's fork calls clone; those of a thread differ.
 pub const FORK_FLAGS: i32 = libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID | libc::SIGCHLD;
 
+/// Numbers from standard input to the last library.
+const ALL_FDS: [i32; KEPT_FDS_END] = {
+    let mut numbers = [ZYGOTE_SOCKET_FD; KEPT_FDS_END];
+    let mut index = 1;
+    while index < KEPT_FDS_END {
+        numbers[index] = numbers[index - 1] + 1;
+        index += 1;
+    }
+    numbers
+};
+
 pub(crate) fn kept_fds(role: Role) -> &'static [i32] {
     match role {
-        // 1 and 3 to 5 are held (by /dev/null) so that descriptors that come with a job get higher numbers.
-        Role::Zygote => &[ZYGOTE_SOCKET_FD, 1, 2, CONTROL_FD, ELF_FD, EXTRA_FD],
+        // 1 and those from 3 on are held (by /dev/null) so that descriptors that come with a job get higher numbers.
+        Role::Zygote => &ALL_FDS,
         // 0 and 1 are /dev/null, 2 is a pipe to the supervisor: LLVM's last words.
         Role::Compile => &[0, 1, 2, CONTROL_FD, ELF_FD, EXTRA_FD],
-        Role::RunLoad | Role::Run => &[CONTROL_FD, ELF_FD, EXTRA_FD],
+        Role::RunLoad | Role::Run => ALL_FDS.split_at(3).1,
     }
 }
 

@@ -51,11 +51,15 @@ pub fn guest_compiler() -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
 }
 
+/// Cargo's target folder.
+pub(super) fn target_folder() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from)
+}
+
 /// Where built guests are kept.
 fn kept_folder() -> PathBuf {
-    let target = env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from);
-    target.join("guests")
+    target_folder().join("guests")
 }
 
 /// The guest's ELF, built if no file of the same sources and flags is kept.

@@ -1,0 +1,286 @@
+//! How a verification ended: one shape for JSON and for people, and the exit status.
+
+use std::{fmt::Write as _, process::ExitCode};
+
+use antares_pool::job::{self, VerifyOutcome};
+use serde::Serialize;
+
+use crate::{output::printable, report::grouped};
+
+/// How the verification of a transaction, or of one of its groups, ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    /// Accepted.
+    Ok,
+    /// A script did not accept it.
+    Failed,
+    /// More debug output than allowed.
+    OutputLimit,
+    /// A group that was not run.
+    NotRun,
+    /// It passed its wall time.
+    DeadlineExceeded,
+    /// Its worker broke a rule of the fence and was killed.
+    SandboxViolation,
+    /// Its worker died for another reason.
+    WorkerLost,
+}
+
+/// Lock or type script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    /// Guards inputs.
+    Lock,
+    /// Guards inputs and outputs that carry it.
+    Type,
+}
+
+/// Why a group failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct GroupError {
+    /// Name of the variant of ckb-script's `ScriptError`.
+    pub kind: String,
+    /// With `VMInternalError`: name of the variant of ckb-vm's `Error`.
+    pub vm_error: Option<String>,
+    /// The script: `Inputs[0].Lock`.
+    pub source: String,
+    /// The error's own text.
+    pub detail: String,
+}
+
+/// How one script group ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Group {
+    /// Hash of the script, with `0x`.
+    pub script_hash: String,
+    /// Lock or type.
+    pub kind: Kind,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What the script exited with, if it did.
+    pub exit_code: Option<i8>,
+    /// With [`Outcome::Failed`].
+    pub error: Option<GroupError>,
+    /// Cycles, up to the failure if there was one.
+    pub cycles: u64,
+    /// Of these in native code.
+    pub native_cycles: u64,
+    /// Of these in the interpreter.
+    pub interpreted_cycles: u64,
+    /// Lines of debug output, in order.
+    pub debug: Vec<String>,
+    /// First input, or else first output, with the script.
+    #[serde(skip)]
+    pub cell: String,
+}
+
+/// What `antares verify --json` prints: these keys, in this order. A contract.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Verdict {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Cycles of all groups that ran.
+    pub cycles: u64,
+    /// All groups, in the order in which they run.
+    pub groups: Vec<Group>,
+    /// Why it did not end well.
+    pub error: Option<String>,
+    /// Time to read and check the transaction, and to run its scripts, microseconds.
+    #[serde(skip)]
+    pub took_us: Option<(u64, u64)>,
+}
+
+impl Verdict {
+    /// A verdict of a verification that left no figures.
+    pub(crate) fn without_figures(outcome: Outcome, error: String) -> Self {
+        Self { outcome, cycles: 0, groups: Vec::new(), error: Some(error), took_us: None }
+    }
+
+    /// What a worker answered.
+    pub(crate) fn of_worker(
+        outcome: VerifyOutcome,
+        cycles: u64,
+        groups: Vec<job::GroupReport>,
+        took_us: (u64, u64),
+    ) -> Self {
+        let groups: Vec<Group> = groups.into_iter().map(Group::of_worker).collect();
+        let failed = groups.iter().find_map(|group| group.error.as_ref());
+        // ckb-script's own words for the whole.
+        let error = failed.map(|error| {
+            format!("TransactionScriptError {{ source: {}, cause: {} }}", error.source, error.detail)
+        });
+        let error = error
+            .or_else(|| (outcome == VerifyOutcome::OutputLimit).then(|| "too much debug output".to_owned()));
+        Self { outcome: of_worker(outcome), cycles, groups, error, took_us: Some(took_us) }
+    }
+
+    /// 0: accepted. 1: ended otherwise. 3: the worker was lost, so nothing is known of the transaction.
+    pub(crate) fn exit_status(&self) -> ExitCode {
+        ExitCode::from(match self.outcome {
+            Outcome::Ok => 0,
+            Outcome::WorkerLost => 3,
+            _ => 1,
+        })
+    }
+
+    /// One object on one line.
+    pub(crate) fn to_json(&self) -> String {
+        // Cannot fail: it has no maps and no types of others.
+        serde_json::to_string(self).unwrap_or_default() + "\n"
+    }
+
+    /// The verdict for people: debug lines and result of each group, then the whole.
+    pub(crate) fn to_text(&self) -> String {
+        let mut text = String::new();
+        for group in &self.groups {
+            for line in &group.debug {
+                let _ = writeln!(text, "| {}", printable(line.trim_end_matches('\n')));
+            }
+            let _ = writeln!(text, "{}", group.to_text());
+        }
+        let word = match self.outcome {
+            Outcome::Ok => "ok",
+            Outcome::DeadlineExceeded => "deadline exceeded; the worker was killed",
+            Outcome::SandboxViolation => "broke a rule of the fence; the worker was killed",
+            Outcome::WorkerLost => "the worker was lost",
+            Outcome::OutputLimit => "too much debug output",
+            Outcome::Failed | Outcome::NotRun => "failed",
+        };
+        let _ = write!(text, "{word}, {} cycles", grouped(self.cycles));
+        if let Some((read_us, run_us)) = self.took_us {
+            let _ = write!(text, ", read in {read_us} us, run in {run_us} us");
+        }
+        text.push('\n');
+        if let Some(error) = &self.error {
+            let _ = writeln!(text, "  {}", printable(error));
+        }
+        text
+    }
+}
+
+impl Group {
+    fn of_worker(group: job::GroupReport) -> Self {
+        let cell = match (group.inputs.first(), group.outputs.first()) {
+            (Some(input), _) => format!("input.{input}"),
+            (None, Some(output)) => format!("output.{output}"),
+            (None, None) => String::new(),
+        };
+        let hex = group.script_hash.iter().fold("0x".to_owned(), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        });
+        Self {
+            script_hash: hex,
+            kind: match group.kind {
+                job::GroupKind::Lock => Kind::Lock,
+                job::GroupKind::Type => Kind::Type,
+            },
+            outcome: of_worker(group.outcome),
+            exit_code: group.exit_code,
+            error: group.error.map(|error| {
+                let job::GroupError { kind, vm_error, source, detail } = error;
+                GroupError { kind, vm_error, source, detail }
+            }),
+            cycles: group.cycles,
+            native_cycles: group.native_cycles,
+            interpreted_cycles: group.interpreted_cycles,
+            debug: group.debug,
+            cell,
+        }
+    }
+
+    /// One line of the table.
+    fn to_text(&self) -> String {
+        let kind = match self.kind {
+            Kind::Lock => "lock",
+            Kind::Type => "type",
+        };
+        let ended = match (self.outcome, self.exit_code, &self.error) {
+            (Outcome::NotRun, ..) => "not run".to_owned(),
+            (Outcome::OutputLimit, ..) => "too much debug output".to_owned(),
+            (_, Some(code), _) => format!("exit {code}"),
+            (_, None, Some(error)) => {
+                format!("error {}", printable(error.vm_error.as_deref().unwrap_or(&error.kind)))
+            }
+            (_, None, None) => "ok".to_owned(),
+        };
+        format!(
+            "{kind} {:<10} {}…  {ended:<28} {:>15} cycles, {} native, {} interpreted",
+            self.cell,
+            &self.script_hash[..18],
+            grouped(self.cycles),
+            grouped(self.native_cycles),
+            grouped(self.interpreted_cycles)
+        )
+    }
+}
+
+fn of_worker(outcome: VerifyOutcome) -> Outcome {
+    match outcome {
+        VerifyOutcome::Ok => Outcome::Ok,
+        VerifyOutcome::Failed => Outcome::Failed,
+        VerifyOutcome::OutputLimit => Outcome::OutputLimit,
+        VerifyOutcome::NotRun => Outcome::NotRun,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(outcome: VerifyOutcome) -> job::GroupReport {
+        let error = job::GroupError {
+            kind: "VMInternalError".to_owned(),
+            vm_error: Some("ElfBits".to_owned()),
+            source: "Inputs[1].Lock".to_owned(),
+            detail: "VM Internal Error: ElfBits".to_owned(),
+        };
+        job::GroupReport {
+            script_hash: [0xab; 32],
+            kind: job::GroupKind::Lock,
+            outcome,
+            exit_code: None,
+            error: (outcome == VerifyOutcome::Failed).then_some(error),
+            cycles: 1234,
+            native_cycles: 1200,
+            interpreted_cycles: 34,
+            debug: vec!["\u{1b}[2J".to_owned()],
+            inputs: vec![1],
+            outputs: vec![],
+        }
+    }
+
+    #[test]
+    fn json_is_the_contract_s() {
+        let groups = vec![group(VerifyOutcome::Failed), group(VerifyOutcome::NotRun)];
+        let verdict = Verdict::of_worker(VerifyOutcome::Failed, 1234, groups, (1, 2));
+        let hash = "ab".repeat(32);
+        let rest = "\"exit_code\":null,\"error\":";
+        let tail =
+            "\"cycles\":1234,\"native_cycles\":1200,\"interpreted_cycles\":34,\"debug\":[\"\\u001b[2J\"]";
+        let expected = format!(
+            "{{\"outcome\":\"failed\",\"cycles\":1234,\"groups\":[{{\"script_hash\":\"0x{hash}\",\"kind\":\"lock\",\
+             \"outcome\":\"failed\",{rest}{{\"kind\":\"VMInternalError\",\"vm_error\":\"ElfBits\",\"source\":\
+             \"Inputs[1].Lock\",\"detail\":\"VM Internal Error: ElfBits\"}},{tail}}},{{\"script_hash\":\"0x{hash}\",\
+             \"kind\":\"lock\",\"outcome\":\"not_run\",{rest}null,{tail}}}],\"error\":\"TransactionScriptError {{ \
+             source: Inputs[1].Lock, cause: VM Internal Error: ElfBits }}\"}}\n"
+        );
+        assert_eq!(verdict.to_json(), expected);
+    }
+
+    #[test]
+    fn text_is_harmless() {
+        let groups = vec![group(VerifyOutcome::Failed)];
+        let text = Verdict::of_worker(VerifyOutcome::Failed, 1234, groups, (1, 2)).to_text();
+        assert!(
+            text.starts_with("| \\u{1b}[2J\nlock input.1    0xabababababababab…  error ElfBits "),
+            "{text}"
+        );
+        assert!(
+            text.contains("failed, 1,234 cycles, read in 1 us, run in 2 us\n  TransactionScriptError"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! Verification of a transaction: what is asked of a run worker, and what it answers.
+
+use serde::{Deserialize, Serialize};
+
+use super::Tier;
+
+/// How the transaction in the sealed file is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TransactionForm {
+    /// ckb-debugger's JSON.
+    Json,
+    /// The molecule fields of `antares_transaction::Fields`, in postcard.
+    Molecule,
+}
+
+/// The rules under which a transaction is judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rules {
+    /// First epoch in which VM version 1 runs.
+    pub vm_1_epoch: u64,
+    /// First epoch in which VM version 2 runs.
+    pub vm_2_epoch: u64,
+    /// Epoch of the block that commits the transaction.
+    pub epoch: u64,
+}
+
+/// Lock or type script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GroupKind {
+    /// Guards inputs.
+    Lock,
+    /// Guards inputs and outputs that carry it.
+    Type,
+}
+
+/// A cell of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CellName {
+    /// The cell that this input spends.
+    Input(u32),
+    /// This output.
+    Output(u32),
+}
+
+/// A library beside the transaction: what compiling one of its cells gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LibraryOf {
+    /// ckb's hash of the cell's data.
+    pub data_hash: [u8; 32],
+}
+
+/// One verification.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerifyJob {
+    /// How the transaction is encoded.
+    pub form: TransactionForm,
+    /// The rules.
+    pub rules: Rules,
+    /// The only group to run; all if there is none.
+    pub group: Option<(GroupKind, CellName)>,
+    /// Which tiers may run.
+    pub tier: Tier,
+    /// Cycles of all groups together.
+    pub cycles_max: u64,
+    /// Bytes of debug output of all groups together, with one more for each line.
+    pub debug_bytes_max: u64,
+    /// Bytes of the transaction; what parsing it may take is reserved by them.
+    pub transaction_bytes: u64,
+    /// What the libraries beside the job are, in their order.
+    pub libraries: Vec<LibraryOf>,
+}
+
+/// How a group, or the whole transaction, ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VerifyOutcome {
+    /// Accepted.
+    Ok,
+    /// A script did not accept it.
+    Failed,
+    /// More debug output than allowed.
+    OutputLimit,
+    /// A group that was not run: one before it did not end well, or it was not asked for.
+    NotRun,
+}
+
+/// Why a group failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupError {
+    /// Name of the variant of ckb-script's `ScriptError`.
+    pub kind: String,
+    /// With `VMInternalError`: name of the variant of ckb-vm's `Error`.
+    pub vm_error: Option<String>,
+    /// The script, as ckb-script names it: `Inputs[0].Lock`.
+    pub source: String,
+    /// The error's text.
+    pub detail: String,
+}
+
+/// How one script group ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupReport {
+    /// Hash of the script.
+    pub script_hash: [u8; 32],
+    /// Lock or type.
+    pub kind: GroupKind,
+    /// How it ended.
+    pub outcome: VerifyOutcome,
+    /// What the script exited with, if it did.
+    pub exit_code: Option<i8>,
+    /// With [`VerifyOutcome::Failed`].
+    pub error: Option<GroupError>,
+    /// Cycles, up to the failure if there was one.
+    pub cycles: u64,
+    /// Of these in native code.
+    pub native_cycles: u64,
+    /// Of these in the interpreter.
+    pub interpreted_cycles: u64,
+    /// Lines of debug output, in order.
+    pub debug: Vec<String>,
+    /// Inputs whose cells have the script.
+    pub inputs: Vec<u32>,
+    /// Outputs that have the script.
+    pub outputs: Vec<u32>,
+}
+
+/// What a run worker answers to a [`VerifyJob`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VerifyReport {
+    /// Scripts ran, or could have.
+    Done {
+        /// How it ended.
+        outcome: VerifyOutcome,
+        /// Cycles of all groups that ran.
+        cycles: u64,
+        /// All groups, in the order in which they run.
+        groups: Vec<GroupReport>,
+        /// Time to read and check the transaction, microseconds.
+        read_us: u64,
+        /// Time of the verification itself, microseconds.
+        run_us: u64,
+    },
+    /// The transaction is malformed or incomplete, or has no such group.
+    Refused {
+        /// Where the mistake is in the document, if it has such a place.
+        path: Option<String>,
+        /// What is wrong, with its place.
+        detail: String,
+    },
+}

@@ -1,0 +1,198 @@
+//! A transaction in a jailed child: libraries are loaded first; everything that hostile bytes decide comes after the
+//! process has entered the run stage.
+
+use std::{os::fd::AsFd, sync::Arc, time::Instant};
+
+use antares_pool::{
+    Files,
+    job::{self, LibraryOf, Rules, TransactionForm, VerifyJob, VerifyOutcome, VerifyReport},
+};
+use antares_transaction::{Environment, Fields, Mock, MockError};
+use antares_verifier::{
+    Cancel, CellName, Counts, Engine, GroupKind, GroupReport, Limits, Outcome, PrepareError, Prepared,
+    Report, Selection, Verifier,
+};
+use antares_vm::{Library, NativeMachine, Program, Session, prepare_thread, reserve_heap, reserve_machines};
+use bytes::Bytes;
+
+use crate::{DEBUG_HEAP_BYTES, HEAP_PER_DEBUG_BYTE, describe, tier};
+
+/// Heap of a verification beside what its transaction takes: thirteen VMs that are put aside with all their memory, a
+/// debug line that fills a VM's memory in the four forms in which an error holds it, ELF headers, tables.
+const VERIFY_HEAP_BYTES: usize = 192 << 20;
+/// Heap for the values of a JSON document, whatever their length: 524,288 of them, in three forms.
+const VALUES_HEAP_BYTES: usize = 96 << 20;
+/// Heap for a transaction, in bytes per byte: the document, its bytes as parsed, and parts that ckb-types copies when it
+/// puts them together.
+const HEAP_PER_TRANSACTION_BYTE: usize = 6;
+
+/// What a verification needs that can only be had before the run stage.
+pub(crate) struct Loaded {
+    document: Vec<u8>,
+    libraries: Vec<Library>,
+}
+
+/// Reads the files, loads the libraries, takes memory. The next step is the run stage.
+pub(crate) fn load(job: &VerifyJob, files: &Files) -> Result<Loaded, String> {
+    let debug_bytes = usize::try_from(job.debug_bytes_max).unwrap_or(usize::MAX);
+    let document_bytes = usize::try_from(job.transaction_bytes).unwrap_or(usize::MAX);
+    let heap = [
+        VERIFY_HEAP_BYTES + VALUES_HEAP_BYTES + DEBUG_HEAP_BYTES,
+        HEAP_PER_DEBUG_BYTE.saturating_mul(debug_bytes.min(antares_pool::REPORT_BYTES_MAX)),
+        HEAP_PER_TRANSACTION_BYTE.saturating_mul(document_bytes),
+    ];
+    if !reserve_heap(heap.into_iter().fold(0, usize::saturating_add)) {
+        return Err("cannot reserve heap".to_owned());
+    }
+    reserve_machines().map_err(|error| describe(&error))?;
+    prepare_thread().map_err(|error| describe(&error))?;
+    let document = files.elf().map_err(|error| format!("cannot read the transaction: {error}"))?;
+    if document.len() != document_bytes {
+        return Err("the transaction has not the length that the job says".to_owned());
+    }
+    // The supervisor verified each library's digest and shape after it was sealed: these are the same bytes.
+    let libraries = files.extras().map(|file| Library::load(file.as_fd())).collect::<Result<Vec<_>, _>>();
+    let libraries = libraries.map_err(|error| describe(&error))?;
+    if libraries.len() != job.libraries.len() {
+        return Err("there are not as many libraries as the job says".to_owned());
+    }
+    Ok(Loaded { document, libraries })
+}
+
+/// Reads the transaction and runs its scripts.
+pub(crate) fn verify(job: &VerifyJob, loaded: Loaded) -> Result<VerifyReport, String> {
+    let start = Instant::now();
+    let mock = match read(job.form, &loaded.document) {
+        Ok(mock) => mock,
+        Err(error) => {
+            let path = error.path().map(ToOwned::to_owned);
+            return Ok(VerifyReport::Refused { path, detail: error.to_string() });
+        }
+    };
+    drop(loaded.document);
+    let prepared = match Prepared::new(&mock, &environment(job.rules)) {
+        Ok(prepared) => prepared,
+        Err(error) => return Ok(refused(&error)),
+    };
+    let programs = programs(job, loaded.libraries, &prepared);
+    let read_us = micros(start);
+    let engine = Native(Session::new(tier(job.tier), programs));
+    let limits = Limits { cycles_max: job.cycles_max, debug_bytes_max: job.debug_bytes_max };
+    let start = Instant::now();
+    let report = match Verifier::new(prepared, limits, engine, Cancel::new()).verify(selection(job)) {
+        Ok(report) => report,
+        Err(error) => return Ok(refused(&error)),
+    };
+    to_report(report, read_us, micros(start))
+}
+
+/// The machine of antares-vm as an engine.
+struct Native(Arc<Session>);
+
+impl Engine for Native {
+    type Machine = NativeMachine;
+
+    fn attempt<T>(&self, attempt: impl FnMut() -> T) -> T {
+        self.0.attempt(attempt)
+    }
+
+    fn take_counts(&self) -> Option<Counts> {
+        let counts = self.0.take_counts();
+        let (native_cycles, interpreted_cycles) = (counts.native_cycles, counts.interpreted_cycles);
+        Some(Counts { native_cycles, interpreted_cycles })
+    }
+}
+
+fn read(form: TransactionForm, document: &[u8]) -> Result<Mock, MockError> {
+    match form {
+        TransactionForm::Json => Mock::from_json(document),
+        TransactionForm::Molecule => {
+            let fields: Fields<'_> = postcard::from_bytes(document).map_err(|error| MockError::Molecule {
+                path: "transaction".to_owned(),
+                detail: error.to_string(),
+            })?;
+            Mock::from_molecule(&fields)
+        }
+    }
+}
+
+/// The libraries with the cells that they were made of. A library whose cell is not there, or is no ELF that ckb-vm
+/// loads, is of no use.
+fn programs(job: &VerifyJob, libraries: Vec<Library>, prepared: &Prepared) -> Vec<Arc<Program>> {
+    let program = |(of, library): (&LibraryOf, Library)| {
+        let elf: Bytes = prepared.find_data(&of.data_hash)?;
+        Program::new(elf, library).ok().map(Arc::new)
+    };
+    job.libraries.iter().zip(libraries).filter_map(program).collect()
+}
+
+fn environment(rules: Rules) -> Environment {
+    let Rules { vm_1_epoch, vm_2_epoch, epoch } = rules;
+    Environment { vm_1_epoch, vm_2_epoch, epoch }
+}
+
+fn selection(job: &VerifyJob) -> Selection {
+    let index = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
+    let Some((kind, cell)) = job.group else { return Selection::All };
+    let kind = match kind {
+        job::GroupKind::Lock => GroupKind::Lock,
+        job::GroupKind::Type => GroupKind::Type,
+    };
+    let cell = match cell {
+        job::CellName::Input(input) => CellName::Input(index(input)),
+        job::CellName::Output(output) => CellName::Output(index(output)),
+    };
+    Selection::Group { kind, cell }
+}
+
+fn refused(error: &PrepareError) -> VerifyReport {
+    VerifyReport::Refused { path: None, detail: error.to_string() }
+}
+
+fn to_report(report: Report, read_us: u64, run_us: u64) -> Result<VerifyReport, String> {
+    let outcome = to_outcome(report.outcome)?;
+    let groups = report.groups.into_iter().map(to_group).collect::<Result<_, _>>()?;
+    Ok(VerifyReport::Done { outcome, cycles: report.cycles, groups, read_us, run_us })
+}
+
+fn to_group(group: GroupReport) -> Result<job::GroupReport, String> {
+    let indices = |indices: Vec<usize>| -> Vec<u32> {
+        indices.into_iter().map(|index| u32::try_from(index).unwrap_or(u32::MAX)).collect()
+    };
+    Ok(job::GroupReport {
+        script_hash: group.script_hash,
+        kind: match group.kind {
+            GroupKind::Lock => job::GroupKind::Lock,
+            GroupKind::Type => job::GroupKind::Type,
+        },
+        outcome: to_outcome(group.outcome)?,
+        exit_code: group.exit_code,
+        error: group.error.map(|error| job::GroupError {
+            kind: error.name.to_owned(),
+            vm_error: error.vm_error.map(ToOwned::to_owned),
+            source: error.source,
+            detail: error.detail,
+        }),
+        cycles: group.cycles,
+        native_cycles: group.counts.native_cycles,
+        interpreted_cycles: group.counts.interpreted_cycles,
+        debug: group.debug,
+        inputs: indices(group.inputs),
+        outputs: indices(group.outputs),
+    })
+}
+
+fn to_outcome(outcome: Outcome) -> Result<VerifyOutcome, String> {
+    Ok(match outcome {
+        Outcome::Ok => VerifyOutcome::Ok,
+        Outcome::Failed => VerifyOutcome::Failed,
+        Outcome::OutputLimit => VerifyOutcome::OutputLimit,
+        Outcome::NotRun => VerifyOutcome::NotRun,
+        // A supervisor that wants no answer any more kills the child.
+        Outcome::Cancelled => return Err("the verification was cancelled".to_owned()),
+    })
+}
+
+fn micros(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,192 @@
+//! Whether the parts of a transaction fit together, before anything is made of them.
+//!
+//! What ckb itself would judge (a script whose code is not among the deps, a hash type that is not active) is left to it:
+//! that is how a script ends, not a mistake in the document.
+
+use std::collections::{HashMap, HashSet};
+
+use ckb_mock_tx_types::{MockInfo, MockTransaction};
+use ckb_types::{
+    core::DepType,
+    packed::{CellDep, OutPointVec, RawTransaction},
+    prelude::*,
+};
+
+use crate::{
+    error::{MockError, Place, Problem},
+    limits::{ENTRIES_MAX, GROUP_MEMBERS_MAX},
+};
+
+/// Finds the first thing that does not fit.
+pub(crate) fn check(mock: &MockTransaction) -> Result<(), MockError> {
+    let (info, tx) = (&mock.mock_info, mock.tx.raw());
+    check_inputs(info, &tx)?;
+    check_cell_deps(info, &tx)?;
+    check_headers(info, &tx)?;
+    if tx.outputs().len() != tx.outputs_data().len() {
+        let problem = Problem::DataCount { data: tx.outputs_data().len(), outputs: tx.outputs().len() };
+        return Err(MockError::at("tx.outputs_data", problem));
+    }
+    Ok(())
+}
+
+/// Refuses lists, each with its path and number of entries, that are longer than accepted.
+pub(crate) fn check_lengths(lists: &[(&str, usize)]) -> Result<(), MockError> {
+    match lists.iter().find(|(_, entries)| *entries > ENTRIES_MAX) {
+        Some((path, entries)) => {
+            let problem = Problem::TooMany { entries: *entries, entries_max: ENTRIES_MAX };
+            Err(MockError::at(*path, problem))
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_inputs(info: &MockInfo, tx: &RawTransaction) -> Result<(), MockError> {
+    let given = |index: usize| format!("mock_info.inputs[{index}]");
+    let mut cells = HashMap::new();
+    for (index, entry) in info.inputs.iter().enumerate() {
+        if let Some(first) = cells.insert(bytes(&entry.input.previous_output()), index) {
+            return Err(MockError::at(given(index), Problem::Duplicate { first: given(first) }));
+        }
+    }
+    let mut spent = HashMap::new();
+    for (index, input) in tx.inputs().into_iter().enumerate() {
+        let path = format!("tx.inputs[{index}]");
+        let key = bytes(&input.previous_output());
+        let place = || Place::from(input.previous_output());
+        let Some(entry) = cells.get(&key) else {
+            let problem = Problem::InputMissing { place: place() };
+            return Err(MockError::at(format!("{path}.previous_output"), problem));
+        };
+        if info.inputs[*entry].input != input {
+            let at = format!("{}.input.since", given(*entry));
+            return Err(MockError::at(at, Problem::SinceDiffers { input: path }));
+        }
+        if let Some(first) = spent.insert(key, index) {
+            let problem = Problem::SpentTwice { place: place(), first: format!("tx.inputs[{first}]") };
+            return Err(MockError::at(format!("{path}.previous_output"), problem));
+        }
+    }
+    let unused =
+        info.inputs.iter().position(|entry| !spent.contains_key(&bytes(&entry.input.previous_output())));
+    refuse_unused(unused.map(given))
+}
+
+/// The entries of `mock_info.cell_deps`, and which of them were asked for.
+struct Deps<'a> {
+    info: &'a MockInfo,
+    /// By cell dep, and by place alone.
+    by_dep: HashMap<Vec<u8>, usize>,
+    by_place: HashMap<Vec<u8>, usize>,
+    used: HashSet<usize>,
+    members: usize,
+}
+
+impl<'a> Deps<'a> {
+    fn new(info: &'a MockInfo) -> Result<Self, MockError> {
+        let (mut by_dep, mut by_place) = (HashMap::new(), HashMap::new());
+        for (index, entry) in info.cell_deps.iter().enumerate() {
+            if let Some(first) = by_dep.insert(bytes(&entry.cell_dep), index) {
+                return Err(MockError::at(
+                    Self::path(index),
+                    Problem::Duplicate { first: Self::path(first) },
+                ));
+            }
+            by_place.entry(bytes(&entry.cell_dep.out_point())).or_insert(index);
+        }
+        Ok(Self { info, by_dep, by_place, used: HashSet::new(), members: 0 })
+    }
+
+    fn path(index: usize) -> String {
+        format!("mock_info.cell_deps[{index}]")
+    }
+
+    /// Finds the cell that the transaction names at `path`, and the members if it is a group.
+    fn ask(&mut self, path: &str, dep: &CellDep) -> Result<(), MockError> {
+        let Some(&index) = self.by_dep.get(&bytes(dep)) else {
+            return Err(match self.by_place.get(&bytes(&dep.out_point())) {
+                Some(index) => MockError::at(
+                    format!("{}.cell_dep.dep_type", Self::path(*index)),
+                    Problem::DepTypeDiffers { dep: path.to_owned() },
+                ),
+                None => {
+                    let problem = Problem::DepMissing { place: dep.out_point().into() };
+                    MockError::at(format!("{path}.out_point"), problem)
+                }
+            });
+        };
+        let is_new = self.used.insert(index);
+        if dep.dep_type() != DepType::DepGroup.into() || !is_new {
+            return Ok(());
+        }
+        self.ask_members(index)
+    }
+
+    fn ask_members(&mut self, index: usize) -> Result<(), MockError> {
+        let at = format!("{}.data", Self::path(index));
+        let members = OutPointVec::from_slice(&self.info.cell_deps[index].data)
+            .map_err(|error| MockError::at(&at, Problem::GroupMalformed { detail: error.to_string() }))?;
+        if members.is_empty() {
+            return Err(MockError::at(at, Problem::GroupEmpty));
+        }
+        self.members += members.len();
+        if self.members > GROUP_MEMBERS_MAX {
+            let problem = Problem::TooMany { entries: self.members, entries_max: GROUP_MEMBERS_MAX };
+            return Err(MockError::at(at, problem));
+        }
+        for (position, member) in members.into_iter().enumerate() {
+            let code = CellDep::new_builder().out_point(member.clone()).dep_type(DepType::Code).build();
+            let found = self.by_dep.get(&bytes(&code)).or_else(|| self.by_place.get(&bytes(&member)));
+            let Some(&found) = found else {
+                let problem = Problem::MemberMissing { place: member.into() };
+                return Err(MockError::at(format!("{at}[{position}]"), problem));
+            };
+            self.used.insert(found);
+        }
+        Ok(())
+    }
+}
+
+fn check_cell_deps(info: &MockInfo, tx: &RawTransaction) -> Result<(), MockError> {
+    let mut deps = Deps::new(info)?;
+    for (index, dep) in tx.cell_deps().into_iter().enumerate() {
+        deps.ask(&format!("tx.cell_deps[{index}]"), &dep)?;
+    }
+    let unused = (0..info.cell_deps.len()).find(|index| !deps.used.contains(index));
+    refuse_unused(unused.map(Deps::path))
+}
+
+fn check_headers(info: &MockInfo, tx: &RawTransaction) -> Result<(), MockError> {
+    let header = |index: usize| format!("mock_info.header_deps[{index}]");
+    let mut given = HashMap::new();
+    for (index, entry) in info.header_deps.iter().enumerate() {
+        if let Some(first) = given.insert(bytes(&entry.hash()), index) {
+            return Err(MockError::at(header(index), Problem::Duplicate { first: header(first) }));
+        }
+    }
+    let mut used = HashSet::new();
+    for (index, hash) in tx.header_deps().into_iter().enumerate() {
+        match given.get(&bytes(&hash)) {
+            Some(index) => used.insert(*index),
+            None => return Err(MockError::at(format!("tx.header_deps[{index}]"), Problem::HeaderMissing)),
+        };
+    }
+    let extension = |index: usize| format!("mock_info.extensions[{index}]");
+    let mut extensions = HashMap::new();
+    for (index, (hash, _)) in info.extensions.iter().enumerate() {
+        if let Some(first) = extensions.insert(bytes(hash), index) {
+            return Err(MockError::at(extension(index), Problem::Duplicate { first: extension(first) }));
+        }
+    }
+    refuse_unused((0..info.header_deps.len()).find(|index| !used.contains(index)).map(header))
+}
+
+/// What nobody asks for is most likely there by mistake, and another thing is then missing.
+fn refuse_unused(path: Option<String>) -> Result<(), MockError> {
+    path.map_or(Ok(()), |path| Err(MockError::at(path, Problem::Unused)))
+}
+
+/// A key for a table. (Molecule's own types share their buffers, so hash tables should not hold them.)
+fn bytes(entity: &impl Entity) -> Vec<u8> {
+    entity.as_slice().to_vec()
+}

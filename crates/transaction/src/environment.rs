@@ -1,0 +1,81 @@
+//! The rules under which a transaction is judged: which hard forks there are, and in which epoch it is committed.
+
+use ckb_types::core::{
+    EpochNumber, ScriptHashType,
+    hardfork::{CKB2021, CKB2023, HardForks},
+};
+
+/// Rules and the epoch of the block that commits the transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Environment {
+    /// First epoch in which VM version 1 runs.
+    pub vm_1_epoch: EpochNumber,
+    /// First epoch in which VM version 2 runs.
+    pub vm_2_epoch: EpochNumber,
+    /// Epoch of the block.
+    pub epoch: EpochNumber,
+}
+
+impl Default for Environment {
+    /// All hard forks are active from the beginning, as on a new development chain.
+    fn default() -> Self {
+        Self { vm_1_epoch: 0, vm_2_epoch: 0, epoch: 0 }
+    }
+}
+
+impl Environment {
+    /// The main network at `epoch`.
+    #[must_use]
+    pub fn mainnet(epoch: EpochNumber) -> Self {
+        let forks = HardForks::new_mirana();
+        let (vm_1, vm_2) = (forks.ckb2021, forks.ckb2023);
+        Self {
+            vm_1_epoch: vm_1.vm_version_1_and_syscalls_2(),
+            vm_2_epoch: vm_2.vm_version_2_and_syscalls_3(),
+            epoch,
+        }
+    }
+
+    /// An epoch in which the newest VM version is `vm_version` (0, 1, or 2 and more). Scripts that are named by the hash
+    /// of a type script run in that version; those named by a hash of data say their version themselves and fail where
+    /// it is not active. ckb-debugger's `--script-version` means the same.
+    #[must_use]
+    pub fn of_version(vm_version: u32) -> Self {
+        Self { vm_1_epoch: 1, vm_2_epoch: 2, epoch: EpochNumber::from(vm_version.min(2)) }
+    }
+
+    /// The newest VM version that is active.
+    #[must_use]
+    pub fn vm_version_latest(&self) -> u32 {
+        match self.epoch {
+            epoch if epoch >= self.vm_2_epoch => 2,
+            epoch if epoch >= self.vm_1_epoch => 1,
+            _ => 0,
+        }
+    }
+
+    /// The VM version that runs a script which names its code by `hash_type`; `None` where such a script fails.
+    #[must_use]
+    pub fn vm_version(&self, hash_type: ScriptHashType) -> Option<u32> {
+        let latest = self.vm_version_latest();
+        match hash_type {
+            ScriptHashType::Data => Some(0),
+            ScriptHashType::Data1 => (self.epoch >= self.vm_1_epoch).then_some(1),
+            ScriptHashType::Data2 => (self.epoch >= self.vm_2_epoch).then_some(2),
+            ScriptHashType::Type => Some(latest),
+            _ => None,
+        }
+    }
+
+    /// The hard forks in ckb's own form.
+    #[must_use]
+    pub fn hard_forks(&self) -> HardForks {
+        // Only the VM's forks matter to scripts; the others stay where the main network has them.
+        let vm_1 = CKB2021::new_mirana().as_builder().rfc_0032(self.vm_1_epoch).build();
+        let vm_2 = CKB2023::new_mirana().as_builder().rfc_0049(self.vm_2_epoch).build();
+        HardForks {
+            ckb2021: vm_1.expect("the builder has all fields of another instance"),
+            ckb2023: vm_2.expect("the builder has all fields of another instance"),
+        }
+    }
+}

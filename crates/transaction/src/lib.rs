@@ -1,0 +1,23 @@
+//! A CKB transaction with the cells it uses: parsed, checked, and which programs it may run.
+//!
+//! ```text
+//! template::expand       a text with placeholders for files      -> JSON
+//! Mock::from_json        ckb-debugger's mock transaction (JSON)  -> Mock
+//! Mock::from_molecule    the same in molecule encoding           -> Mock
+//! programs               the cells that are worth compiling      -> [ProgramCandidate]
+//! ```
+//! Nothing here runs a script or links a VM: this is what a service or the command line may know of a transaction.
+#![forbid(unsafe_code)]
+
+mod check;
+mod environment;
+mod error;
+pub mod limits;
+mod mock;
+mod programs;
+pub mod template;
+
+pub use environment::Environment;
+pub use error::{MockError, Place, Problem};
+pub use mock::{CellFields, DepFields, Fields, Mock};
+pub use programs::{ProgramCandidate, programs};

@@ -1,0 +1,227 @@
+//! A transaction together with the cells and headers that it uses, from ckb-debugger's JSON or from molecule.
+
+use std::collections::HashMap;
+
+use ckb_mock_tx_types::{MockCellDep, MockInfo, MockInput, MockTransaction, ReprMockTransaction};
+use ckb_types::{
+    bytes::Bytes,
+    core::DepType,
+    packed::{Byte32, CellDep, CellOutput, Header, OutPoint, Transaction},
+    prelude::*,
+};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde_json::error::Category;
+
+use crate::{
+    check::{check, check_lengths},
+    error::{MockError, Problem},
+    limits::{TRANSACTION_BYTES_MAX, VALUES_MAX},
+};
+
+/// A transaction and everything that its scripts may look at. Checked: each cell and header that the transaction names is
+/// there, once, and nothing else is.
+#[derive(Clone)]
+pub struct Mock(MockTransaction);
+
+/// A cell in molecule encoding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CellFields<'a> {
+    /// `CellOutput`.
+    pub output: &'a [u8],
+    /// Its data, as it is.
+    pub data: &'a [u8],
+    /// Hash of the block that the cell is in, for scripts that ask for its header.
+    pub block_hash: Option<[u8; 32]>,
+}
+
+/// A cell dep, or a member of a dep group, in molecule encoding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DepFields<'a> {
+    /// `OutPoint`.
+    pub out_point: &'a [u8],
+    /// The cell.
+    #[serde(borrow)]
+    pub cell: CellFields<'a>,
+}
+
+/// A transaction and what it uses, in molecule encoding.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fields<'a> {
+    /// `Transaction`.
+    pub tx: &'a [u8],
+    /// The cells of the transaction's inputs, in their order.
+    #[serde(borrow)]
+    pub inputs: Vec<CellFields<'a>>,
+    /// The cells of its cell deps and of the members of its dep groups, in any order, each once.
+    #[serde(borrow)]
+    pub cell_deps: Vec<DepFields<'a>>,
+    /// `Header` of each of its header deps.
+    #[serde(borrow)]
+    pub headers: Vec<&'a [u8]>,
+    /// Extensions of blocks, by the hash of the block.
+    #[serde(borrow)]
+    pub extensions: Vec<([u8; 32], &'a [u8])>,
+}
+
+impl Mock {
+    /// Reads the JSON form that ckb-debugger reads: `{"mock_info": ..., "tx": ...}`.
+    ///
+    /// # Errors
+    /// The first mistake, with its place: line and column, path in the document, or both.
+    pub fn from_json(text: &[u8]) -> Result<Self, MockError> {
+        check_length(text.len())?;
+        check_values(text)?;
+        let mut reader = serde_json::Deserializer::from_slice(text);
+        let parsed: Result<ReprMockTransaction, _> = serde_path_to_error::deserialize(&mut reader);
+        let repr = parsed.map_err(|error| {
+            let path = error.path().to_string();
+            explain(text, path, error.inner())
+        })?;
+        reader.end().map_err(|error| explain(text, String::new(), &error))?;
+        check_lengths_of(&repr)?;
+        Self::checked(repr.into())
+    }
+
+    /// Reads the parts in molecule encoding. In errors, paths are those of [`Fields`] or of the JSON form.
+    ///
+    /// # Errors
+    /// The first part that is malformed, or what does not fit together.
+    pub fn from_molecule(fields: &Fields<'_>) -> Result<Self, MockError> {
+        check_length(fields.bytes())?;
+        let tx: Transaction = decode("tx", fields.tx)?;
+        let raw = tx.raw();
+        check_lengths(&[
+            ("cell_deps", fields.cell_deps.len()),
+            ("headers", fields.headers.len()),
+            ("extensions", fields.extensions.len()),
+            ("tx.cell_deps", raw.cell_deps().len()),
+            ("tx.header_deps", raw.header_deps().len()),
+            ("tx.inputs", raw.inputs().len()),
+            ("tx.outputs", raw.outputs().len()),
+            ("tx.outputs_data", raw.outputs_data().len()),
+            ("tx.witnesses", tx.witnesses().len()),
+        ])?;
+        let inputs = raw.inputs();
+        if inputs.len() != fields.inputs.len() {
+            let problem = Problem::InputCount { cells: fields.inputs.len(), inputs: inputs.len() };
+            return Err(MockError::at("inputs", problem));
+        }
+        let mut info = MockInfo::default();
+        for (index, (input, cell)) in inputs.into_iter().zip(&fields.inputs).enumerate() {
+            let output: CellOutput = decode(&format!("inputs[{index}].output"), cell.output)?;
+            let (data, header) = (Bytes::copy_from_slice(cell.data), block_hash(cell));
+            info.inputs.push(MockInput { input, output, data, header });
+        }
+        let listed: HashMap<Vec<u8>, CellDep> =
+            raw.cell_deps().into_iter().map(|dep| (dep.out_point().as_slice().to_vec(), dep)).collect();
+        for (index, dep) in fields.cell_deps.iter().enumerate() {
+            let out_point: OutPoint = decode(&format!("cell_deps[{index}].out_point"), dep.out_point)?;
+            let output: CellOutput = decode(&format!("cell_deps[{index}].cell.output"), dep.cell.output)?;
+            // What the transaction does not list itself is a member of a group, and those are code.
+            let code = CellDep::new_builder().out_point(out_point.clone()).dep_type(DepType::Code).build();
+            let cell_dep = listed.get(dep.out_point).cloned().unwrap_or(code);
+            let (data, header) = (Bytes::copy_from_slice(dep.cell.data), block_hash(&dep.cell));
+            info.cell_deps.push(MockCellDep { cell_dep, output, data, header });
+        }
+        for (index, header) in fields.headers.iter().enumerate() {
+            let header: Header = decode(&format!("headers[{index}]"), header)?;
+            info.header_deps.push(header.into_view());
+        }
+        let extension =
+            |(hash, bytes): &([u8; 32], &[u8])| (Byte32::new(*hash), Bytes::copy_from_slice(bytes));
+        info.extensions = fields.extensions.iter().map(extension).collect();
+        Self::checked(MockTransaction { mock_info: info, tx })
+    }
+
+    fn checked(mock: MockTransaction) -> Result<Self, MockError> {
+        check(&mock)?;
+        Ok(Self(mock))
+    }
+
+    /// The transaction and its cells as ckb's own types.
+    #[must_use]
+    pub fn as_ckb(&self) -> &MockTransaction {
+        &self.0
+    }
+}
+
+impl Fields<'_> {
+    /// Bytes of all parts together.
+    fn bytes(&self) -> usize {
+        let cell = |cell: &CellFields<'_>| cell.output.len() + cell.data.len();
+        self.tx.len()
+            + self.inputs.iter().map(cell).sum::<usize>()
+            + self.cell_deps.iter().map(|dep| dep.out_point.len() + cell(&dep.cell)).sum::<usize>()
+            + self.headers.iter().map(|header| header.len()).sum::<usize>()
+            + self.extensions.iter().map(|(_, bytes)| bytes.len()).sum::<usize>()
+    }
+}
+
+fn check_length(bytes: usize) -> Result<(), MockError> {
+    if bytes > TRANSACTION_BYTES_MAX {
+        return Err(MockError::TooLarge { bytes, bytes_max: TRANSACTION_BYTES_MAX });
+    }
+    Ok(())
+}
+
+/// Refuses a text with so many values that parsing it would take much more memory than the text.
+fn check_values(text: &[u8]) -> Result<(), MockError> {
+    let values = text.iter().filter(|byte| **byte == b',').count();
+    if values > VALUES_MAX {
+        return Err(MockError::TooManyValues { values, values_max: VALUES_MAX });
+    }
+    Ok(())
+}
+
+/// Refuses long lists before each entry becomes an object of ckb's.
+fn check_lengths_of(repr: &ReprMockTransaction) -> Result<(), MockError> {
+    let (info, tx) = (&repr.mock_info, &repr.tx);
+    check_lengths(&[
+        ("mock_info.inputs", info.inputs.len()),
+        ("mock_info.cell_deps", info.cell_deps.len()),
+        ("mock_info.header_deps", info.header_deps.len()),
+        ("mock_info.extensions", info.extensions.len()),
+        ("tx.cell_deps", tx.cell_deps.len()),
+        ("tx.header_deps", tx.header_deps.len()),
+        ("tx.inputs", tx.inputs.len()),
+        ("tx.outputs", tx.outputs.len()),
+        ("tx.outputs_data", tx.outputs_data.len()),
+        ("tx.witnesses", tx.witnesses.len()),
+    ])
+}
+
+fn decode<T: Entity>(path: &str, bytes: &[u8]) -> Result<T, MockError> {
+    T::from_slice(bytes)
+        .map_err(|error| MockError::Molecule { path: path.to_owned(), detail: error.to_string() })
+}
+
+fn block_hash(cell: &CellFields<'_>) -> Option<Byte32> {
+    cell.block_hash.map(Byte32::new)
+}
+
+/// Turns what the JSON parser says into an error with the place of the mistake.
+fn explain(text: &[u8], path: String, error: &serde_json::Error) -> MockError {
+    let (line, column) = (error.line(), error.column());
+    let told = error.to_string();
+    let place = format!(" at line {line} column {column}");
+    let detail = told.strip_suffix(&place).unwrap_or(&told).to_owned();
+    if error.classify() != Category::Data {
+        return MockError::Syntax { line, column, detail };
+    }
+    if is_bare(text) {
+        return MockError::BareTransaction;
+    }
+    MockError::Shape { path, line, column, detail }
+}
+
+/// Whether `text` is a transaction without mock information.
+fn is_bare(text: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Keys {
+        mock_info: Option<IgnoredAny>,
+        inputs: Option<IgnoredAny>,
+        outputs: Option<IgnoredAny>,
+    }
+    serde_json::from_slice::<Keys>(text)
+        .is_ok_and(|keys| keys.mock_info.is_none() && keys.inputs.is_some() && keys.outputs.is_some())
+}

@@ -1,0 +1,315 @@
+//! ckb-debugger's placeholders: a transaction's text that names files instead of containing them.
+//!
+//! | placeholder | becomes |
+//! |---|---|
+//! | `{{ data FILE }}` | the file's bytes in hexadecimal digits |
+//! | `{{ hash FILE }}` | ckb's hash of the file, in hexadecimal digits |
+//! | `{{ def_type NAME }}`, with quotation marks around it or not | a type id script (a JSON object) whose args are the bytes of the name |
+//! | `{{ ref_type NAME }}` | the hash of that script, in hexadecimal digits; it may stand before the definition |
+//!
+//! One space after the opening and before the closing braces may be left out. Digits come without `0x`, which stands in
+//! the text: `"0x{{ data script }}"`. Files are the user's own: relative to the text's folder, wherever they lead. For
+//! texts from files of the user alone, never for what came over a network.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use ckb_types::{
+    H256,
+    bytes::Bytes,
+    core::ScriptHashType,
+    h256,
+    packed::{Byte32, Script},
+    prelude::*,
+};
+
+use crate::limits::{EMBEDDED_FILE_BYTES_MAX, PLACEHOLDERS_MAX, TRANSACTION_BYTES_MAX};
+
+/// What a type id script names as its code (`TYPE_ID_CODE_HASH` in ckb-chain-spec: the letters `TYPE_ID`).
+const TYPE_ID: H256 = h256!("0x545950455f4944");
+
+/// A placeholder that cannot be filled in.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line}, column {column}: {problem}")]
+pub struct TemplateError {
+    /// Counted from 1.
+    pub line: usize,
+    /// In characters, counted from 1.
+    pub column: usize,
+    /// What is wrong.
+    #[source]
+    pub problem: TemplateProblem,
+}
+
+/// Why a placeholder cannot be filled in.
+#[derive(Debug, thiserror::Error)]
+pub enum TemplateProblem {
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file is longer than a cell's data may be here.
+    #[error("{} is longer than {bytes_max} bytes", path.display())]
+    FileTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Bytes it may have.
+        bytes_max: u64,
+    },
+    /// Two definitions of one name.
+    #[error("the type {name:?} is defined already")]
+    DefinedTwice {
+        /// The name.
+        name: String,
+    },
+    /// No definition of a name.
+    #[error("the type {name:?} is not defined; define it with {{{{ def_type {name} }}}}")]
+    Undefined {
+        /// The name.
+        name: String,
+    },
+    /// More placeholders than accepted.
+    #[error("more than {placeholders_max} placeholders")]
+    TooMany {
+        /// How many there may be.
+        placeholders_max: usize,
+    },
+    /// What comes out is longer than a transaction may be.
+    #[error("up to here the transaction has more than {bytes_max} bytes")]
+    TooLarge {
+        /// Bytes it may have.
+        bytes_max: usize,
+    },
+}
+
+/// What a placeholder asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Data,
+    Hash,
+    Define,
+    Refer,
+}
+
+/// One placeholder, and where it is in the text, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Placeholder<'a> {
+    verb: Verb,
+    argument: &'a str,
+    start: usize,
+    end: usize,
+}
+
+/// Fills in all placeholders of `text`; files are relative to `folder`. Text without placeholders stays as it is.
+///
+/// # Errors
+/// The first placeholder that cannot be filled in.
+pub fn expand(text: &str, folder: &Path) -> Result<String, TemplateError> {
+    let placeholders = find(text)?;
+    let mut types = HashMap::new();
+    for placeholder in placeholders.iter().filter(|found| found.verb == Verb::Define) {
+        let name = placeholder.argument;
+        if types.insert(name, type_script(name).calc_script_hash()).is_some() {
+            let problem = TemplateProblem::DefinedTwice { name: name.to_owned() };
+            return Err(error_at(text, placeholder.start, problem));
+        }
+    }
+    let mut expanded = String::with_capacity(text.len());
+    let mut rest = 0;
+    for placeholder in &placeholders {
+        expanded.push_str(&text[rest..placeholder.start]);
+        let filled = fill(placeholder, folder, &types, &mut expanded);
+        filled.map_err(|problem| error_at(text, placeholder.start, problem))?;
+        rest = placeholder.end;
+        if expanded.len() > TRANSACTION_BYTES_MAX {
+            let problem = TemplateProblem::TooLarge { bytes_max: TRANSACTION_BYTES_MAX };
+            return Err(error_at(text, placeholder.start, problem));
+        }
+    }
+    expanded.push_str(&text[rest..]);
+    Ok(expanded)
+}
+
+/// The placeholders of `text`, in order. What only looks like one is text.
+fn find(text: &str) -> Result<Vec<Placeholder<'_>>, TemplateError> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(offset) = text[from..].find("{{") {
+        let start = from + offset;
+        from = start + 2;
+        if let Some(placeholder) = read(text, start) {
+            if found.len() == PLACEHOLDERS_MAX {
+                let problem = TemplateProblem::TooMany { placeholders_max: PLACEHOLDERS_MAX };
+                return Err(error_at(text, start, problem));
+            }
+            from = placeholder.end;
+            found.push(placeholder);
+        }
+    }
+    Ok(found)
+}
+
+/// The placeholder that begins with the braces at `start`.
+fn read(text: &str, start: usize) -> Option<Placeholder<'_>> {
+    let inside = &text[start + 2..];
+    let inside = inside.strip_prefix(' ').unwrap_or(inside);
+    let verbs = [
+        ("data ", Verb::Data),
+        ("hash ", Verb::Hash),
+        ("def_type ", Verb::Define),
+        ("ref_type ", Verb::Refer),
+    ];
+    let (inside, verb) =
+        verbs.into_iter().find_map(|(word, verb)| Some((inside.strip_prefix(word)?, verb)))?;
+    let line = inside.lines().next()?;
+    // An argument has at least one character, and ends with the first braces after it.
+    let first = line.chars().next()?.len_utf8();
+    let length = first + line[first..].find("}}")?;
+    let argument = &line[..length];
+    let argument = match argument.strip_suffix(' ') {
+        Some(shorter) if !shorter.is_empty() => shorter,
+        _ => argument,
+    };
+    let argument_start = text.len() - inside.len();
+    let (mut start, mut end) = (start, argument_start + length + 2);
+    // A definition becomes an object, so quotation marks around it go.
+    if verb == Verb::Define {
+        start -= usize::from(text[..start].ends_with('"'));
+        end += usize::from(text[end..].starts_with('"'));
+    }
+    Some(Placeholder { verb, argument, start, end })
+}
+
+fn fill(
+    placeholder: &Placeholder<'_>,
+    folder: &Path,
+    types: &HashMap<&str, Byte32>,
+    expanded: &mut String,
+) -> Result<(), TemplateProblem> {
+    let argument = placeholder.argument;
+    match placeholder.verb {
+        Verb::Data => push_hex(expanded, &read_file(&folder.join(argument))?),
+        Verb::Hash => {
+            push_hex(expanded, &ckb_hash::blake2b_256(read_file(&folder.join(argument))?));
+        }
+        Verb::Define => {
+            let script = ckb_jsonrpc_types::Script::from(type_script(argument));
+            // Cannot fail: it has no maps and no types of others.
+            expanded.push_str(&serde_json::to_string(&script).unwrap_or_default());
+        }
+        Verb::Refer => match types.get(argument) {
+            Some(hash) => push_hex(expanded, hash.as_slice()),
+            None => return Err(TemplateProblem::Undefined { name: argument.to_owned() }),
+        },
+    }
+    Ok(())
+}
+
+fn type_script(name: &str) -> Script {
+    Script::new_builder()
+        .code_hash(TYPE_ID)
+        .hash_type(ScriptHashType::Type)
+        .args(Bytes::copy_from_slice(name.as_bytes()))
+        .build()
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, TemplateProblem> {
+    let failed = |source| TemplateProblem::File { path: path.to_owned(), source };
+    let mut bytes = Vec::new();
+    // One byte more than allowed tells "exactly the limit" from "beyond it".
+    let file = File::open(path).map_err(failed)?;
+    file.take(EMBEDDED_FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > EMBEDDED_FILE_BYTES_MAX {
+        let bytes_max = EMBEDDED_FILE_BYTES_MAX;
+        return Err(TemplateProblem::FileTooLarge { path: path.to_owned(), bytes_max });
+    }
+    Ok(bytes)
+}
+
+fn push_hex(text: &mut String, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    text.reserve(2 * bytes.len());
+    for byte in bytes {
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+}
+
+fn error_at(text: &str, at: usize, problem: TemplateProblem) -> TemplateError {
+    let before = &text[..at];
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = before.matches('\n').count() + 1;
+    TemplateError { line, column: before[line_start..].chars().count() + 1, problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn folder() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a b"), [0x7f, 0, 0xab]).unwrap();
+        folder
+    }
+
+    #[track_caller]
+    fn expanded(text: &str) -> String {
+        expand(text, folder().path()).unwrap()
+    }
+
+    #[test]
+    fn files_become_digits() {
+        assert_eq!(expanded(r#""0x{{ data a b }}","#), r#""0x7f00ab","#);
+        assert_eq!(expanded("{{data a b}}{{ data a b}}"), "7f00ab7f00ab");
+        let hash = ckb_types::packed::CellOutput::calc_data_hash(&[0x7f, 0, 0xab]);
+        assert_eq!(expanded("{{ hash a b }}"), format!("{hash:x}"));
+    }
+
+    #[test]
+    fn types_are_defined_and_named() {
+        let text = expanded(r#"[{{ ref_type x }}, "{{ def_type x }}"]"#);
+        let object = text.split_once(", ").unwrap().1.trim_end_matches(']');
+        let script: serde_json::Value = serde_json::from_str(object).unwrap();
+        assert_eq!(script["args"], "0x78");
+        assert_eq!(script["hash_type"], "type");
+        let id = "0x00000000000000000000000000000000000000000000000000545950455f4944";
+        assert_eq!(script["code_hash"], id);
+        assert!(text.starts_with(&format!("[{:x}, ", type_script("x").calc_script_hash())));
+    }
+
+    #[test]
+    fn what_is_no_placeholder_stays() {
+        for text in ["{{", "{{ data }}", "{{ data a", "{{ nothing a }}", "{ \"a\": {}}", "{{ data a\n}}"] {
+            assert_eq!(expanded(text), text);
+        }
+    }
+
+    #[track_caller]
+    fn refused(text: &str, expected: &str) {
+        let error = expand(text, folder().path()).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+
+    #[test]
+    fn mistakes_have_their_place() {
+        refused("\n  \"ü{{ data none }}", "line 2, column 5: cannot read ");
+        refused("{{ data . }}", "line 1, column 1: cannot read ");
+        refused("{{ def_type t }}\n{{ def_type t }}", "line 2, column 1: the type \"t\" is defined already");
+        refused(
+            "{{ ref_type t }}",
+            "line 1, column 1: the type \"t\" is not defined; define it with {{ def_type t }}",
+        );
+        refused("{{ data /dev/zero }}", "line 1, column 1: /dev/zero is longer than 16777216 bytes");
+        refused(&"{{data a b}}".repeat(4097), "line 1, column 49153: more than 4096 placeholders");
+    }
+}

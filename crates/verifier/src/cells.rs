@@ -1,0 +1,109 @@
+//! What scripts may look at beside their transaction: cells, headers, extensions, as ckb's own traits ask for them.
+
+use std::{collections::HashMap, sync::Arc};
+
+use ckb_mock_tx_types::MockTransaction;
+use ckb_traits::{CellDataProvider, ExtensionProvider, HeaderProvider};
+use ckb_types::{
+    bytes::Bytes,
+    core::{
+        EpochNumberWithFraction, HeaderView, TransactionInfo,
+        cell::{CellMeta, CellMetaBuilder, CellProvider, CellStatus, HeaderChecker},
+        error::OutPointError,
+    },
+    packed::{self, Byte32, CellOutput, OutPoint},
+    prelude::*,
+};
+
+/// The cells and headers of one transaction. Cheap to clone.
+#[derive(Clone)]
+pub struct Cells(Arc<Tables>);
+
+struct Tables {
+    cells: HashMap<[u8; OutPoint::TOTAL_SIZE], CellMeta>,
+    headers: HashMap<[u8; 32], HeaderView>,
+    extensions: HashMap<[u8; 32], packed::Bytes>,
+}
+
+impl Cells {
+    /// The tables of `mock`, which was checked to be complete. Where a cell is given both as code and as a group, the
+    /// first one counts.
+    pub(crate) fn new(mock: &MockTransaction) -> Self {
+        let info = &mock.mock_info;
+        let mut cells = HashMap::new();
+        let deps = info.cell_deps.iter();
+        let deps = deps.map(|dep| (dep.cell_dep.out_point(), &dep.output, &dep.data, &dep.header));
+        let inputs = info.inputs.iter();
+        let inputs =
+            inputs.map(|input| (input.input.previous_output(), &input.output, &input.data, &input.header));
+        for (out_point, output, data, header) in deps.chain(inputs) {
+            let key = out_point_key(&out_point);
+            cells.entry(key).or_insert_with(|| cell(out_point, output, data, header.as_ref()));
+        }
+        let headers = info.header_deps.iter().map(|header| (header.hash().into(), header.clone()));
+        let extensions =
+            info.extensions.iter().map(|(hash, bytes)| (hash.clone().into(), bytes.clone().into()));
+        Self(Arc::new(Tables { cells, headers: headers.collect(), extensions: extensions.collect() }))
+    }
+
+    fn get(&self, out_point: &OutPoint) -> Option<&CellMeta> {
+        self.0.cells.get(&out_point_key(out_point))
+    }
+}
+
+fn cell(out_point: OutPoint, output: &CellOutput, data: &Bytes, block_hash: Option<&Byte32>) -> CellMeta {
+    // Of the block only its hash can be asked for; the rest is what ckb-mock-tx-types gives.
+    let epoch = EpochNumberWithFraction::new(0, 0, 1800);
+    let block_hash = block_hash.cloned().unwrap_or_default();
+    CellMetaBuilder::from_cell_output(output.clone(), data.clone())
+        .out_point(out_point)
+        .transaction_info(TransactionInfo::new(0, epoch, block_hash, 0))
+        .build()
+}
+
+fn out_point_key(out_point: &OutPoint) -> [u8; OutPoint::TOTAL_SIZE] {
+    let mut key = [0; OutPoint::TOTAL_SIZE];
+    key.copy_from_slice(out_point.as_slice());
+    key
+}
+
+fn hash_key(hash: &Byte32) -> [u8; 32] {
+    hash.clone().into()
+}
+
+impl CellProvider for Cells {
+    fn cell(&self, out_point: &OutPoint, _eager_load: bool) -> CellStatus {
+        self.get(out_point).cloned().map_or(CellStatus::Unknown, CellStatus::live_cell)
+    }
+}
+
+impl HeaderChecker for Cells {
+    fn check_valid(&self, block_hash: &Byte32) -> Result<(), OutPointError> {
+        match self.0.headers.contains_key(&hash_key(block_hash)) {
+            true => Ok(()),
+            false => Err(OutPointError::InvalidHeader(block_hash.clone())),
+        }
+    }
+}
+
+impl CellDataProvider for Cells {
+    fn get_cell_data(&self, out_point: &OutPoint) -> Option<Bytes> {
+        self.get(out_point)?.mem_cell_data.clone()
+    }
+
+    fn get_cell_data_hash(&self, out_point: &OutPoint) -> Option<Byte32> {
+        self.get(out_point)?.mem_cell_data_hash.clone()
+    }
+}
+
+impl HeaderProvider for Cells {
+    fn get_header(&self, hash: &Byte32) -> Option<HeaderView> {
+        self.0.headers.get(&hash_key(hash)).cloned()
+    }
+}
+
+impl ExtensionProvider for Cells {
+    fn get_block_extension(&self, hash: &Byte32) -> Option<packed::Bytes> {
+        self.0.extensions.get(&hash_key(hash)).cloned()
+    }
+}

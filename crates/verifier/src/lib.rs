@@ -1,0 +1,24 @@
+//! Runs the script groups of a transaction: ckb-script's rules and system calls, on any machine.
+//!
+//! ```text
+//! Prepared::new      finds the cells
+//! Verifier::new      sorts the scripts into groups
+//! Verifier::verify   runs the groups in ckb-script's order, answers with a Report
+//! ```
+//! ckb-script decides what a transaction means: order of groups, system calls, scheduling of VMs, errors. What is ours is
+//! the machine behind its seam (an [`Engine`]), the report for each group, the limit of debug output, and cancellation.
+#![forbid(unsafe_code)]
+
+mod cancel;
+mod cells;
+mod engine;
+pub mod limits;
+mod log;
+mod report;
+mod verify;
+
+pub use cancel::Cancel;
+pub use cells::Cells;
+pub use engine::{Counts, Engine, Interpreter};
+pub use report::{GroupError, GroupKind, GroupReport, Outcome, Report};
+pub use verify::{CellName, Limits, PrepareError, Prepared, Selection, Verifier};

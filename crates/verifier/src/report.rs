@@ -1,0 +1,206 @@
+//! How a verification ended: as a whole and for each script group.
+
+use std::fmt::{self, Display, Write};
+
+use ckb_script::{ScriptError, ScriptGroup, ScriptGroupType};
+use ckb_vm::Error as VmError;
+
+use crate::{Counts, limits::DETAIL_BYTES_MAX};
+
+/// Lock or type script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupKind {
+    /// Guards inputs.
+    Lock,
+    /// Guards inputs and outputs that carry it.
+    Type,
+}
+
+impl From<ScriptGroupType> for GroupKind {
+    fn from(kind: ScriptGroupType) -> Self {
+        match kind {
+            ScriptGroupType::Lock => Self::Lock,
+            ScriptGroupType::Type => Self::Type,
+        }
+    }
+}
+
+impl From<GroupKind> for ScriptGroupType {
+    fn from(kind: GroupKind) -> Self {
+        match kind {
+            GroupKind::Lock => Self::Lock,
+            GroupKind::Type => Self::Type,
+        }
+    }
+}
+
+/// How a group, or the whole, ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Everything that was to be run accepted the transaction.
+    Ok,
+    /// A script did not.
+    Failed,
+    /// More debug output than allowed; nothing is known of the verdict.
+    OutputLimit,
+    /// Somebody cancelled.
+    Cancelled,
+    /// Not run: a group before it did not end well, or it was not asked for. Never the outcome of the whole.
+    NotRun,
+}
+
+/// Why a group failed, as ckb-script has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupError {
+    /// Name of the variant of ckb-script's `ScriptError`.
+    pub name: &'static str,
+    /// For `VMInternalError`: name of the variant of ckb-vm's `Error`.
+    pub vm_error: Option<&'static str>,
+    /// The script, named by the first cell that has it: `Inputs[0].Lock`.
+    pub source: String,
+    /// The error's own text, cut after [`DETAIL_BYTES_MAX`] bytes.
+    pub detail: String,
+}
+
+impl GroupError {
+    pub(crate) fn new(error: &ScriptError, group: &ScriptGroup) -> Self {
+        let vm_error = match error {
+            ScriptError::VMInternalError(error) => Some(vm_error_name(error)),
+            _ => None,
+        };
+        Self { name: error_name(error), vm_error, source: source(group), detail: shorten(error) }
+    }
+}
+
+impl Display for GroupError {
+    /// As ckb-script's `TransactionScriptError`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TransactionScriptError {{ source: {}, cause: {} }}", self.source, self.detail)
+    }
+}
+
+/// How one script group ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupReport {
+    /// Hash of the script.
+    pub script_hash: [u8; 32],
+    /// Lock or type.
+    pub kind: GroupKind,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What the script exited with, if it came to that.
+    pub exit_code: Option<i8>,
+    /// With [`Outcome::Failed`].
+    pub error: Option<GroupError>,
+    /// Cycles, up to the failure if there was one.
+    pub cycles: u64,
+    /// Who ran them. The built-in type id script runs in neither.
+    pub counts: Counts,
+    /// Lines of debug output, in order.
+    pub debug: Vec<String>,
+    /// Inputs whose cells have the script.
+    pub inputs: Vec<usize>,
+    /// Outputs that have the script.
+    pub outputs: Vec<usize>,
+}
+
+/// How a verification ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Cycles of all groups that were run.
+    pub cycles: u64,
+    /// All groups, in the order in which they run.
+    pub groups: Vec<GroupReport>,
+}
+
+impl Report {
+    /// Why the transaction was not accepted.
+    #[must_use]
+    pub fn error(&self) -> Option<&GroupError> {
+        self.groups.iter().find_map(|group| group.error.as_ref())
+    }
+}
+
+fn error_name(error: &ScriptError) -> &'static str {
+    match error {
+        ScriptError::ScriptNotFound(_) => "ScriptNotFound",
+        ScriptError::ExceededMaximumCycles(_) => "ExceededMaximumCycles",
+        ScriptError::CyclesOverflow(..) => "CyclesOverflow",
+        ScriptError::MultipleMatches => "MultipleMatches",
+        ScriptError::ValidationFailure(..) => "ValidationFailure",
+        ScriptError::EncounteredKnownBugs(..) => "EncounteredKnownBugs",
+        ScriptError::InvalidScriptHashType(_) => "InvalidScriptHashType",
+        ScriptError::InvalidVmVersion(_) => "InvalidVmVersion",
+        ScriptError::VMInternalError(_) => "VMInternalError",
+        ScriptError::Interrupts => "Interrupts",
+        ScriptError::Other(_) => "Other",
+    }
+}
+
+fn vm_error_name(error: &VmError) -> &'static str {
+    match error {
+        VmError::Asm(_) => "Asm",
+        VmError::CyclesExceeded => "CyclesExceeded",
+        VmError::CyclesOverflow => "CyclesOverflow",
+        VmError::ElfBits => "ElfBits",
+        VmError::ElfParseError(_) => "ElfParseError",
+        VmError::ElfSegmentUnreadable => "ElfSegmentUnreadable",
+        VmError::ElfSegmentWritableAndExecutable => "ElfSegmentWritableAndExecutable",
+        VmError::ElfSegmentAddrOrSizeError => "ElfSegmentAddrOrSizeError",
+        VmError::External(_) => "External",
+        VmError::InvalidEcall(_) => "InvalidEcall",
+        VmError::InvalidInstruction { .. } => "InvalidInstruction",
+        VmError::InvalidOp(_) => "InvalidOp",
+        VmError::InvalidVersion => "InvalidVersion",
+        VmError::IO { .. } => "IO",
+        VmError::MemOutOfBound => "MemOutOfBound",
+        VmError::MemOutOfStack => "MemOutOfStack",
+        VmError::MemPageUnalignedAccess => "MemPageUnalignedAccess",
+        VmError::MemWriteOnExecutablePage => "MemWriteOnExecutablePage",
+        VmError::MemWriteOnFreezedPage => "MemWriteOnFreezedPage",
+        VmError::Pause => "Pause",
+        VmError::SnapshotDataLoadError => "SnapshotDataLoadError",
+        VmError::TraceLengthError => "TraceLengthError",
+        VmError::Unexpected(_) => "Unexpected",
+        VmError::Unimplemented => "Unimplemented",
+        VmError::Yield => "Yield",
+    }
+}
+
+/// ckb-script's name for the place of the script.
+fn source(group: &ScriptGroup) -> String {
+    // Only the place is wanted, so any error will do.
+    ScriptError::Interrupts.source(group).originating_script().to_string()
+}
+
+/// The text of `value`, cut at [`DETAIL_BYTES_MAX`]; what follows is never written anywhere.
+fn shorten(value: &impl Display) -> String {
+    struct Cut(String);
+    impl Write for Cut {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            let room = DETAIL_BYTES_MAX - self.0.len();
+            self.0.push_str(&text[..text.floor_char_boundary(room)]);
+            if text.len() > room { Err(fmt::Error) } else { Ok(()) }
+        }
+    }
+    let mut cut = Cut(String::new());
+    // An error means that it was cut.
+    let _ = write!(cut, "{value}");
+    cut.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_at_a_character() {
+        assert_eq!(shorten(&"short"), "short");
+        let long = format!("a{}", "ü".repeat(DETAIL_BYTES_MAX));
+        assert_eq!(shorten(&long).len(), DETAIL_BYTES_MAX - 1);
+        let error = ScriptError::VMInternalError(VmError::External("\n".repeat(1 << 20)));
+        assert_eq!(shorten(&error).len(), DETAIL_BYTES_MAX);
+    }
+}

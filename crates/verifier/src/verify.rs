@@ -1,0 +1,280 @@
+//! The verification itself: which groups there are, in which order they run, and what becomes of each.
+
+use std::{collections::HashSet, sync::Arc};
+
+use antares_transaction::{Environment, Mock};
+use ckb_chain_spec::consensus::{ConsensusBuilder, TYPE_ID_CODE_HASH};
+use ckb_script::{
+    RunMode, ScriptError, ScriptGroup, TransactionScriptsVerifier, TxVerifyEnv, generate_ckb_syscalls,
+    types::{DebugPrinter, TerminatedResult},
+};
+use ckb_types::{
+    bytes::Bytes,
+    core::{
+        EpochNumberWithFraction, HeaderView, ScriptHashType,
+        cell::{ResolvedTransaction, resolve_transaction},
+        error::OutPointError,
+    },
+    packed::Byte32,
+    prelude::*,
+};
+use ckb_vm::Error as VmError;
+
+use crate::{
+    Cancel, Counts, Engine, GroupError, GroupKind, GroupReport, Outcome, Report, cells::Cells, log::Log,
+};
+
+/// Why a verification could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    /// ckb's own resolution of cells refuses what our checks let pass, such as too many cell deps.
+    #[error("the cells of the transaction cannot be resolved: {0}")]
+    Resolve(#[from] OutPointError),
+    /// No such cell, or it has no script of this kind that runs.
+    #[error("{cell} has no {kind} script that runs")]
+    NoSuchGroup {
+        /// `input.0`.
+        cell: CellName,
+        /// `lock` or `type`.
+        kind: &'static str,
+    },
+}
+
+/// A cell of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CellName {
+    /// The cell that this input spends.
+    Input(usize),
+    /// This output.
+    Output(usize),
+}
+
+impl std::fmt::Display for CellName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Input(index) => write!(f, "input.{index}"),
+            Self::Output(index) => write!(f, "output.{index}"),
+        }
+    }
+}
+
+/// What is to be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// All groups, in order, until one does not end well.
+    All,
+    /// The group of one cell.
+    Group {
+        /// Lock or type.
+        kind: GroupKind,
+        /// A cell of the group.
+        cell: CellName,
+    },
+}
+
+/// Limits of one verification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Cycles of all groups together.
+    pub cycles_max: u64,
+    /// Bytes of debug output of all groups together, with one more for each line.
+    pub debug_bytes_max: u64,
+}
+
+/// A transaction whose cells are found.
+#[derive(Clone)]
+pub struct Prepared {
+    cells: Cells,
+    resolved: ResolvedTransaction,
+    environment: Environment,
+}
+
+impl Prepared {
+    /// Finds the cells of `mock`.
+    ///
+    /// # Errors
+    /// ckb's resolution refuses the transaction.
+    pub fn new(mock: &Mock, environment: &Environment) -> Result<Self, PrepareError> {
+        let mock = mock.as_ckb();
+        let cells = Cells::new(mock);
+        let resolved = resolve_transaction(mock.core_transaction(), &mut HashSet::new(), &cells, &cells)?;
+        Ok(Self { cells, resolved, environment: *environment })
+    }
+
+    /// Data of a cell dep, by ckb's hash of it.
+    #[must_use]
+    pub fn find_data(&self, data_hash: &[u8; 32]) -> Option<Bytes> {
+        let mut deps = self.resolved.resolved_cell_deps.iter();
+        let is_it = |hash: &Option<Byte32>| hash.as_ref().is_some_and(|hash| hash.as_slice() == data_hash);
+        deps.find(|cell| is_it(&cell.mem_cell_data_hash))?.mem_cell_data.clone()
+    }
+}
+
+/// A transaction that is ready to be verified on the machine of `E`.
+pub struct Verifier<E: Engine> {
+    engine: E,
+    scripts: TransactionScriptsVerifier<Cells, DebugPrinter, E::Machine>,
+    cancel: Cancel,
+    log: Log,
+    limits: Limits,
+}
+
+impl<E: Engine> Verifier<E> {
+    /// Sorts the scripts of `prepared` into groups. `cancel` stops this verification alone.
+    #[must_use]
+    pub fn new(prepared: Prepared, limits: Limits, engine: E, cancel: Cancel) -> Self {
+        let Prepared { cells, resolved, environment } = prepared;
+        let consensus = ConsensusBuilder::default().hardfork_switch(environment.hard_forks()).build();
+        let epoch = EpochNumberWithFraction::new(environment.epoch, 0, 1);
+        let header = HeaderView::new_advanced_builder().epoch(epoch).build();
+        let log = Log::new(limits.debug_bytes_max);
+        let scripts = TransactionScriptsVerifier::new_with_generator(
+            Arc::new(resolved),
+            cells,
+            Arc::new(consensus),
+            Arc::new(TxVerifyEnv::new_commit(&header)),
+            generate_ckb_syscalls,
+            log.printer(&cancel),
+        );
+        Self { engine, scripts, cancel, log, limits }
+    }
+
+    /// Runs what `selection` says. Results, errors and cycles are those of ckb-script's
+    /// `TransactionScriptsVerifier::verify` (or `verify_single`) on ckb-vm's `AsmMachine`.
+    ///
+    /// # Errors
+    /// The selected group does not exist.
+    pub fn verify(self, selection: Selection) -> Result<Report, PrepareError> {
+        let wanted = match selection {
+            Selection::All => None,
+            Selection::Group { kind, cell } => Some((kind, self.script_hash(kind, cell)?)),
+        };
+        let mut report = Report { outcome: Outcome::Ok, cycles: 0, groups: Vec::new() };
+        for (kind, hash, group) in self.scripts.groups_with_type() {
+            let mut entry = not_run(kind.into(), hash, group);
+            let is_wanted =
+                wanted.as_ref().is_none_or(|(kind, wanted)| *kind == entry.kind && wanted == hash);
+            if is_wanted && report.outcome == Outcome::Ok {
+                self.run(group, self.limits.cycles_max - report.cycles, &mut entry);
+                report.outcome = entry.outcome;
+                // No overflow: a group that passes its limit ends there, and a wrapping sum is an error of its own.
+                report.cycles = report.cycles.saturating_add(entry.cycles);
+            }
+            report.groups.push(entry);
+        }
+        Ok(report)
+    }
+
+    /// Hash of the script of `cell`.
+    fn script_hash(&self, kind: GroupKind, cell: CellName) -> Result<Byte32, PrepareError> {
+        let groups = self.scripts.groups_with_type();
+        let mut of_kind = groups.filter(|(found, ..)| GroupKind::from(*found) == kind);
+        let found = of_kind.find(|(_, _, group)| match cell {
+            CellName::Input(index) => group.input_indices.contains(&index),
+            CellName::Output(index) => group.output_indices.contains(&index),
+        });
+        let name = match kind {
+            GroupKind::Lock => "lock",
+            GroupKind::Type => "type",
+        };
+        found.map(|(_, hash, _)| hash.clone()).ok_or(PrepareError::NoSuchGroup { cell, kind: name })
+    }
+
+    fn run(&self, group: &ScriptGroup, cycles_max: u64, entry: &mut GroupReport) {
+        if self.cancel.is_wanted() {
+            entry.outcome = Outcome::Cancelled;
+            return;
+        }
+        let (result, overflowed) = if is_type_id(group) {
+            self.run_type_id(group, cycles_max, entry)
+        } else {
+            self.run_program(group, cycles_max, entry)
+        };
+        let error = match result {
+            _ if overflowed => return entry.outcome = Outcome::OutputLimit,
+            Err(ScriptError::VMInternalError(VmError::Pause)) if self.cancel.is_wanted() => {
+                return entry.outcome = Outcome::Cancelled;
+            }
+            Ok(()) => return entry.outcome = Outcome::Ok,
+            Err(error) => error,
+        };
+        if let ScriptError::ValidationFailure(_, code) = error {
+            entry.exit_code = Some(code);
+        }
+        entry.outcome = Outcome::Failed;
+        entry.error = Some(GroupError::new(&error, group));
+    }
+
+    /// The script that ckb has built in.
+    fn run_type_id(
+        &self,
+        group: &ScriptGroup,
+        cycles_max: u64,
+        entry: &mut GroupReport,
+    ) -> (Result<(), ScriptError>, bool) {
+        let hash = group.script.calc_script_hash();
+        let result = self.scripts.verify_single(group.group_type, &hash, cycles_max);
+        (result.map(|cycles| (entry.exit_code, entry.cycles) = (Some(0), cycles)), false)
+    }
+
+    fn run_program(
+        &self,
+        group: &ScriptGroup,
+        cycles_max: u64,
+        entry: &mut GroupReport,
+    ) -> (Result<(), ScriptError>, bool) {
+        let attempt = || {
+            self.log.begin();
+            self.cancel.renew();
+            let mut scheduler = match self.scripts.create_scheduler(group) {
+                Ok(scheduler) => scheduler,
+                Err(error) => return (Err(error), 0),
+            };
+            let result = scheduler.run(RunMode::Pause(self.cancel.pause(), cycles_max));
+            (result.map_err(|error| script_error(error, cycles_max)), scheduler.consumed_cycles())
+        };
+        let (result, cycles) = self.engine.attempt(attempt);
+        let (debug, overflowed) = self.log.take();
+        entry.debug = debug;
+        entry.cycles = cycles;
+        let interpreted = Counts { interpreted_cycles: cycles, ..Counts::default() };
+        entry.counts = self.engine.take_counts().unwrap_or(interpreted);
+        let result = result.and_then(|TerminatedResult { exit_code, consumed_cycles }| {
+            (entry.exit_code, entry.cycles) = (Some(exit_code), consumed_cycles);
+            match exit_code {
+                0 => Ok(()),
+                code => Err(ScriptError::validation_failure(&group.script, code)),
+            }
+        });
+        (result, overflowed)
+    }
+}
+
+/// What ckb-script makes of an error of the VM (`verify.rs`, `map_vm_internal_error`).
+fn script_error(error: VmError, cycles_max: u64) -> ScriptError {
+    match error {
+        VmError::CyclesExceeded => ScriptError::ExceededMaximumCycles(cycles_max),
+        VmError::External(reason) if reason == "stopped" => ScriptError::Interrupts,
+        error => ScriptError::VMInternalError(error),
+    }
+}
+
+fn is_type_id(group: &ScriptGroup) -> bool {
+    group.script.code_hash() == TYPE_ID_CODE_HASH.into()
+        && group.script.hash_type() == ScriptHashType::Type.into()
+}
+
+fn not_run(kind: GroupKind, hash: &Byte32, group: &ScriptGroup) -> GroupReport {
+    GroupReport {
+        script_hash: hash.clone().into(),
+        kind,
+        outcome: Outcome::NotRun,
+        exit_code: None,
+        error: None,
+        cycles: 0,
+        counts: Counts::default(),
+        debug: Vec::new(),
+        inputs: group.input_indices.clone(),
+        outputs: group.output_indices.clone(),
+    }
+}
