@@ -86,6 +86,8 @@ const RUN: &[Rule] = &[
     allow(call!(rt_sigreturn, SYS_rt_sigreturn), &[], "the machine's handler of guest faults"),
     allow(call!(munmap, SYS_munmap), &[], "giving memory back"),
     allow(call!(madvise, SYS_madvise), &[is(2, libc::MADV_DONTNEED)], "clearing guest memory"),
+    allow(call!(mprotect, SYS_mprotect), &[lacks(2, libc::PROT_EXEC)], "guest pages that become code"),
+    allow(call!(mincore, SYS_mincore), &[], "which guest pages were written"),
     allow(call!(sched_yield, SYS_sched_yield), &[], "locks of the C library"),
     allow(
         call!(clock_gettime, SYS_clock_gettime),
