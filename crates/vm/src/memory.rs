@@ -106,8 +106,8 @@ impl Core {
     fn clear(&mut self) {
         self.unprotect();
         if !std::mem::replace(&mut self.is_clear, true) {
-            self.mapping().clear(GUARD_BYTES..MEMORY_END);
-            self.mapping().clear(STATE..STATE_END);
+            self.mapping().zero(GUARD_BYTES..MEMORY_END);
+            self.mapping().zero(STATE..STATE_END);
         }
     }
 
@@ -159,9 +159,11 @@ impl Core {
     pub(crate) fn mark_changes(&mut self) {
         let touched = self.mapping().touched(BASE..MEMORY_END).unwrap_or_else(|| vec![true; RISCV_PAGES]);
         let machine = &mut self.machine;
-        for (flags, is_touched) in machine.flags.iter_mut().zip(touched) {
+        let machine: &mut AsmCoreMachine = machine;
+        let pages = machine.memory.chunks_exact(RISCV_PAGESIZE);
+        for ((flags, page), is_touched) in machine.flags.iter_mut().zip(pages).zip(touched) {
             // What is executable cannot have been written.
-            if is_touched && *flags & FLAG_EXECUTABLE == 0 {
+            if is_touched && *flags & FLAG_EXECUTABLE == 0 && page != ZEROS {
                 *flags |= FLAG_DIRTY;
             }
         }
@@ -189,6 +191,9 @@ impl Core {
         self.machine.registers[0] = 0;
     }
 }
+
+/// A page as it is before anybody writes to it.
+static ZEROS: [u8; RISCV_PAGESIZE] = [0; RISCV_PAGESIZE];
 
 impl Drop for Core {
     fn drop(&mut self) {
