@@ -86,6 +86,11 @@ const RUN: &[Rule] = &[
     allow(call!(rt_sigreturn, SYS_rt_sigreturn), &[], "the machine's handler of guest faults"),
     allow(call!(munmap, SYS_munmap), &[], "giving memory back"),
     allow(call!(madvise, SYS_madvise), &[is(2, libc::MADV_DONTNEED)], "clearing guest memory"),
+    allow(
+        call!(mprotect, SYS_mprotect),
+        &[lacks(2, libc::PROT_EXEC)],
+        "guest pages that become code, which native code may not write; guard pages, relocated data",
+    ),
     allow(call!(sched_yield, SYS_sched_yield), &[], "locks of the C library"),
     allow(
         call!(clock_gettime, SYS_clock_gettime),
@@ -101,7 +106,6 @@ const MEMORY: &[Rule] = &[
     allow(call!(brk, SYS_brk), &[], "heap"),
     allow(call!(mremap, SYS_mremap), &[], "growing a large allocation"),
     allow(call!(madvise, SYS_madvise), &[], "the allocator"),
-    allow(call!(mprotect, SYS_mprotect), &[lacks(2, libc::PROT_EXEC)], "guard pages, relocated data"),
 ];
 
 /// Mappings that are never executable.
