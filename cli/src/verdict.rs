@@ -71,6 +71,9 @@ pub(crate) struct Group {
     pub interpreted_cycles: u64,
     /// Lines of debug output, in order.
     pub debug: Vec<String>,
+    /// Why native code was left and the group run again.
+    #[serde(skip)]
+    pub restarted: Option<String>,
     /// First input, or else first output, with the script.
     #[serde(skip)]
     pub cell: String,
@@ -187,6 +190,7 @@ impl Group {
             native_cycles: group.native_cycles,
             interpreted_cycles: group.interpreted_cycles,
             debug: group.debug,
+            restarted: group.restarted,
             cell,
         }
     }
@@ -206,13 +210,15 @@ impl Group {
             }
             (_, None, None) => "ok".to_owned(),
         };
+        let restarted = self.restarted.as_deref().map(|reason| format!(" (native code was left: {reason})"));
         format!(
-            "{kind} {:<10} {}…  {ended:<28} {:>15} cycles, {} native, {} interpreted",
+            "{kind} {:<10} {}…  {ended:<28} {:>15} cycles, {} native, {} interpreted{}",
             self.cell,
             &self.script_hash[..18],
             grouped(self.cycles),
             grouped(self.native_cycles),
-            grouped(self.interpreted_cycles)
+            grouped(self.interpreted_cycles),
+            restarted.unwrap_or_default()
         )
     }
 }
@@ -246,6 +252,7 @@ mod tests {
             cycles: 1234,
             native_cycles: 1200,
             interpreted_cycles: 34,
+            restarted: None,
             debug: vec!["\u{1b}[2J".to_owned()],
             inputs: vec![1],
             outputs: vec![],

@@ -1,9 +1,15 @@
 //! Whole transactions against ckb-script with `AsmMachine`: results, errors and cycles.
 
-use std::{collections::HashSet, fs, sync::Arc};
+use std::{
+    collections::HashSet,
+    fs,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
-use antares_tests::guests::debugger_examples;
-use antares_transaction::{Environment, Mock};
+use antares_tests::guests::{self, debugger_examples};
+use antares_transaction::{CellFields, DepFields, Environment, Fields, Mock, template};
 use antares_verifier::{
     Cancel, CellName, GroupKind, GroupReport, Interpreter, Limits, Outcome, Prepared, Report, Selection,
     Verifier,
@@ -11,7 +17,10 @@ use antares_verifier::{
 use ckb_chain_spec::consensus::ConsensusBuilder;
 use ckb_mock_tx_types::{MockTransaction, ReprMockTransaction, Resource};
 use ckb_script::{TransactionScriptsVerifier, TxVerifyEnv, types::DebugPrinter};
-use ckb_types::core::{EpochNumberWithFraction, HeaderView, cell::resolve_transaction};
+use ckb_types::{
+    core::{EpochNumberWithFraction, HeaderView, cell::resolve_transaction},
+    prelude::*,
+};
 
 const LIMITS: Limits = Limits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };
 
@@ -105,4 +114,143 @@ fn old_rules_are_those_of_ckb_script() {
     for version in 0..3 {
         check(&mock, &Environment::of_version(version), LIMITS.cycles_max);
     }
+}
+
+#[test]
+fn templates_are_filled_in() {
+    let folder = debugger_examples().unwrap();
+    for (name, cycles) in [("exec.json", 83_564), ("spawn.json", 119_776)] {
+        let text = fs::read_to_string(folder.join(name)).unwrap();
+        let json = template::expand(&text, &folder).unwrap();
+        let mock = Mock::from_json(json.as_bytes()).unwrap();
+        assert_eq!(one(&mock, GroupKind::Lock, CellName::Input(0)), (cycles, Some(0)), "{name}");
+        // The type script of the output has no code: the whole fails, as in ckb-script.
+        let report = check(&mock, &Environment::default(), LIMITS.cycles_max);
+        assert_eq!(report.error().unwrap().name, "ScriptNotFound", "{name}");
+    }
+}
+
+#[test]
+fn molecule_is_as_good_as_json() {
+    let mock = Mock::from_json(&example("mock_tx.json")).unwrap();
+    let info = &mock.as_ckb().mock_info;
+    let out_points: Vec<_> = info.cell_deps.iter().map(|dep| dep.cell_dep.out_point()).collect();
+    let inputs = info.inputs.iter().map(|input| CellFields {
+        output: input.output.as_slice(),
+        data: &input.data,
+        block_hash: input.header.clone().map(Into::into),
+    });
+    let deps = info.cell_deps.iter().zip(&out_points).map(|(dep, out_point)| DepFields {
+        out_point: out_point.as_slice(),
+        cell: CellFields {
+            output: dep.output.as_slice(),
+            data: &dep.data,
+            block_hash: dep.header.clone().map(Into::into),
+        },
+    });
+    let fields = Fields {
+        tx: mock.as_ckb().tx.as_slice(),
+        inputs: inputs.collect(),
+        cell_deps: deps.collect(),
+        ..Fields::default()
+    };
+    let same = Mock::from_molecule(&fields).unwrap();
+    let environment = Environment::default();
+    assert_eq!(
+        verify(&same, &environment, LIMITS, Selection::All),
+        verify(&mock, &environment, LIMITS, Selection::All)
+    );
+    for length in 0..fields.tx.len() {
+        let cut = Fields { tx: &fields.tx[..length], ..fields.clone() };
+        assert_eq!(
+            Mock::from_molecule(&cut).err().and_then(|error| error.path().map(str::to_owned)),
+            Some("tx".to_owned())
+        );
+    }
+}
+
+/// `mock_tx.json` with other code in the cell of its lock script, which it names by type.
+fn with_lock(code: &[u8]) -> Mock {
+    let mut repr: ReprMockTransaction = serde_json::from_slice(&example("mock_tx.json")).unwrap();
+    let dep = repr.mock_info.cell_deps.iter_mut().find(|dep| dep.output.type_.is_some()).unwrap();
+    dep.data = ckb_jsonrpc_types::JsonBytes::from_vec(code.to_vec());
+    Mock::from_json(&serde_json::to_vec(&repr).unwrap()).unwrap()
+}
+
+/// The real lock script.
+fn sighash_all() -> Vec<u8> {
+    let mock = Mock::from_json(&example("mock_tx.json")).unwrap();
+    let mut deps = mock.as_ckb().mock_info.cell_deps.iter();
+    deps.find(|dep| dep.output.type_().to_opt().is_some()).unwrap().data.to_vec()
+}
+
+#[test]
+fn bad_scripts_end_as_in_ckb_script() {
+    let good = sighash_all();
+    let patched = |at: usize, bytes: &[u8]| {
+        let mut code = good.clone();
+        code[at..at + bytes.len()].copy_from_slice(bytes);
+        code
+    };
+    let garbage: Vec<u8> =
+        (0..5000_u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    // Offsets are those of the ELF-64 header; program headers begin at 64.
+    let cases = [
+        ("garbage", garbage, "ElfParseError"),
+        ("empty", Vec::new(), "ElfParseError"),
+        ("header cut", good[..40].to_vec(), "ElfParseError"),
+        ("body cut", good[..good.len() / 2].to_vec(), "ElfSegmentAddrOrSizeError"),
+        ("32 bits", patched(4, &[1]), "ElfBits"),
+        ("writable code", patched(68, &[7]), "ElfSegmentWritableAndExecutable"),
+        ("unreadable code", patched(68, &[1]), "ElfSegmentUnreadable"),
+        ("entry outside", patched(24, &0x0050_0000_u64.to_le_bytes()), "MemOutOfBound"),
+        ("entry far outside", patched(24, &u64::MAX.to_le_bytes()), "MemOutOfBound"),
+        ("entry in data", patched(24, &0x0030_0000_u64.to_le_bytes()), "MemWriteOnExecutablePage"),
+    ];
+    for (name, code, expected) in cases {
+        let report = check(&with_lock(&code), &Environment::default(), LIMITS.cycles_max);
+        let error = report.error().unwrap();
+        assert_eq!((error.name, error.vm_error), ("VMInternalError", Some(expected)), "{name}: {error}");
+        assert_eq!(report.groups[1].outcome, Outcome::NotRun, "{name}");
+        for version in 0..2 {
+            check(&with_lock(&code), &Environment::of_version(version), LIMITS.cycles_max);
+        }
+    }
+}
+
+#[test]
+fn debug_output_is_limited() {
+    let mock = Mock::from_json(&example("spawn_cycle_mismatch_tx.json")).unwrap();
+    let report = verify(&mock, &Environment::default(), LIMITS, Selection::All);
+    let lines = report.groups[1].debug.len();
+    let bytes: usize = report.groups[1].debug.iter().map(|line| line.len() + 1).sum();
+    assert!(lines > 500, "{lines} lines");
+    let limited = |debug_bytes_max| {
+        verify(&mock, &Environment::default(), Limits { debug_bytes_max, ..LIMITS }, Selection::All)
+    };
+    assert_eq!(limited(bytes as u64), report);
+    let short = limited(bytes as u64 - 1);
+    assert_eq!((short.outcome, short.groups[1].debug.len()), (Outcome::OutputLimit, lines - 1));
+}
+
+#[test]
+fn a_verification_is_cancelled_from_another_thread() {
+    let mock = with_lock(&guests::bytes("attack-loop").unwrap());
+    let endless = Limits { cycles_max: u64::MAX, ..LIMITS };
+    let start = |cancel: &Cancel| {
+        let prepared = Prepared::new(&mock, &Environment::default()).unwrap();
+        Verifier::new(prepared, endless, Interpreter, cancel.clone()).verify(Selection::All).unwrap()
+    };
+    let cancel = Cancel::new();
+    let (report, late) = thread::scope(|scope| {
+        let running = scope.spawn(|| start(&cancel));
+        thread::sleep(Duration::from_millis(50));
+        let since = Instant::now();
+        cancel.cancel();
+        (running.join().unwrap(), since.elapsed())
+    });
+    assert_eq!(report.outcome, Outcome::Cancelled);
+    assert!(late < Duration::from_secs(1), "{late:?}");
+    println!("cancelled after {late:?}");
+    assert_eq!(start(&cancel).groups[0].cycles, 0);
 }

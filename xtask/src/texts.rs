@@ -20,7 +20,7 @@ const FORBIDDEN: [(&str, &str, &str); 13] = [
 ];
 
 /// Files that a tool writes, which are as they are.
-const GENERATED: [&str; 1] = ["Cargo.lock"];
+const GENERATED: [&str; 2] = ["Cargo.lock", "tests/guests/ckb-debugger.lock"];
 
 /// Checks every text file.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {

@@ -7,7 +7,7 @@
 use std::{
     arch::asm,
     fs::File,
-    io::{Read, Write},
+    io::{Read, Seek, Write},
     mem::ManuallyDrop,
     os::fd::FromRawFd,
 };
@@ -69,6 +69,7 @@ impl Worker for Hostile {
 fn contents(files: &Files) -> RunWorkerReport {
     let text = |mut file: &File| {
         let mut bytes = Vec::new();
+        file.rewind().unwrap();
         file.read_to_end(&mut bytes).unwrap();
         format!("{bytes:?}\n")
     };

@@ -10,7 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_pool::{Layer, Pool, PoolConfig, PoolError, Sealed, Verdict};
+use antares_pool::{
+    Layer, Pool, PoolConfig, PoolError, Sealed, Verdict,
+    job::{Rules, Tier, TransactionForm, VerifyJob, VerifyReport},
+};
 use rustix::process::{Pid, Signal, kill_process};
 
 #[path = "hostile/pool.rs"]
@@ -335,4 +338,30 @@ fn a_job_has_a_size() {
         matches!(verdict, Verdict::WorkerLost { .. }),
         "a number of that size does not parse: {verdict:?}"
     );
+}
+
+#[test]
+fn libraries_arrive_in_order_and_not_too_many() {
+    let pool = start(1, &[]).unwrap();
+    let job = VerifyJob {
+        form: TransactionForm::Json,
+        rules: Rules::default(),
+        group: None,
+        tier: Tier::Auto,
+        cycles_max: 0,
+        debug_bytes_max: 0,
+        transaction_bytes: 0,
+        libraries: Vec::new(),
+    };
+    let transaction = Sealed::new("transaction", b"").unwrap();
+    let files: Vec<Sealed> = (0..65).map(|number| Sealed::new("library", &[number]).unwrap()).collect();
+    let all: Vec<&Sealed> = files.iter().collect();
+    for count in [0, 1, 64] {
+        let verdict = pool.verify(&job, &transaction, &all[..count], Instant::now() + PATIENCE).unwrap();
+        let Verdict::Done(VerifyReport::Refused { detail, .. }) = verdict else { panic!("{verdict:?}") };
+        let expected: String = (0..count).map(|number| format!("[{number}]\n")).collect();
+        assert_eq!(detail, expected);
+    }
+    let answer = pool.verify(&job, &transaction, &all, Instant::now() + PATIENCE);
+    assert!(matches!(answer, Err(PoolError::TooManyFiles { most: 64 })), "{answer:?}");
 }

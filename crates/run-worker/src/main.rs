@@ -1,4 +1,4 @@
-//! The jailed child around the machine: no LLVM, no tokio.
+//! The jailed child around the machine: no LLVM, no async code.
 //!
 //! A child is forked with a machine that its zygote mapped. It reads the script and loads the library in the load stage,
 //! enters the run stage, where hardly a system call is left, and only then executes the first guest instruction.

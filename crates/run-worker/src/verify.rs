@@ -99,7 +99,8 @@ impl Engine for Native {
     fn take_counts(&self) -> Option<Counts> {
         let counts = self.0.take_counts();
         let (native_cycles, interpreted_cycles) = (counts.native_cycles, counts.interpreted_cycles);
-        Some(Counts { native_cycles, interpreted_cycles })
+        let restarted = counts.restarted.map(|reason| reason.name());
+        Some(Counts { native_cycles, interpreted_cycles, restarted })
     }
 }
 
@@ -176,6 +177,7 @@ fn to_group(group: GroupReport) -> Result<job::GroupReport, String> {
         cycles: group.cycles,
         native_cycles: group.counts.native_cycles,
         interpreted_cycles: group.counts.interpreted_cycles,
+        restarted: group.counts.restarted.map(ToOwned::to_owned),
         debug: group.debug,
         inputs: indices(group.inputs),
         outputs: indices(group.outputs),

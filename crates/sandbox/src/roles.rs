@@ -103,7 +103,6 @@ const MEMORY: &[Rule] = &[
     allow(call!(brk, SYS_brk), &[], "heap"),
     allow(call!(mremap, SYS_mremap), &[], "growing a large allocation"),
     allow(call!(madvise, SYS_madvise), &[], "the allocator"),
-    allow(call!(mprotect, SYS_mprotect), &[lacks(2, libc::PROT_EXEC)], "guard pages, relocated data"),
 ];
 
 /// Mappings that are never executable.

@@ -258,6 +258,7 @@ fn the_run_stage_reads_as_documented() {
         "rt_sigreturn()",
         "munmap()",
         "madvise(arg2 == 0x4)",
+        "mprotect(arg2 & 0x4 == 0)",
         "sched_yield()",
         "clock_gettime(arg0 == 0x1)",
         "exit()",

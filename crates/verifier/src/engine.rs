@@ -9,6 +9,8 @@ pub struct Counts {
     pub native_cycles: u64,
     /// In an interpreter.
     pub interpreted_cycles: u64,
+    /// Why the first attempt did not count, if there was another.
+    pub restarted: Option<&'static str>,
 }
 
 /// A machine, and how a script group is tried on it.

@@ -115,6 +115,8 @@ pub struct GroupReport {
     pub native_cycles: u64,
     /// Of these in the interpreter.
     pub interpreted_cycles: u64,
+    /// Why native code was left and the group run again, if it was: a `LeaveReason` name.
+    pub restarted: Option<String>,
     /// Lines of debug output, in order.
     pub debug: Vec<String>,
     /// Inputs whose cells have the script.

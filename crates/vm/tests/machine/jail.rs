@@ -26,6 +26,7 @@ fn lock_in() {
         (libc::SYS_rt_sigreturn, vec![]),
         (libc::SYS_exit_group, vec![]),
         (libc::SYS_munmap, vec![]),
+        (libc::SYS_mincore, vec![]),
         (libc::SYS_madvise, vec![SeccompRule::new(vec![dontneed]).unwrap()]),
     ]);
     let filter =

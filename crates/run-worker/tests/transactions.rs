@@ -1,0 +1,144 @@
+//! Transactions in a jailed child: what it answers, and that hostile ones find enough memory reserved.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use antares_pool::{
+    Pool, PoolConfig, Sealed, Verdict,
+    job::{Rules, Tier, TransactionForm, VerifyJob, VerifyOutcome, VerifyReport},
+};
+
+/// `addi a7, zero, 93`, `ecall`: ends with the number in a0.
+const EXIT: [u32; 2] = [0x05d0_0893, 0x0000_0073];
+/// Fills memory from 0x100000 to 0x3f0000 with ones and prints it, which is no UTF-8.
+const PRINT_JUNK: [u32; 10] = [
+    0x0010_02b7,
+    0x003f_0337,
+    0xfff0_0393,
+    0x0072_b023,
+    0x0082_8293,
+    0xfe62_9ce3,
+    0x0010_0537,
+    0x0000_18b7,
+    0x8818_8893,
+    0x0000_0073,
+];
+
+fn pool() -> Pool {
+    let worker = PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker"));
+    Pool::start(PoolConfig { worker, workers_max: 2, allow_degraded: Vec::new() }).unwrap()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// An RV64 executable of `code` at 0x10000.
+fn elf(code: &[u32]) -> Vec<u8> {
+    const ENTRY: u64 = 0x1_0000;
+    let code: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let length = code.len() as u64;
+    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
+    elf.extend([ENTRY, 64, 0].into_iter().flat_map(u64::to_le_bytes));
+    elf.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 64, 0, 0, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0]);
+    elf.extend([120, ENTRY, ENTRY, length, length, 1].into_iter().flat_map(u64::to_le_bytes));
+    elf.extend(code);
+    elf
+}
+
+/// A transaction with one input, whose lock is `code`, and `witnesses` (a list in JSON).
+fn transaction(code: &[u32], witnesses: &str) -> String {
+    let elf = elf(code);
+    let code_hash = hex(&ckb_hash::blake2b_256(&elf));
+    let zeros = "0".repeat(63);
+    let place = |last: u8| format!("{{\"tx_hash\":\"0x{zeros}{last}\",\"index\":\"0x0\"}}");
+    let input = format!("{{\"since\":\"0x0\",\"previous_output\":{}}}", place(1));
+    let dep = format!("{{\"out_point\":{},\"dep_type\":\"code\"}}", place(2));
+    let lock = format!("{{\"code_hash\":\"0x{code_hash}\",\"hash_type\":\"data1\",\"args\":\"0x\"}}");
+    let output = format!("{{\"capacity\":\"0x1\",\"lock\":{lock},\"type\":null}}");
+    format!(
+        "{{\"mock_info\":{{\"inputs\":[{{\"input\":{input},\"output\":{output},\"data\":\"0x\"}}],\"cell_deps\":\
+         [{{\"cell_dep\":{dep},\"output\":{output},\"data\":\"0x{}\"}}],\"header_deps\":[]}},\"tx\":{{\"version\":\"0x0\",\
+         \"cell_deps\":[{dep}],\"header_deps\":[],\"inputs\":[{input}],\"outputs\":[],\"outputs_data\":[],\
+         \"witnesses\":[{witnesses}]}}}}",
+        hex(&elf)
+    )
+}
+
+fn verify(pool: &Pool, text: &[u8], form: TransactionForm) -> Verdict<VerifyReport> {
+    let job = VerifyJob {
+        form,
+        rules: Rules::default(),
+        group: None,
+        tier: Tier::Interpreter,
+        cycles_max: 100_000_000,
+        debug_bytes_max: 1 << 20,
+        transaction_bytes: text.len() as u64,
+        libraries: Vec::new(),
+    };
+    let file = Sealed::new("transaction", text).unwrap();
+    pool.verify(&job, &file, &[], Instant::now() + Duration::from_secs(60)).unwrap()
+}
+
+#[track_caller]
+fn refused(pool: &Pool, text: &[u8], expected: &str) {
+    let verdict = verify(pool, text, TransactionForm::Json);
+    let Verdict::Done(VerifyReport::Refused { detail, .. }) = &verdict else { panic!("{verdict:?}") };
+    assert!(detail.contains(expected), "{detail}");
+}
+
+#[track_caller]
+fn done(verdict: Verdict<VerifyReport>) -> (VerifyOutcome, Option<String>) {
+    let Verdict::Done(VerifyReport::Done { outcome, groups, .. }) = verdict else { panic!("{verdict:?}") };
+    (outcome, groups[0].error.as_ref().map(|error| error.detail.clone()))
+}
+
+#[test]
+fn a_transaction_is_verified() {
+    let verdict = verify(&pool(), transaction(&EXIT, "").as_bytes(), TransactionForm::Json);
+    assert_eq!(done(verdict), (VerifyOutcome::Ok, None));
+}
+
+#[test]
+fn malformed_transactions_are_refused_and_the_pool_goes_on() {
+    let pool = pool();
+    refused(&pool, b"{}", "missing field `mock_info`");
+    refused(&pool, &[0xff; 100], "line 1, column 1");
+    refused(&pool, &b"[".repeat(1 << 20), "line 1");
+    let verdict = verify(&pool, &[0xff; 100], TransactionForm::Molecule);
+    assert!(matches!(verdict, Verdict::Done(VerifyReport::Refused { .. })), "{verdict:?}");
+    assert_eq!(
+        done(verify(&pool, transaction(&EXIT, "").as_bytes(), TransactionForm::Json)).0,
+        VerifyOutcome::Ok
+    );
+}
+
+#[test]
+fn the_largest_transactions_find_enough_memory() {
+    let pool = pool();
+    let one = format!("\"0x{}\"", "ab".repeat(31 << 20));
+    assert_eq!(
+        done(verify(&pool, transaction(&EXIT, &one).as_bytes(), TransactionForm::Json)).0,
+        VerifyOutcome::Ok
+    );
+    let tiny = vec!["\"0x\""; 524_000].join(",");
+    refused(&pool, transaction(&EXIT, &tiny).as_bytes(), "tx.witnesses: 524000 entries");
+    // As many as allowed, each as long as fits.
+    let many = vec![format!("\"0x{}\"", "cd".repeat(1900)); 16_384].join(",");
+    assert_eq!(
+        done(verify(&pool, transaction(&EXIT, &many).as_bytes(), TransactionForm::Json)).0,
+        VerifyOutcome::Ok
+    );
+    refused(&pool, &vec![b' '; (64 << 20) + 1], "at most 67108864");
+}
+
+#[test]
+fn a_debug_line_as_long_as_memory_finds_enough_memory() {
+    let (outcome, detail) =
+        done(verify(&pool(), transaction(&PRINT_JUNK, "").as_bytes(), TransactionForm::Json));
+    assert_eq!(outcome, VerifyOutcome::Failed);
+    assert!(detail.unwrap().starts_with("VM Internal Error: External(\"String from buffer FromUtf8Error"));
+}

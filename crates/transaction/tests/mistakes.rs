@@ -1,0 +1,173 @@
+//! Mistakes in mock transactions: each is found, and named by its place.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use antares_transaction::{Environment, Mock, MockError, limits::ENTRIES_MAX, programs};
+use serde_json::{Value, json};
+
+fn hash(last: u8) -> String {
+    format!("0x{}{last:02x}", "00".repeat(31))
+}
+
+fn place(last: u8) -> Value {
+    json!({ "tx_hash": hash(last), "index": "0x0" })
+}
+
+fn output() -> Value {
+    json!({ "capacity": "0x10", "type": null, "lock": { "code_hash": hash(9), "hash_type": "data1", "args": "0x" } })
+}
+
+/// Two out points in molecule encoding: the members of a dep group.
+fn members(places: &[u8]) -> String {
+    let count = u8::try_from(places.len()).unwrap();
+    let items: String = places.iter().map(|place| format!("{}00000000", &hash(*place)[2..])).collect();
+    format!("0x{count:02x}000000{items}")
+}
+
+/// An input (1), code (2), a group (3) with members 4 and 5, a header (6).
+fn good() -> Value {
+    let input = json!({ "since": "0x1", "previous_output": place(1) });
+    let dep = |last, kind| json!({ "out_point": place(last), "dep_type": kind });
+    let cell =
+        |last, kind, data: String| json!({ "cell_dep": dep(last, kind), "output": output(), "data": data });
+    let header = json!({
+        "compact_target": "0x0", "dao": hash(0), "epoch": "0x0", "extra_hash": hash(0), "hash": hash(6),
+        "nonce": "0x0", "number": "0x0", "parent_hash": hash(0), "proposals_hash": hash(0),
+        "timestamp": "0x0", "transactions_root": hash(0), "version": "0x0"
+    });
+    let code = |last| cell(last, "code", "0x".to_owned());
+    json!({
+        "mock_info": {
+            "inputs": [{ "input": input, "output": output(), "data": "0x", "header": null }],
+            "cell_deps": [code(2), cell(3, "dep_group", members(&[4, 5])), code(4), code(5)],
+            "header_deps": [header]
+        },
+        "tx": {
+            "version": "0x0", "cell_deps": [dep(2, "code"), dep(3, "dep_group")], "header_deps": [hash(6)],
+            "inputs": [input], "outputs": [output()], "outputs_data": ["0x"], "witnesses": ["0x00"]
+        }
+    })
+}
+
+fn read(value: &Value) -> Result<Mock, MockError> {
+    Mock::from_json(value.to_string().as_bytes())
+}
+
+/// The error of a good transaction with `new` at `pointer` (a JSON pointer), and the path that it names.
+#[track_caller]
+fn mistake(pointer: &str, new: Value, path: &str, expected: &str) {
+    let mut value = good();
+    *value.pointer_mut(pointer).unwrap() = new;
+    check(&value, path, expected);
+}
+
+#[track_caller]
+fn check(value: &Value, path: &str, expected: &str) {
+    let error = read(value).err().expect("a mistake");
+    assert_eq!(error.path(), Some(path), "{error}");
+    assert!(error.to_string().contains(expected), "{error}");
+}
+
+#[track_caller]
+fn push(pointer: &str, new: Value, path: &str, expected: &str) {
+    let mut value = good();
+    value.pointer_mut(pointer).unwrap().as_array_mut().unwrap().push(new);
+    check(&value, path, expected);
+}
+
+#[test]
+fn a_good_transaction_is_read() {
+    let mock = read(&good()).unwrap();
+    assert_eq!(mock.as_ckb().mock_info.cell_deps.len(), 4);
+    assert!(programs(&mock, &Environment::default()).is_empty());
+}
+
+#[test]
+fn text_that_is_no_json_has_line_and_column() {
+    let error = |text: &str| Mock::from_json(text.as_bytes()).err().unwrap().to_string();
+    assert_eq!(error("{\n  \"tx\": ,"), "line 2, column 9: expected value");
+    assert!(error("").starts_with("line 1, column 0: EOF"));
+    let deep = "[".repeat(100_000);
+    assert!(error(&format!("{{\"more\": {deep}")).contains("EOF"));
+    assert!(error(&format!("{} x", good())).contains("trailing characters"));
+    assert!(error(&",".repeat(600_000)).contains("600000 values, at most 524288"));
+}
+
+#[test]
+fn a_bare_transaction_is_told_what_is_missing() {
+    let error = read(&good()["tx"]).err().unwrap();
+    assert_eq!(error, MockError::BareTransaction);
+    assert!(error.to_string().contains("mock_info"));
+    let mut value = good();
+    value.as_object_mut().unwrap().remove("mock_info");
+    assert!(read(&value).err().unwrap().to_string().contains("missing field `mock_info`"));
+}
+
+#[test]
+fn values_of_the_wrong_form_have_their_path() {
+    mistake("/tx/inputs/0/since", json!(1), "tx.inputs[0].since", "invalid type");
+    mistake("/tx/version", json!("1"), "tx.version", "");
+    let lock = "mock_info.inputs[0].output.lock";
+    mistake("/mock_info/inputs/0/output/lock/args", json!("0x0"), &format!("{lock}.args"), "");
+    mistake("/mock_info/inputs/0/output/lock/code_hash", json!("0x00"), &format!("{lock}.code_hash"), "");
+    let kind = "/mock_info/inputs/0/output/lock/hash_type";
+    mistake(kind, json!("date"), &format!("{lock}.hash_type"), "unknown variant `date`");
+    mistake("/mock_info/cell_deps/1/cell_dep", json!({}), "mock_info.cell_deps[1].cell_dep", "missing field");
+    mistake("/tx/cell_deps/0/dep_type", json!("group"), "tx.cell_deps[0].dep_type", "unknown variant");
+}
+
+#[test]
+fn inputs_must_be_given_once() {
+    let path = "mock_info.inputs[0]";
+    mistake("/tx/inputs/0/previous_output", place(7), "tx.inputs[0].previous_output", "0007:0");
+    mistake("/tx/inputs/0/since", json!("0x2"), &format!("{path}.input.since"), "tx.inputs[0]");
+    mistake("/tx/inputs", json!([]), path, "not used");
+    push("/mock_info/inputs", good()["mock_info"]["inputs"][0].clone(), "mock_info.inputs[1]", path);
+    push("/tx/inputs", good()["tx"]["inputs"][0].clone(), "tx.inputs[1].previous_output", "tx.inputs[0]");
+}
+
+#[test]
+fn cell_deps_must_be_given_once() {
+    let deps = "mock_info.cell_deps";
+    mistake("/tx/cell_deps/0/out_point", place(7), "tx.cell_deps[0].out_point", "0007:0");
+    mistake(
+        "/tx/cell_deps/0/dep_type",
+        json!("dep_group"),
+        &format!("{deps}[0].cell_dep.dep_type"),
+        "tx.cell_deps[0]",
+    );
+    push(
+        "/mock_info/cell_deps",
+        good()["mock_info"]["cell_deps"][0].clone(),
+        &format!("{deps}[4]"),
+        "cell_deps[0]",
+    );
+    let spare = json!({ "cell_dep": { "out_point": place(8), "dep_type": "code" }, "output": output(), "data": "0x" });
+    push("/mock_info/cell_deps", spare, &format!("{deps}[4]"), "not used");
+}
+
+#[test]
+fn dep_groups_must_be_whole() {
+    let (data, at) = ("/mock_info/cell_deps/1/data", "mock_info.cell_deps[1].data");
+    mistake(data, json!("0x1234"), at, "list of out points");
+    mistake(data, json!("0x"), at, "list of out points");
+    mistake(data, json!(members(&[])), at, "names no cell");
+    mistake(data, json!(members(&[4, 7])), &format!("{at}[1]"), "0007:0");
+    mistake(data, json!(members(&[4])), "mock_info.cell_deps[3]", "not used");
+    let many = format!("0x01080000{}", "00".repeat(36 * 0x801));
+    mistake(data, json!(many), at, "2049 entries, at most 2048");
+}
+
+#[test]
+fn headers_and_lists_must_fit() {
+    mistake("/tx/header_deps/0", json!(hash(7)), "tx.header_deps[0]", "no entry");
+    mistake("/tx/header_deps", json!([]), "mock_info.header_deps[0]", "not used");
+    push(
+        "/mock_info/header_deps",
+        good()["mock_info"]["header_deps"][0].clone(),
+        "mock_info.header_deps[1]",
+        "[0]",
+    );
+    push("/tx/outputs_data", json!("0x"), "tx.outputs_data", "2 entries, but tx.outputs has 1");
+    let many: Vec<&str> = vec!["0x"; ENTRIES_MAX + 1];
+    mistake("/tx/witnesses", json!(many), "tx.witnesses", "16385 entries, at most 16384");
+}
