@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod asm;
+pub mod crates;
 pub mod differential;
 pub mod elf;
 #[allow(
@@ -17,3 +18,4 @@ pub mod guests;
 pub mod native;
 pub mod oracle;
 pub mod stopwatch;
+pub mod upstream;

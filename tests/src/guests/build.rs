@@ -1,7 +1,6 @@
 //! Builds guests with gcc for RISC-V, and the same C for this machine.
 
 use std::{
-    env,
     ffi::OsString,
     fs,
     path::{Path, PathBuf},
@@ -12,6 +11,7 @@ use antares_abi::Sha256Digest;
 use anyhow::{Context, Result, ensure};
 
 use super::{Guest, Source, published::secp256k1_sources, source_folder};
+use crate::crates::target_folder;
 
 /// Name of the RISC-V compiler (Debian package `gcc-riscv64-unknown-elf`).
 const GUEST_COMPILER: &str = "riscv64-unknown-elf-gcc";
