@@ -2,14 +2,16 @@
 
 mod campaign;
 mod minimise;
+mod tally;
 
 use std::fmt;
 
 use antares_vm::{LeaveReason, Library, Limits, Machine, Outcome, Report, Script, Tier};
 use anyhow::Result;
 
-pub use campaign::{Campaign, Failure, Tally, draw};
+pub use campaign::{Batch, Campaign, Choice, Failure, Subject, draw};
 pub use minimise::{Reduced, disassembly, reduce};
+pub use tally::{KindTally, Tally};
 
 use crate::oracle::{self, Case, Run};
 
@@ -69,10 +71,9 @@ pub fn compare(
     let limits = Limits { cycles_max: case.cycles_max, debug_bytes_max: DEBUG_BYTES_MAX };
     let tier = if library.is_some() { Tier::Native } else { Tier::Interpreter };
     let report = machine.run(&script, &limits, tier, library)?;
-    let ours = observed(machine, &report);
     // Native code that ran to its exit defines only the exit code.
     let defined = if report.native_cycles > 0 { 10..11 } else { 0..32 };
-    Ok(match difference(&expected, &ours, defined) {
+    Ok(match difference(&expected, machine, &report, defined) {
         Some(difference) => Err(difference),
         None => Ok(Equal {
             outcome: expected.outcome,
@@ -84,46 +85,40 @@ pub fn compare(
     })
 }
 
-/// Our run in the oracle's terms.
-fn observed(machine: &Machine, report: &Report) -> Run {
-    let outcome = match &report.outcome {
+/// How our run ended, in the oracle's terms.
+fn outcome(report: &Report) -> String {
+    match &report.outcome {
         Outcome::Exit(code) => format!("Exit({code})"),
         Outcome::Error { name, .. } => (*name).to_owned(),
         Outcome::CyclesExceeded => "CyclesExceeded".to_owned(),
         Outcome::OutputLimit => "OutputLimit".to_owned(),
-    };
-    Run {
-        outcome,
-        cycles: report.cycles,
-        load_cycles: report.load_cycles,
-        debug: report.debug.clone(),
-        registers: *machine.registers(),
-        memory: bytes::Bytes::copy_from_slice(machine.memory()),
-        time: report.run,
     }
 }
 
-fn difference(expected: &Run, ours: &Run, registers: std::ops::Range<usize>) -> Option<Difference> {
+fn difference(
+    expected: &Run,
+    machine: &Machine,
+    report: &Report,
+    registers: std::ops::Range<usize>,
+) -> Option<Difference> {
     let differs = |what: &str, oracle: String, ours: String| {
         (oracle != ours).then(|| Difference { what: what.to_owned(), oracle, ours })
     };
-    differs("outcome", expected.outcome.clone(), ours.outcome.clone())
-        .or_else(|| differs("debug output", format!("{:?}", expected.debug), format!("{:?}", ours.debug)))
+    differs("outcome", expected.outcome.clone(), outcome(report))
+        .or_else(|| differs("debug output", format!("{:?}", expected.debug), format!("{:?}", report.debug)))
         .or_else(|| {
-            if expected.memory == ours.memory {
-                return None;
-            }
-            let at =
-                expected.memory.iter().zip(ours.memory.iter()).position(|(left, right)| left != right)?;
-            let around = at & !7..(at & !7) + 8;
-            let shown = |run: &Run| format!("{:02x?}", &run.memory[around.clone()]);
-            differs(&format!("memory at {:#x}", around.start), shown(expected), shown(ours))
+            let (at, oracle, ours) = expected.memory.difference(machine.memory())?;
+            differs(&format!("memory at {at:#x}"), format!("{oracle:02x?}"), format!("{ours:02x?}"))
         })
-        .or_else(|| differs("cycles", expected.cycles.to_string(), ours.cycles.to_string()))
-        .or_else(|| differs("load cycles", expected.load_cycles.to_string(), ours.load_cycles.to_string()))
+        .or_else(|| differs("cycles", expected.cycles.to_string(), report.cycles.to_string()))
+        .or_else(|| differs("load cycles", expected.load_cycles.to_string(), report.load_cycles.to_string()))
         .or_else(|| {
-            let at = registers.clone().find(|&index| expected.registers[index] != ours.registers[index])?;
-            let shown = |run: &Run| format!("{:#x}", run.registers[at]);
-            differs(&format!("register x{at}"), shown(expected), shown(ours))
+            let ours = machine.registers();
+            let at = registers.clone().find(|&index| expected.registers[index] != ours[index])?;
+            differs(
+                &format!("register x{at}"),
+                format!("{:#x}", expected.registers[at]),
+                format!("{:#x}", ours[at]),
+            )
         })
 }

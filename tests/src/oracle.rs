@@ -8,8 +8,8 @@ use std::{
 use antares_abi::{CompileOptions, GUEST_MEMORY_BYTES};
 use bytes::Bytes;
 use ckb_vm::{
-    CoreMachine, DefaultMachineBuilder, DefaultMachineRunner, Error, Memory, Register, SupportMachine,
-    Syscalls,
+    CoreMachine, DefaultMachineBuilder, DefaultMachineRunner, Error, MEMORY_FRAMESIZE, Memory as _, Register,
+    SupportMachine, Syscalls,
     cost_model::estimate_cycles,
     machine::asm::{AsmCoreMachine, AsmCoreMachineRevealer, AsmMachine},
     registers::{A0, A7},
@@ -44,9 +44,39 @@ pub struct Run {
     /// All registers.
     pub registers: [u64; 32],
     /// All of memory.
-    pub memory: Bytes,
+    pub memory: Memory,
     /// Processor time of the run itself, without loading.
     pub time: Duration,
+}
+
+/// Guest memory as a run left it: its frames, without those that were never touched and so are zero. Most programs touch
+/// few, and copying all of memory would take longer than running them.
+#[derive(Clone)]
+pub struct Memory(Vec<Option<Box<[u8]>>>);
+
+/// A frame that was never touched.
+static ZERO_FRAME: [u8; MEMORY_FRAMESIZE] = [0; MEMORY_FRAMESIZE];
+
+impl Memory {
+    fn of(core: &AsmCoreMachine) -> Self {
+        let frames = core.frames.iter().zip(core.memory.chunks_exact(MEMORY_FRAMESIZE));
+        Self(frames.map(|(touched, frame)| (*touched != 0).then(|| frame.into())).collect())
+    }
+
+    /// The aligned address around the first byte that differs from `other`, and the eight bytes there of both.
+    #[must_use]
+    pub fn difference(&self, other: &[u8]) -> Option<(usize, [u8; 8], [u8; 8])> {
+        let mut frames = self.0.iter().zip(other.chunks_exact(MEMORY_FRAMESIZE)).enumerate();
+        frames.find_map(|(index, (own, other))| {
+            let own = own.as_deref().unwrap_or(&ZERO_FRAME);
+            if own == other {
+                return None;
+            }
+            let at = own.iter().zip(other).position(|(left, right)| left != right)? & !7;
+            let eight = |bytes: &[u8]| bytes[at..].first_chunk().copied().unwrap_or_default();
+            Some((index * MEMORY_FRAMESIZE + at, eight(own), eight(other)))
+        })
+    }
 }
 
 #[derive(Clone, Default)]
@@ -103,7 +133,7 @@ pub fn run(case: &Case) -> Run {
     let inner = machine.inner_mut();
     let mut registers = [0; 32];
     registers.copy_from_slice(inner.registers());
-    let memory = inner.memory_mut().load_bytes(0, GUEST_MEMORY_BYTES).unwrap_or_default();
+    let memory = Memory::of(inner);
     let cycles = inner.cycles();
     let debug = std::mem::take(&mut *lines.0.lock().unwrap_or_else(PoisonError::into_inner));
     Run { outcome, cycles, load_cycles, debug, registers, memory, time }
