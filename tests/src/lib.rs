@@ -15,6 +15,7 @@ pub mod elf;
 )]
 pub mod generate;
 pub mod guests;
+pub mod kept;
 pub mod native;
 pub mod oracle;
 pub mod stopwatch;
