@@ -35,7 +35,7 @@ pub fn library(elf: &[u8], options: CompileOptions) -> Result<Result<Library, St
 /// As [`library`].
 pub fn bytes(elf: &[u8], options: CompileOptions) -> Result<Result<Vec<u8>, String>> {
     let key = Sha256Digest::for_artifact(Sha256Digest::of(elf), options);
-    let folder = target_folder().join("libraries").join(compiler()?.to_string());
+    let folder = folder()?;
     let (kept, refused) = (folder.join(format!("{key}.so")), folder.join(format!("{key}.refused")));
     if let Ok(bytes) = fs::read(&kept) {
         return Ok(Ok(bytes));
@@ -55,6 +55,15 @@ pub fn bytes(elf: &[u8], options: CompileOptions) -> Result<Result<Vec<u8>, Stri
         }
         Err(CompileError::Failed { detail }) => Err(anyhow!("the compiler failed: {detail}")),
     }
+}
+
+/// Where the libraries of the compiler as it is now are kept, each named by its artifact key.
+///
+/// # Errors
+///
+/// The compiler's sources cannot be read.
+pub fn folder() -> Result<PathBuf> {
+    Ok(target_folder().join("libraries").join(compiler()?.to_string()))
 }
 
 /// Writes in one step, since tests run beside each other.

@@ -3,6 +3,7 @@
 //! The suite needs what ckb's workspace has beside the crate: its sibling `test-chain-utils` at a relative path, and a
 //! RocksDB store, which is empty in all of its tests. The former is copied, the latter replaced by stand-ins.
 
+mod ours;
 mod patch;
 mod sources;
 
@@ -10,13 +11,18 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::crates::{cargo, target_folder};
+use crate::{
+    crates::{cargo, target_folder},
+    kept,
+};
 
 /// Whose machine the suite runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machine {
     /// ckb-vm's `AsmMachine`, as published.
     Stock,
+    /// `NativeMachine` in a tier: auto, native or interpreter.
+    Ours(&'static str),
 }
 
 impl Machine {
@@ -24,6 +30,7 @@ impl Machine {
     fn folder(self) -> &'static str {
         match self {
             Self::Stock => "stock",
+            Self::Ours(_) => "ours",
         }
     }
 }
@@ -32,6 +39,22 @@ impl Machine {
 #[derive(Clone, Debug)]
 pub struct Suite {
     folder: PathBuf,
+    machine: Machine,
+}
+
+/// What ran where, over all script groups of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shares {
+    /// Script groups that ended.
+    pub groups: u64,
+    /// Cycles in native code.
+    pub native_cycles: u64,
+    /// Cycles in the interpreter.
+    pub interpreted_cycles: u64,
+    /// Script groups that were run again by the interpreter, by the reason.
+    pub restarts: BTreeMap<String, u64>,
+    /// Cycles of those runs by test and reason. What runs on other threads than its test's has no test's name.
+    pub restarted_tests: BTreeMap<String, u64>,
 }
 
 /// How a run of the suite ended.
@@ -41,6 +64,8 @@ pub struct Counts {
     pub tests: BTreeMap<String, bool>,
     /// What the run printed.
     pub output: String,
+    /// What ran where, if the machine is ours.
+    pub shares: Shares,
 }
 
 impl Counts {
@@ -60,19 +85,24 @@ impl Suite {
     pub fn prepare(machine: Machine) -> Result<Self> {
         let folder = target_folder().join("upstream").join(machine.folder());
         sources::write(&folder, machine).with_context(|| format!("preparing {}", folder.display()))?;
-        Ok(Self { folder })
+        Ok(Self { folder, machine })
     }
 
-    /// Builds and runs the tests whose names contain `filter`, with these environment variables.
+    /// Builds and runs the tests whose names contain `filter`.
     ///
     /// # Errors
     ///
     /// The suite cannot be built or started. Tests that fail are no error.
-    pub fn run(&self, filter: &str, environment: &[(&str, &str)]) -> Result<Counts> {
+    pub fn run(&self, filter: &str) -> Result<Counts> {
         self.build()?;
+        let shares = tempfile::NamedTempFile::new()?;
         let mut command = cargo();
         command.args(["test", "--offline", "--package=ckb-script", "--lib", "--", filter]);
-        command.current_dir(&self.folder).envs(environment.iter().copied());
+        command.current_dir(&self.folder);
+        if let Machine::Ours(tier) = self.machine {
+            command.env("ANTARES_TIER", tier).env("ANTARES_COUNTS", shares.path());
+            command.env("ANTARES_LIBRARIES", std::path::absolute(kept::folder()?)?);
+        }
         let output = command.output().context("starting cargo")?;
         let output =
             String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
@@ -80,7 +110,8 @@ impl Suite {
         if !output.contains("\ntest result: ") {
             bail!("the suite did not run to its end:\n{output}");
         }
-        Ok(Counts { tests, output })
+        let shares = Shares::read(&std::fs::read_to_string(shares.path())?)?;
+        Ok(Counts { tests, output, shares })
     }
 
     /// Builds the tests: offline if everything is there, else with what is missing fetched.
@@ -99,6 +130,27 @@ impl Suite {
             output = String::from_utf8_lossy(&ended.stderr).into_owned();
         }
         bail!("building the suite in {}:\n{output}", self.folder.display())
+    }
+}
+
+impl Shares {
+    /// Adds up the lines that the hook wrote.
+    fn read(text: &str) -> Result<Self> {
+        let mut shares = Self::default();
+        for line in text.lines() {
+            let [native, interpreted, left, test] = line.split(' ').collect::<Vec<_>>()[..] else {
+                bail!("not a line of counts: {line:?}")
+            };
+            shares.groups += 1;
+            shares.native_cycles += native.parse::<u64>()?;
+            shares.interpreted_cycles += interpreted.parse::<u64>()?;
+            if left != "-" {
+                *shares.restarts.entry(left.to_owned()).or_default() += 1;
+                let cycles = shares.restarted_tests.entry(format!("{test} {left}")).or_default();
+                *cycles += interpreted.parse::<u64>()?;
+            }
+        }
+        Ok(shares)
     }
 }
 

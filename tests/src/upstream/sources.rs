@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::{Machine, patch::Patch};
+use super::{Machine, ours::PATCHES, patch::Patch};
 use crate::crates;
 
 /// Files to write: path relative to the build folder, and contents.
@@ -55,7 +55,11 @@ pub(super) fn write(folder: &Path, machine: Machine) -> Result<()> {
         files.insert(at.join("Cargo.toml"), manifest.into());
         files.insert(at.join("lib.rs"), source.into());
     }
-    files.insert("Cargo.toml".into(), workspace().into());
+    files.insert("Cargo.toml".into(), workspace(machine).into());
+    if machine != Machine::Stock {
+        files.insert("hook/Cargo.toml".into(), hook_manifest()?.into());
+        files.insert("hook/lib.rs".into(), include_str!("../../upstream/hook.rs").into());
+    }
     for patch in patches(machine) {
         let text = files.get_mut(Path::new(patch.file)).with_context(|| format!("no {}", patch.file))?;
         *text = patch.apply(std::str::from_utf8(text)?)?.into();
@@ -75,7 +79,20 @@ pub(super) fn write(folder: &Path, machine: Machine) -> Result<()> {
 fn patches(machine: Machine) -> Vec<Patch> {
     match machine {
         Machine::Stock => Vec::new(),
+        Machine::Ours(_) => PATCHES.to_vec(),
     }
+}
+
+/// The hook knows our crates by their places in this checkout.
+fn hook_manifest() -> Result<String> {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates").canonicalize()?;
+    let ours = ["abi", "compiler", "vm"]
+        .map(|name| format!("antares-{name} = {{ path = \"{}\" }}\n", crates.join(name).display()));
+    Ok(format!(
+        "[package]\nname = \"antares-upstream-hook\"\nversion = \"0.1.0\"\nedition = \"2024\"\n
+[lib]\npath = \"lib.rs\"\n\n[dependencies]\nbytes = \"1\"\n{}",
+        ours.concat()
+    ))
 }
 
 /// The versions that the suite is built with.
@@ -83,11 +100,12 @@ fn lock_file() -> Vec<u8> {
     include_bytes!("../../upstream/Cargo.lock").to_vec()
 }
 
-fn workspace() -> String {
+fn workspace(machine: Machine) -> String {
     let stand_ins =
         STAND_INS.map(|(name, ..)| format!("{name} = {{ path = \"stand-ins/{name}\" }}\n")).concat();
+    let hook = if machine == Machine::Stock { "" } else { ", \"hook\"" };
     format!(
-        "[workspace]\nresolver = \"3\"\nmembers = [\"script\", \"util/test-chain-utils\", \"stand-ins/*\"]\n
+        "[workspace]\nresolver = \"3\"\nmembers = [\"script\", \"util/test-chain-utils\", \"stand-ins/*\"{hook}]\n
 [patch.crates-io]\nckb-test-chain-utils = {{ path = \"util/test-chain-utils\" }}\n{stand_ins}\n{PROFILE}"
     )
 }
