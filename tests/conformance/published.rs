@@ -67,7 +67,7 @@ fn jobs() -> Vec<Job> {
 /// Both tiers against the oracle, then limits around the true number of cycles. Gives the native run.
 fn check_job(machine: &mut Machine, job: &Job) -> Result<Equal, String> {
     let options = script(job.version);
-    let case = |cycles_max| Case { elf: job.elf.clone(), args: Vec::new(), options, cycles_max };
+    let case = |cycles_max| Case { elf: job.elf.clone(), args: Vec::new(), options, cycles_max, code: None };
     let mut run = |cycles_max, library: Option<&Library>| -> Result<Equal, String> {
         let equal = compare(machine, &case(cycles_max), library).map_err(|error| format!("{error:#}"))?;
         equal.map_err(|difference| format!("limit {cycles_max}, native {}: {difference}", library.is_some()))

@@ -4,10 +4,13 @@ mod campaign;
 mod minimise;
 mod tally;
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
-use antares_vm::{LeaveReason, Library, Limits, Machine, Outcome, Report, Script, Tier};
+use antares_vm::{
+    LeaveReason, Library, Limits, Machine, NativeMachine, Outcome, Report, Script, Session, Tier,
+};
 use anyhow::Result;
+use ckb_vm::MEMORY_FRAMESIZE;
 
 pub use campaign::{Batch, Campaign, Choice, Failure, Subject, draw};
 pub use minimise::{Reduced, disassembly, reduce};
@@ -71,9 +74,17 @@ pub fn compare(
     let limits = Limits { cycles_max: case.cycles_max, debug_bytes_max: DEBUG_BYTES_MAX };
     let tier = if library.is_some() { Tier::Native } else { Tier::Interpreter };
     let report = machine.run(&script, &limits, tier, library)?;
-    // Native code that ran to its exit defines only the exit code.
-    let defined = if report.native_cycles > 0 { 10..11 } else { 0..32 };
-    Ok(match difference(&expected, machine, &report, defined) {
+    let (all, registers) = (machine.memory(), *machine.registers());
+    let ours = Observed {
+        outcome: outcome(&report),
+        cycles: report.cycles,
+        load_cycles: report.load_cycles,
+        debug: &report.debug,
+        registers: &registers,
+        is_native: report.native_cycles > 0,
+    };
+    let frame = |index: usize| &all[index * MEMORY_FRAMESIZE..(index + 1) * MEMORY_FRAMESIZE];
+    Ok(match difference(&expected, &ours, frame) {
         Some(difference) => Err(difference),
         None => Ok(Equal {
             outcome: expected.outcome,
@@ -83,6 +94,35 @@ pub fn compare(
             debug: report.debug,
         }),
     })
+}
+
+/// As [`compare`], on the machine for ckb-script and with what `session` has compiled.
+///
+/// # Errors
+///
+/// The first thing that differs.
+pub fn compare_in(session: &Arc<Session>, case: &Case) -> Result<Equal, Difference> {
+    let expected = oracle::run(case);
+    let run = session.attempt(|| oracle::run_on::<NativeMachine>(case));
+    let counts = session.take_counts();
+    let ours = Observed {
+        outcome: run.outcome,
+        cycles: run.cycles,
+        load_cycles: run.load_cycles,
+        debug: &run.debug,
+        registers: &run.registers,
+        is_native: counts.native_cycles > 0,
+    };
+    match difference(&expected, &ours, |index| run.memory.frame(index)) {
+        Some(difference) => Err(difference),
+        None => Ok(Equal {
+            outcome: expected.outcome,
+            cycles: run.cycles,
+            native_cycles: counts.native_cycles,
+            restarted: counts.restarted,
+            debug: run.debug,
+        }),
+    }
 }
 
 /// How our run ended, in the oracle's terms.
@@ -95,30 +135,37 @@ fn outcome(report: &Report) -> String {
     }
 }
 
-fn difference(
+/// Our run, but for memory.
+struct Observed<'a> {
+    outcome: String,
+    cycles: u64,
+    load_cycles: u64,
+    debug: &'a [String],
+    registers: &'a [u64; 32],
+    /// Native code that ran to its exit defines only the exit code.
+    is_native: bool,
+}
+
+fn difference<'a>(
     expected: &Run,
-    machine: &Machine,
-    report: &Report,
-    registers: std::ops::Range<usize>,
+    ours: &Observed<'_>,
+    frame: impl Fn(usize) -> &'a [u8],
 ) -> Option<Difference> {
     let differs = |what: &str, oracle: String, ours: String| {
         (oracle != ours).then(|| Difference { what: what.to_owned(), oracle, ours })
     };
-    differs("outcome", expected.outcome.clone(), outcome(report))
-        .or_else(|| differs("debug output", format!("{:?}", expected.debug), format!("{:?}", report.debug)))
+    let mut registers = if ours.is_native { 10..11 } else { 0..32 };
+    differs("outcome", expected.outcome.clone(), ours.outcome.clone())
+        .or_else(|| differs("debug output", format!("{:?}", expected.debug), format!("{:?}", ours.debug)))
         .or_else(|| {
-            let (at, oracle, ours) = expected.memory.difference(machine.memory())?;
+            let (at, oracle, ours) = expected.memory.difference(frame)?;
             differs(&format!("memory at {at:#x}"), format!("{oracle:02x?}"), format!("{ours:02x?}"))
         })
-        .or_else(|| differs("cycles", expected.cycles.to_string(), report.cycles.to_string()))
-        .or_else(|| differs("load cycles", expected.load_cycles.to_string(), report.load_cycles.to_string()))
+        .or_else(|| differs("cycles", expected.cycles.to_string(), ours.cycles.to_string()))
+        .or_else(|| differs("load cycles", expected.load_cycles.to_string(), ours.load_cycles.to_string()))
         .or_else(|| {
-            let ours = machine.registers();
-            let at = registers.clone().find(|&index| expected.registers[index] != ours[index])?;
-            differs(
-                &format!("register x{at}"),
-                format!("{:#x}", expected.registers[at]),
-                format!("{:#x}", ours[at]),
-            )
+            let at = registers.find(|&index| expected.registers[index] != ours.registers[index])?;
+            let shown = |registers: &[u64; 32]| format!("{:#x}", registers[at]);
+            differs(&format!("register x{at}"), shown(&expected.registers), shown(ours.registers))
         })
 }

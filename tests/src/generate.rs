@@ -5,6 +5,7 @@ mod boundary;
 mod builder;
 mod fused;
 mod links;
+pub mod loading;
 pub mod mutant;
 mod pieces;
 mod random;
@@ -49,6 +50,8 @@ pub enum Kind {
     Links,
     /// Accesses around every boundary that memory has.
     Boundary,
+    /// Code that is loaded while the program runs, on machines for ckb-script only.
+    Loading,
 }
 
 /// What programs leave to the start of their batch.
@@ -62,14 +65,15 @@ pub enum Form {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [Self::Stream, Self::Structured, Self::Short, Self::Links, Self::Boundary];
+    pub const ALL: [Self; 6] =
+        [Self::Stream, Self::Structured, Self::Short, Self::Links, Self::Boundary, Self::Loading];
 
     /// The form of programs of this kind.
     #[must_use]
     pub fn form(self) -> Form {
         match self {
             Self::Stream | Self::Structured => Form::Alone,
-            Self::Short | Self::Links | Self::Boundary => Form::Called,
+            Self::Short | Self::Links | Self::Boundary | Self::Loading => Form::Called,
         }
     }
 
@@ -82,6 +86,7 @@ impl Kind {
             Self::Short => "short",
             Self::Links => "links",
             Self::Boundary => "boundary",
+            Self::Loading => "loading",
         }
     }
 }
@@ -95,6 +100,8 @@ pub struct Settings {
     pub kind: Kind,
     /// Whether the program may do what ends in an error: bad addresses, invalid encodings, forged returns.
     pub wild: bool,
+    /// Whether there are the system calls of [`crate::oracle::LOADER`].
+    pub loader: bool,
 }
 
 /// One program.
@@ -119,6 +126,7 @@ pub fn program(seed: u64, settings: Settings) -> Program {
         Kind::Short => stream::build(builder, &[1, 2, 3, 5]),
         Kind::Links => links::build(builder),
         Kind::Boundary => boundary::build(builder),
+        Kind::Loading => loading::build(builder),
         Kind::Structured => structured::build(builder),
     }
 }

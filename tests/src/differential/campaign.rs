@@ -5,23 +5,23 @@
 
 use std::{
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
 };
 
 use antares_abi::CompileOptions;
-use antares_vm::{Library, Machine};
+use antares_vm::{Library, Machine, Session, Tier};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 
-use super::{Difference, Tally, compare};
+use super::{Difference, Equal, Tally, compare, compare_in};
 use crate::{
     generate::{
         Kind, Program, Random, Settings,
         batch::{self, Shape},
-        draw_options,
+        draw_options, loading,
         mutant::{Mutant, mutant},
         program,
     },
@@ -35,10 +35,11 @@ const MUTANTS: usize = 5;
 const MUTANT_CYCLES_MAX: u64 = 500_000;
 /// Of a hundred batches, how many are of each kind; the rest are mutants. Long programs take longer to compile, so that
 /// a batch holds fewer of them.
-const KINDS: [(Kind, u32, usize); 5] = [
-    (Kind::Short, 44, 150),
-    (Kind::Boundary, 22, 100),
+const KINDS: [(Kind, u32, usize); 6] = [
+    (Kind::Short, 42, 150),
+    (Kind::Boundary, 20, 100),
     (Kind::Links, 14, 60),
+    (Kind::Loading, 4, 60),
     (Kind::Stream, 5, 40),
     (Kind::Structured, 5, 20),
 ];
@@ -88,6 +89,8 @@ pub struct Batch {
     pub options: CompileOptions,
     /// Its programs.
     pub subject: Subject,
+    /// Code that the programs may load, if they run on the machine for ckb-script.
+    pub code: Option<Bytes>,
 }
 
 /// A program that differs.
@@ -105,12 +108,13 @@ pub struct Failure {
 
 impl Choice {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Generated(Kind::Short),
         Self::Generated(Kind::Boundary),
         Self::Generated(Kind::Links),
         Self::Generated(Kind::Stream),
         Self::Generated(Kind::Structured),
+        Self::Generated(Kind::Loading),
         Self::Mutants,
     ];
 
@@ -220,14 +224,14 @@ impl Campaign {
             Subject::Generated { programs, shape } => {
                 let elf = Bytes::from(batch::elf(programs, *shape)?);
                 let cases = programs.iter().enumerate();
-                let cases = cases.map(|(index, program)| case(&elf, index, program, batch.options));
+                let cases = cases.map(|(index, program)| case(&elf, index, program, &batch));
                 self.compare_all(machine, &batch, &elf, cases, tally)?
             }
             Subject::Mutants(mutants) => {
                 let mut failed = None;
                 for (index, mutant) in mutants.iter().enumerate() {
                     let elf = mutant.to_bytes();
-                    let cases = [mutant_case(&elf, batch.options)].into_iter();
+                    let cases = [mutant_case(&elf, &batch)].into_iter();
                     if let Some((_, difference)) = self.compare_all(machine, &batch, &elf, cases, tally)? {
                         failed = Some((index, difference));
                         break;
@@ -249,13 +253,45 @@ impl Campaign {
         tally: &mut Tally,
     ) -> Result<Option<(usize, Difference)>> {
         let library = if self.native { compiled(elf, batch.options, tally)? } else { None };
+        let mut tested = Tested::new(machine, batch, elf, library);
         for (index, case) in cases.enumerate() {
-            match compare(machine, &case, library.as_ref())? {
+            match tested.compare(&case)? {
                 Ok(equal) => tally.count(batch.choice.name(), &equal),
                 Err(difference) => return Ok(Some((index, difference))),
             }
         }
         Ok(None)
+    }
+}
+
+/// What is compared with the oracle.
+pub(super) enum Tested<'a> {
+    /// The machine for single scripts.
+    Machine(&'a mut Machine, Option<Library>),
+    /// The machine for ckb-script.
+    Session(Arc<Session>),
+}
+
+impl<'a> Tested<'a> {
+    /// The one that the batch is for.
+    pub(super) fn new(
+        machine: &'a mut Machine,
+        batch: &Batch,
+        elf: &Bytes,
+        library: Option<Library>,
+    ) -> Self {
+        if batch.code.is_none() {
+            return Self::Machine(machine, library);
+        }
+        let program = library.and_then(|library| antares_vm::Program::new(elf.clone(), library).ok());
+        Self::Session(Session::new(Tier::Auto, program.into_iter().map(Arc::new).collect()))
+    }
+
+    pub(super) fn compare(&mut self, case: &Case) -> Result<Result<Equal, Difference>> {
+        match self {
+            Self::Machine(machine, library) => compare(machine, case, library.as_ref()),
+            Self::Session(session) => Ok(compare_in(session, case)),
+        }
     }
 }
 
@@ -267,12 +303,14 @@ impl Campaign {
 pub fn draw(seed: u64, choice: Choice) -> Result<Batch> {
     let mut random = Random::new(seed);
     let options = draw_options(&mut random);
+    let loader = choice == Choice::Generated(Kind::Loading) || random.one_in(2);
+    let code = loader.then(|| loading::code(&mut random));
     let subject = match choice {
         Choice::Generated(kind) => {
             let shape = Shape::draw(&mut random, kind.form());
             let programs = (0..choice.count()).map(|_| {
                 let wild = random.one_in(3);
-                program(random.bits(), Settings { options, kind, wild })
+                program(random.bits(), Settings { options, kind, wild, loader })
             });
             Subject::Generated { programs: programs.collect(), shape }
         }
@@ -281,17 +319,29 @@ pub fn draw(seed: u64, choice: Choice) -> Result<Batch> {
             Subject::Mutants(mutants.collect::<Result<_>>()?)
         }
     };
-    Ok(Batch { choice, options, subject })
+    Ok(Batch { choice, options, subject, code })
 }
 
-/// Program `index` of the batch `elf`, as it is run.
-pub(super) fn case(elf: &Bytes, index: usize, program: &Program, options: CompileOptions) -> Case {
-    Case { elf: elf.clone(), args: vec![batch::argument(index)], options, cycles_max: program.cycles_max }
+/// Program `index` of the batch's ELF, as it is run.
+pub(super) fn case(elf: &Bytes, index: usize, program: &Program, batch: &Batch) -> Case {
+    Case {
+        elf: elf.clone(),
+        args: vec![batch::argument(index)],
+        options: batch.options,
+        cycles_max: program.cycles_max,
+        code: batch.code.clone(),
+    }
 }
 
 /// A mutant as it is run.
-pub(super) fn mutant_case(elf: &Bytes, options: CompileOptions) -> Case {
-    Case { elf: elf.clone(), args: Vec::new(), options, cycles_max: MUTANT_CYCLES_MAX }
+pub(super) fn mutant_case(elf: &Bytes, batch: &Batch) -> Case {
+    Case {
+        elf: elf.clone(),
+        args: Vec::new(),
+        options: batch.options,
+        cycles_max: MUTANT_CYCLES_MAX,
+        code: batch.code.clone(),
+    }
 }
 
 /// The batch's library, if the compiler takes it.

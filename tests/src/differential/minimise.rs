@@ -2,15 +2,13 @@
 
 use std::{fmt::Write as _, process::Command};
 
-use antares_abi::CompileOptions;
 use antares_vm::Machine;
 use anyhow::Result;
 use bytes::Bytes;
 
 use super::{
     Batch, Difference, Failure, Subject,
-    campaign::{case, mutant_case},
-    compare,
+    campaign::{Tested, case, mutant_case},
 };
 use crate::{
     asm::Item,
@@ -41,7 +39,7 @@ pub struct Reduced {
 
 struct Reducer<'a> {
     machine: &'a mut Machine,
-    options: CompileOptions,
+    batch: &'a Batch,
     shape: Option<Shape>,
     attempts: u32,
     best: Option<Reduced>,
@@ -53,9 +51,9 @@ struct Reducer<'a> {
 ///
 /// The machine failed.
 pub fn reduce(machine: &mut Machine, failure: &Failure) -> Result<Option<Reduced>> {
-    let Batch { options, ref subject, .. } = failure.batch;
-    let mut reducer = Reducer { machine, options, shape: None, attempts: 0, best: None };
-    match subject {
+    let batch = &failure.batch;
+    let mut reducer = Reducer { machine, batch, shape: None, attempts: 0, best: None };
+    match &batch.subject {
         Subject::Generated { programs, shape } => {
             reducer.shape = Some(*shape);
             let alone = programs[failure.index].clone();
@@ -76,7 +74,7 @@ impl Reducer<'_> {
         let Some(shape) = self.shape else { return Ok(false) };
         let Ok(elf) = batch::elf(programs, shape) else { return Ok(false) };
         let elf = Bytes::from(elf);
-        let case = case(&elf, index, &programs[index], self.options);
+        let case = case(&elf, index, &programs[index], self.batch);
         let Some(difference) = self.difference(&case)? else { return Ok(false) };
         let items = programs[index].text.iter().filter(|item| !matches!(item, Item::Label(_)));
         let rest = items.map(|item| format!("{item:x?}")).collect();
@@ -87,8 +85,9 @@ impl Reducer<'_> {
     /// What differs natively. What is refused, or fails to compile, does not differ.
     fn difference(&mut self, case: &Case) -> Result<Option<Difference>> {
         self.attempts += 1;
-        let Ok(Ok(library)) = native::compile(&case.elf, self.options) else { return Ok(None) };
-        Ok(compare(self.machine, case, Some(&library))?.err())
+        let Ok(Ok(library)) = native::compile(&case.elf, case.options) else { return Ok(None) };
+        let mut tested = Tested::new(self.machine, self.batch, &case.elf, Some(library));
+        Ok(tested.compare(case)?.err())
     }
 
     /// Flips bits of a mutant back as long as a difference remains.
@@ -96,7 +95,7 @@ impl Reducer<'_> {
         let mut tries = vec![mutant.clone()];
         while let Some(tried) = tries.pop() {
             let elf = tried.to_bytes();
-            let Some(difference) = self.difference(&mutant_case(&elf, self.options))? else { continue };
+            let Some(difference) = self.difference(&mutant_case(&elf, self.batch))? else { continue };
             let rest = tried.flips.iter().map(|(at, mask)| format!("{}+{at:#x}: {mask:#04x}", tried.script));
             self.best = Some(Reduced { elf, index: 0, difference, rest: rest.collect() });
             mutant = tried;
