@@ -123,6 +123,7 @@ impl Sides {
             args: vec![Bytes::from(self.repetitions.to_string())],
             options: OPTIONS,
             cycles_max: CYCLES_MAX,
+            code: None,
         };
         let interpreted = oracle::run(&case);
         ensure!(interpreted.cycles == best.cycles, "cycles differ from the interpreter's");

@@ -25,6 +25,7 @@ pub(crate) fn check(name: &str, elf: &[u8], args: &[&str], options: CompileOptio
         args: args.iter().map(|arg| Bytes::copy_from_slice(arg.as_bytes())).collect(),
         options,
         cycles_max: CYCLES_MAX,
+        code: None,
     };
     let mut machine = Machine::new().unwrap();
     let context = format!("{name} {args:?}, version {}, isa {}", options.vm_version, options.isa);

@@ -8,3 +8,4 @@ mod pauses;
 mod programs;
 mod published;
 mod transactions;
+mod upstream;

@@ -1,44 +1,121 @@
-//! Scripts as others published them. Most ask for a syscall that does not exist yet and end there, equally.
+//! Scripts as others published them, whole and taken apart, in every version and around their number of cycles.
+//!
+//! Most ask for a system call that only transactions have and end there, equally.
 
-use std::fs;
+use std::{
+    fs,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
 
-use antares_tests::guests::{PublishedScript, published_scripts};
+use antares_tests::{
+    differential::{Equal, compare},
+    elf::Cut,
+    guests::published_scripts,
+    kept,
+    oracle::Case,
+};
+use antares_vm::{Library, Machine};
+use bytes::Bytes;
 
-use crate::check::{check, script};
+use crate::check::{CYCLES_MAX, script};
 
-/// Larger scripts are compiled for one version only.
+/// Larger scripts are compiled for the newest version only, whole and without sections.
 const SMALL_BYTES: usize = 128 << 10;
 
-fn check_scripts(version: u32) {
+/// Fewest ELF files that the published crates have together.
+const SCRIPTS_MIN: usize = 85;
+
+/// One compile and its runs.
+#[derive(Clone, Debug)]
+struct Job {
+    name: String,
+    elf: Bytes,
+    cut: Cut,
+    version: u32,
+}
+
+fn jobs() -> Vec<Job> {
     let scripts = published_scripts().unwrap();
-    assert!(scripts.len() >= 60, "only {} scripts were found", scripts.len());
-    let mut refused = Vec::new();
-    for PublishedScript { name, path } in scripts {
-        let elf = fs::read(path).unwrap();
-        if elf.len() > SMALL_BYTES && version != 2 {
-            continue;
-        }
-        match check(&name, &elf, &[], script(version)) {
-            Ok(equal) => println!("{name}: {equal:?}"),
-            Err(reason) => refused.push((name, reason)),
+    assert!(scripts.len() >= SCRIPTS_MIN, "only {} scripts were found", scripts.len());
+    let mut jobs = Vec::new();
+    for script in scripts {
+        let whole = fs::read(&script.path).unwrap();
+        let mut seen: Vec<Vec<u8>> = Vec::new();
+        for cut in Cut::ALL {
+            let elf = cut.apply(&whole);
+            // A file that was published without symbols is the same stripped.
+            if seen.contains(&elf) || whole.len() > SMALL_BYTES && cut == Cut::Symbols {
+                continue;
+            }
+            seen.push(elf.clone());
+            let versions = if whole.len() > SMALL_BYTES { 2..3 } else { 0..3 };
+            jobs.extend(versions.map(|version| Job {
+                name: script.name.clone(),
+                elf: elf.clone().into(),
+                cut,
+                version,
+            }));
         }
     }
-    // What ckb-vm does not load is not compiled either, and ends in the same error.
-    println!("refused: {refused:?}");
-    assert!(refused.iter().all(|(_, reason)| reason == "elf"), "{refused:?}");
+    jobs
+}
+
+/// Both tiers against the oracle, then limits around the true number of cycles. Gives the native run.
+fn check_job(machine: &mut Machine, job: &Job) -> Result<Equal, String> {
+    let options = script(job.version);
+    let case = |cycles_max| Case { elf: job.elf.clone(), args: Vec::new(), options, cycles_max, code: None };
+    let mut run = |cycles_max, library: Option<&Library>| -> Result<Equal, String> {
+        let equal = compare(machine, &case(cycles_max), library).map_err(|error| format!("{error:#}"))?;
+        equal.map_err(|difference| format!("limit {cycles_max}, native {}: {difference}", library.is_some()))
+    };
+    let interpreted = run(CYCLES_MAX, None)?;
+    let library = match kept::library(&job.elf, options).map_err(|error| format!("{error:#}"))? {
+        Ok(library) => library,
+        // What ckb-vm does not load is not compiled either.
+        Err(reason) if reason == "elf" && interpreted.cycles == 0 => return Ok(interpreted),
+        Err(reason) => return Err(format!("refused: {reason}, but {}", interpreted.outcome)),
+    };
+    let native = run(CYCLES_MAX, Some(&library))?;
+    let cycles = native.cycles;
+    for limit in [cycles, cycles.saturating_sub(1), cycles / 2, 1, 0] {
+        let limited = run(limit, Some(&library))?;
+        let expected = if limit >= cycles { native.outcome.as_str() } else { "CyclesExceeded" };
+        // Where a script fails, the counter is not exact, and a limit may be seen first or not.
+        if native.outcome.starts_with("Exit") && limited.outcome != expected {
+            return Err(format!("limit {limit} of {cycles}: {}", limited.outcome));
+        }
+    }
+    Ok(native)
 }
 
 #[test]
-fn published_scripts_end_alike_in_version_0() {
-    check_scripts(0);
+fn published_scripts_end_alike_whole_stripped_and_cut() {
+    let jobs = jobs();
+    let (next, lines, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let work = || {
+        let mut machine = Machine::new().unwrap();
+        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let name = format!("{}, {:?} cut, version {}", job.name, job.cut, job.version);
+            match check_job(&mut machine, job) {
+                Ok(equal) => lines.lock().unwrap().push(shown(&name, &equal)),
+                Err(failure) => failures.lock().unwrap().push(format!("{name}: {failure}")),
+            }
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let (mut lines, failures) = (lines.into_inner().unwrap(), failures.into_inner().unwrap());
+    lines.sort();
+    println!("{}\n{} of {} equal", lines.join("\n"), lines.len(), jobs.len());
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-#[test]
-fn published_scripts_end_alike_in_version_1() {
-    check_scripts(1);
-}
-
-#[test]
-fn published_scripts_end_alike_in_version_2() {
-    check_scripts(2);
+fn shown(name: &str, equal: &Equal) -> String {
+    let share = 100 * equal.native_cycles / equal.cycles.max(1);
+    let left = equal.restarted.map_or("", |reason| reason.name());
+    format!("{name}: {}, {} cycles, {share} % native {left}", equal.outcome, equal.cycles)
 }

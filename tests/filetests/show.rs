@@ -74,6 +74,7 @@ fn outcome(case: &Case, elf: &[u8]) -> Result<Vec<String>> {
         args: case.args.iter().map(|arg| Bytes::copy_from_slice(arg.as_bytes())).collect(),
         options: case.options,
         cycles_max: CYCLES_MAX,
+        code: None,
     };
     let library =
         native::compile(elf, case.options)?.map_err(|reason| anyhow::anyhow!("refused: {reason}"))?;

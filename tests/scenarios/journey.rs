@@ -17,6 +17,7 @@ fn expected_cycles(elf: &[u8], argument: &str) -> u64 {
         args: vec![Bytes::copy_from_slice(argument.as_bytes())],
         options: CompileOptions { vm_version: 2, isa: Isa::of_version(2) },
         cycles_max: u64::MAX >> 1,
+        code: None,
     };
     oracle::run(&case).cycles
 }

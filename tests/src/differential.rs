@@ -2,14 +2,19 @@
 
 mod campaign;
 mod minimise;
+mod tally;
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
-use antares_vm::{LeaveReason, Library, Limits, Machine, Outcome, Report, Script, Tier};
+use antares_vm::{
+    LeaveReason, Library, Limits, Machine, NativeMachine, Outcome, Report, Script, Session, Tier,
+};
 use anyhow::Result;
+use ckb_vm::MEMORY_FRAMESIZE;
 
-pub use campaign::{Campaign, Failure, Tally, draw};
+pub use campaign::{Batch, Campaign, Choice, Failure, Subject, draw};
 pub use minimise::{Reduced, disassembly, reduce};
+pub use tally::{KindTally, Tally};
 
 use crate::oracle::{self, Case, Run};
 
@@ -69,10 +74,17 @@ pub fn compare(
     let limits = Limits { cycles_max: case.cycles_max, debug_bytes_max: DEBUG_BYTES_MAX };
     let tier = if library.is_some() { Tier::Native } else { Tier::Interpreter };
     let report = machine.run(&script, &limits, tier, library)?;
-    let ours = observed(machine, &report);
-    // Native code that ran to its exit defines only the exit code.
-    let defined = if report.native_cycles > 0 { 10..11 } else { 0..32 };
-    Ok(match difference(&expected, &ours, defined) {
+    let (all, registers) = (machine.memory(), *machine.registers());
+    let ours = Observed {
+        outcome: outcome(&report),
+        cycles: report.cycles,
+        load_cycles: report.load_cycles,
+        debug: &report.debug,
+        registers: &registers,
+        is_native: report.native_cycles > 0,
+    };
+    let frame = |index: usize| &all[index * MEMORY_FRAMESIZE..(index + 1) * MEMORY_FRAMESIZE];
+    Ok(match difference(&expected, &ours, frame) {
         Some(difference) => Err(difference),
         None => Ok(Equal {
             outcome: expected.outcome,
@@ -84,46 +96,76 @@ pub fn compare(
     })
 }
 
-/// Our run in the oracle's terms.
-fn observed(machine: &Machine, report: &Report) -> Run {
-    let outcome = match &report.outcome {
+/// As [`compare`], on the machine for ckb-script and with what `session` has compiled.
+///
+/// # Errors
+///
+/// The first thing that differs.
+pub fn compare_in(session: &Arc<Session>, case: &Case) -> Result<Equal, Difference> {
+    let expected = oracle::run(case);
+    let run = session.attempt(|| oracle::run_on::<NativeMachine>(case));
+    let counts = session.take_counts();
+    let ours = Observed {
+        outcome: run.outcome,
+        cycles: run.cycles,
+        load_cycles: run.load_cycles,
+        debug: &run.debug,
+        registers: &run.registers,
+        is_native: counts.native_cycles > 0,
+    };
+    match difference(&expected, &ours, |index| run.memory.frame(index)) {
+        Some(difference) => Err(difference),
+        None => Ok(Equal {
+            outcome: expected.outcome,
+            cycles: run.cycles,
+            native_cycles: counts.native_cycles,
+            restarted: counts.restarted,
+            debug: run.debug,
+        }),
+    }
+}
+
+/// How our run ended, in the oracle's terms.
+fn outcome(report: &Report) -> String {
+    match &report.outcome {
         Outcome::Exit(code) => format!("Exit({code})"),
         Outcome::Error { name, .. } => (*name).to_owned(),
         Outcome::CyclesExceeded => "CyclesExceeded".to_owned(),
         Outcome::OutputLimit => "OutputLimit".to_owned(),
-    };
-    Run {
-        outcome,
-        cycles: report.cycles,
-        load_cycles: report.load_cycles,
-        debug: report.debug.clone(),
-        registers: *machine.registers(),
-        memory: bytes::Bytes::copy_from_slice(machine.memory()),
-        time: report.run,
     }
 }
 
-fn difference(expected: &Run, ours: &Run, registers: std::ops::Range<usize>) -> Option<Difference> {
+/// Our run, but for memory.
+struct Observed<'a> {
+    outcome: String,
+    cycles: u64,
+    load_cycles: u64,
+    debug: &'a [String],
+    registers: &'a [u64; 32],
+    /// Native code that ran to its exit defines only the exit code.
+    is_native: bool,
+}
+
+fn difference<'a>(
+    expected: &Run,
+    ours: &Observed<'_>,
+    frame: impl Fn(usize) -> &'a [u8],
+) -> Option<Difference> {
     let differs = |what: &str, oracle: String, ours: String| {
         (oracle != ours).then(|| Difference { what: what.to_owned(), oracle, ours })
     };
+    let mut registers = if ours.is_native { 10..11 } else { 0..32 };
     differs("outcome", expected.outcome.clone(), ours.outcome.clone())
         .or_else(|| differs("debug output", format!("{:?}", expected.debug), format!("{:?}", ours.debug)))
         .or_else(|| {
-            if expected.memory == ours.memory {
-                return None;
-            }
-            let at =
-                expected.memory.iter().zip(ours.memory.iter()).position(|(left, right)| left != right)?;
-            let around = at & !7..(at & !7) + 8;
-            let shown = |run: &Run| format!("{:02x?}", &run.memory[around.clone()]);
-            differs(&format!("memory at {:#x}", around.start), shown(expected), shown(ours))
+            let (at, oracle, ours) = expected.memory.difference(frame)?;
+            differs(&format!("memory at {at:#x}"), format!("{oracle:02x?}"), format!("{ours:02x?}"))
         })
         .or_else(|| differs("cycles", expected.cycles.to_string(), ours.cycles.to_string()))
         .or_else(|| differs("load cycles", expected.load_cycles.to_string(), ours.load_cycles.to_string()))
         .or_else(|| {
-            let at = registers.clone().find(|&index| expected.registers[index] != ours.registers[index])?;
-            let shown = |run: &Run| format!("{:#x}", run.registers[at]);
-            differs(&format!("register x{at}"), shown(expected), shown(ours))
+            let at = registers.find(|&index| expected.registers[index] != ours.registers[index])?;
+            let shown = |registers: &[u64; 32]| format!("{:#x}", registers[at]);
+            differs(&format!("register x{at}"), shown(&expected.registers), shown(ours.registers))
         })
 }

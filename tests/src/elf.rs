@@ -1,5 +1,7 @@
 //! A minimal writer of RISC-V ELF files: program headers, and section headers only where there are symbols.
 
+use std::ops::Range;
+
 /// A loadable segment. Its vaddr and its offset in the file agree modulo the page size.
 #[derive(Clone, Debug)]
 pub struct Segment {
@@ -124,4 +126,105 @@ fn push32(to: &mut Vec<u8>, numbers: &[u32]) {
 
 fn push64(to: &mut Vec<u8>, numbers: &[u64]) {
     numbers.iter().for_each(|number| to.extend_from_slice(&number.to_le_bytes()));
+}
+
+/// A loadable segment of a file that somebody else wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadSegment {
+    /// Where it is loaded.
+    pub address: u64,
+    /// 4 read, 2 write, 1 execute.
+    pub flags: u32,
+    /// What of the file is loaded, cut at the file's end.
+    pub file: Range<usize>,
+}
+
+/// The loadable segments of a 64-bit little-endian ELF; none for anything else.
+#[must_use]
+pub fn segments(elf: &[u8]) -> Vec<LoadSegment> {
+    if !elf.starts_with(b"\x7fELF\x02\x01") {
+        return Vec::new();
+    }
+    let headers = number(elf, 32, 8).unwrap_or(0) as usize;
+    let count = number(elf, 56, 2).unwrap_or(0) as usize;
+    let segment = |index: usize| {
+        let at = headers.checked_add(index * PROGRAM_HEADER_BYTES as usize)?;
+        if number(elf, at, 4)? != 1 {
+            return None;
+        }
+        let start = (number(elf, at + 8, 8)? as usize).min(elf.len());
+        let end = start.saturating_add(number(elf, at + 32, 8)? as usize).min(elf.len());
+        Some(LoadSegment {
+            address: number(elf, at + 16, 8)?,
+            flags: number(elf, at + 4, 4)? as u32,
+            file: start..end,
+        })
+    };
+    (0..count).filter_map(segment).collect()
+}
+
+/// The little-endian number of `width` bytes at `at`.
+fn number(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at.checked_add(width)?)?;
+    Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+/// How a file is taken apart before it is run: nothing of it may matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// As it is.
+    Nothing,
+    /// Symbols lose their names, addresses and sizes, as if stripped.
+    Symbols,
+    /// No section headers, and nothing behind the last segment, as `sstrip` does.
+    Sections,
+}
+
+impl Cut {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Nothing, Self::Symbols, Self::Sections];
+
+    /// The file without what is cut.
+    #[must_use]
+    pub fn apply(self, elf: &[u8]) -> Vec<u8> {
+        let mut bytes = elf.to_vec();
+        match self {
+            Self::Nothing => {}
+            Self::Symbols => symbol_tables(elf).into_iter().for_each(|table| bytes[table].fill(0)),
+            Self::Sections => {
+                let end = segments(elf).iter().map(|segment| segment.file.end).max().unwrap_or(elf.len());
+                let headers = number(elf, 32, 8).unwrap_or(0) + number(elf, 56, 2).unwrap_or(0) * 56;
+                bytes.truncate(end.max(headers as usize));
+                // Where section headers are; how large, how many, which has the names.
+                for (at, width) in [(40, 8), (58, 6)] {
+                    if let Some(field) = bytes.get_mut(at..at + width) {
+                        field.fill(0);
+                    }
+                }
+            }
+        }
+        bytes
+    }
+}
+
+/// Where the file has symbols and their names: sections of types SYMTAB, and the STRTAB that each links to. Those that
+/// segments load are part of the program and stay.
+fn symbol_tables(elf: &[u8]) -> Vec<Range<usize>> {
+    let headers = number(elf, 40, 8).unwrap_or(0) as usize;
+    let count = number(elf, 60, 2).unwrap_or(0) as usize;
+    let header = |index: usize| headers.checked_add(index * SECTION_HEADER_BYTES as usize);
+    let contents = |at: usize| {
+        let start = number(elf, at + 24, 8)? as usize;
+        let end = start.checked_add(number(elf, at + 32, 8)? as usize)?;
+        (end <= elf.len()).then_some(start..end)
+    };
+    let loaded = segments(elf);
+    let is_loaded =
+        |range: &Range<usize>| loaded.iter().any(|s| s.file.start < range.end && range.start < s.file.end);
+    let symbols = (0..count).filter_map(header).filter(|at| number(elf, at + 4, 4) == Some(2));
+    let both = symbols.flat_map(|at| {
+        let strings = number(elf, at + 40, 4).and_then(|index| header(index as usize));
+        [Some(at), strings].into_iter().flatten()
+    });
+    both.filter_map(contents).filter(|range| !is_loaded(range)).collect()
 }

@@ -1,8 +1,12 @@
 //! Random programs: a seed and settings in, items out. The same seed gives the same program on every machine.
 
 pub mod batch;
+mod boundary;
 mod builder;
 mod fused;
+mod links;
+pub mod loading;
+pub mod mutant;
 mod pieces;
 mod random;
 mod stream;
@@ -22,8 +26,10 @@ pub const CONSTANTS: Label = 1;
 pub const SCRATCH: Label = 2;
 /// Start of the code segment; the same for all programs of a batch.
 pub const TEXT: Label = 3;
+/// Start of the registers that the batch's start sets for called programs; the same for all programs of a batch.
+pub const REGISTERS: Label = 8;
 /// First label that is a program's own.
-pub const FIRST_OWN: Label = 8;
+pub const FIRST_OWN: Label = 16;
 
 /// Size of the scratch area: two pages, with their border in the middle.
 pub const SCRATCH_BYTES: u64 = 8192;
@@ -40,6 +46,49 @@ pub enum Kind {
     Structured,
     /// As [`Kind::Stream`], a few statements long: many can be compiled in the time that one long program takes.
     Short,
+    /// Small functions that call each other through several link registers and tamper with them.
+    Links,
+    /// Accesses around every boundary that memory has.
+    Boundary,
+    /// Code that is loaded while the program runs, on machines for ckb-script only.
+    Loading,
+}
+
+/// What programs leave to the start of their batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Nothing: each sets its registers, and stores them at its end.
+    Alone,
+    /// The start sets registers, calls the program and stores them afterwards: less to compile for each.
+    Called,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 6] =
+        [Self::Stream, Self::Structured, Self::Short, Self::Links, Self::Boundary, Self::Loading];
+
+    /// The form of programs of this kind.
+    #[must_use]
+    pub fn form(self) -> Form {
+        match self {
+            Self::Stream | Self::Structured => Form::Alone,
+            Self::Short | Self::Links | Self::Boundary | Self::Loading => Form::Called,
+        }
+    }
+
+    /// The name as reports print it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stream => "stream",
+            Self::Structured => "structured",
+            Self::Short => "short",
+            Self::Links => "links",
+            Self::Boundary => "boundary",
+            Self::Loading => "loading",
+        }
+    }
 }
 
 /// What is generated.
@@ -51,6 +100,8 @@ pub struct Settings {
     pub kind: Kind,
     /// Whether the program may do what ends in an error: bad addresses, invalid encodings, forged returns.
     pub wild: bool,
+    /// Whether there are the system calls of [`crate::oracle::LOADER`].
+    pub loader: bool,
 }
 
 /// One program.
@@ -60,6 +111,8 @@ pub struct Program {
     pub text: Vec<Item>,
     /// Its constants and tables; start with [`CONSTANTS`].
     pub constants: Vec<Item>,
+    /// What the registers hold when it is called: all 32, or none if it is of [`Form::Alone`].
+    pub registers: Vec<u64>,
     /// Cycle limit that it is run with.
     pub cycles_max: u64,
 }
@@ -70,7 +123,10 @@ pub fn program(seed: u64, settings: Settings) -> Program {
     let builder = builder::Builder::new(Random::new(seed), settings);
     match settings.kind {
         Kind::Stream => stream::build(builder, &[4, 8, 16, 30, 60]),
-        Kind::Short => stream::build(builder, &[1, 2, 4, 6]),
+        Kind::Short => stream::build(builder, &[1, 2, 3, 5]),
+        Kind::Links => links::build(builder),
+        Kind::Boundary => boundary::build(builder),
+        Kind::Loading => loading::build(builder),
         Kind::Structured => structured::build(builder),
     }
 }

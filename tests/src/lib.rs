@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod asm;
+pub mod crates;
 pub mod differential;
 pub mod elf;
 #[allow(
@@ -14,6 +15,8 @@ pub mod elf;
 )]
 pub mod generate;
 pub mod guests;
+pub mod kept;
 pub mod native;
 pub mod oracle;
 pub mod stopwatch;
+pub mod upstream;

@@ -5,13 +5,14 @@ use std::{
     time::Duration,
 };
 
-use antares_abi::{CompileOptions, GUEST_MEMORY_BYTES};
+use antares_abi::CompileOptions;
 use bytes::Bytes;
 use ckb_vm::{
-    CoreMachine, DefaultMachineBuilder, DefaultMachineRunner, Error, Memory, Register, SupportMachine,
-    Syscalls,
+    DefaultMachineBuilder, DefaultMachineRunner, Error, MEMORY_FRAMESIZE, Memory as _, Register,
+    SupportMachine, Syscalls,
     cost_model::estimate_cycles,
     machine::asm::{AsmCoreMachine, AsmCoreMachineRevealer, AsmMachine},
+    memory::{FLAG_EXECUTABLE, FLAG_FREEZED},
     registers::{A0, A7},
 };
 
@@ -28,6 +29,56 @@ pub struct Case {
     pub options: CompileOptions,
     /// Cycle limit.
     pub cycles_max: u64,
+    /// What the system calls of [`LOADER`] load; without it they do not exist.
+    pub code: Option<Bytes>,
+}
+
+/// System calls of machines for ckb-script, in the forms that need no transaction: loading code, VM version, a pause.
+pub const LOADER: [u64; 3] = [2091, 2041, 2178];
+
+/// Pauses of one run: more would only take time.
+const PAUSES_MAX: u32 = 64;
+
+struct Loader {
+    code: Bytes,
+    pauses: u32,
+}
+
+impl<M: SupportMachine> Syscalls<M> for Loader {
+    fn initialize(&mut self, _machine: &mut M) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn ecall(&mut self, machine: &mut M) -> Result<bool, Error> {
+        let register = |machine: &M, index: usize| machine.registers()[index].to_u64();
+        let number = register(machine, A7);
+        if number == LOADER[0] {
+            // As ckb-script's load_cell_data_as_code.
+            let [address, size, from, length] = [0, 1, 2, 3].map(|index| register(machine, A0 + index));
+            machine.add_cycles_no_checking(size.div_ceil(4))?;
+            let end = from.checked_add(length).ok_or(Error::MemOutOfBound)?;
+            let result = if end > self.code.len() as u64 || length > size {
+                3
+            } else {
+                let code = self.code.slice(from as usize..end as usize);
+                let flags = FLAG_EXECUTABLE | FLAG_FREEZED;
+                machine.memory_mut().init_pages(address, size, flags, Some(code), 0)?;
+                0
+            };
+            machine.set_register(A0, M::REG::from_u8(result));
+        } else if number == LOADER[1] {
+            let version = machine.version();
+            machine.set_register(A0, M::REG::from_u32(version));
+        } else if number == LOADER[2] {
+            self.pauses += 1;
+            if self.pauses <= PAUSES_MAX {
+                return Err(Error::Pause);
+            }
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
 }
 
 /// How it ended and what it left behind.
@@ -44,9 +95,45 @@ pub struct Run {
     /// All registers.
     pub registers: [u64; 32],
     /// All of memory.
-    pub memory: Bytes,
+    pub memory: Memory,
     /// Processor time of the run itself, without loading.
     pub time: Duration,
+}
+
+/// Guest memory as a run left it: its frames, without those that were never touched and so are zero. Most programs touch
+/// few, and copying all of memory would take longer than running them.
+#[derive(Clone)]
+pub struct Memory(Vec<Option<Box<[u8]>>>);
+
+/// A frame that was never touched.
+static ZERO_FRAME: [u8; MEMORY_FRAMESIZE] = [0; MEMORY_FRAMESIZE];
+
+impl Memory {
+    fn of(core: &AsmCoreMachine) -> Self {
+        let frames = core.frames.iter().zip(core.memory.chunks_exact(MEMORY_FRAMESIZE));
+        Self(frames.map(|(touched, frame)| (*touched != 0).then(|| frame.into())).collect())
+    }
+
+    /// Frame number `index`.
+    #[must_use]
+    pub fn frame(&self, index: usize) -> &[u8] {
+        self.0.get(index).and_then(Option::as_deref).unwrap_or(&ZERO_FRAME)
+    }
+
+    /// The aligned address around the first byte that differs in `other`, which gives a frame for its number, and the
+    /// eight bytes there of both.
+    #[must_use]
+    pub fn difference<'a>(&self, other: impl Fn(usize) -> &'a [u8]) -> Option<(usize, [u8; 8], [u8; 8])> {
+        (0..self.0.len()).find_map(|index| {
+            let (own, other) = (self.frame(index), other(index));
+            if own == other {
+                return None;
+            }
+            let at = own.iter().zip(other).position(|(left, right)| left != right)? & !7;
+            let eight = |bytes: &[u8]| bytes[at..].first_chunk().copied().unwrap_or_default();
+            Some((index * MEMORY_FRAMESIZE + at, eight(own), eight(other)))
+        })
+    }
 }
 
 #[derive(Clone, Default)]
@@ -78,35 +165,53 @@ impl<M: SupportMachine> Syscalls<M> for Lines {
     }
 }
 
-/// Runs `case` from load to end.
+/// Runs `case` from load to end on the stock machine.
 #[must_use]
 pub fn run(case: &Case) -> Run {
+    run_on::<AsmMachine>(case)
+}
+
+/// Runs `case` from load to end on any machine for ckb-script, as its scheduler would.
+#[must_use]
+pub fn run_on<M>(case: &Case) -> Run
+where
+    M: DefaultMachineRunner,
+    M::Inner: AsmCoreMachineRevealer + SupportMachine,
+{
     let lines = Lines::default();
     let version = case.options.vm_version;
-    let core = <Box<AsmCoreMachine> as AsmCoreMachineRevealer>::new(
-        case.options.isa.0,
-        version,
-        case.cycles_max,
-        GUEST_MEMORY_BYTES as usize,
-    );
-    let builder = DefaultMachineBuilder::new(core)
+    let core = <M::Inner as SupportMachine>::new(case.options.isa.0, version, case.cycles_max);
+    let mut builder = DefaultMachineBuilder::new(core)
         .instruction_cycle_func(Box::new(estimate_cycles))
         .syscall(Box::new(lines.clone()));
-    let mut machine = <AsmMachine as DefaultMachineRunner>::new(builder.build());
+    if let Some(code) = &case.code {
+        builder = builder.syscall(Box::new(Loader { code: code.clone(), pauses: 0 }));
+    }
+    let mut machine = M::new(builder.build());
     let loaded = machine.load_program(&case.elf, case.args.iter().cloned().map(Ok));
     let load_cycles = loaded.as_ref().map_or(0, |bytes| bytes.div_ceil(4));
-    let (ended, time) = timed(|| loaded.and_then(|_| machine.run()));
+    let (ended, time) = timed(|| loaded.and_then(|_| run_through_pauses(&mut machine)));
     let outcome = match &ended {
         Ok(code) => format!("Exit({code})"),
         Err(error) => variant_name(error),
     };
-    let inner = machine.inner_mut();
+    let cycles = machine.machine().cycles();
+    let core = (*machine.machine_mut().inner_mut()).as_ref();
     let mut registers = [0; 32];
-    registers.copy_from_slice(inner.registers());
-    let memory = inner.memory_mut().load_bytes(0, GUEST_MEMORY_BYTES).unwrap_or_default();
-    let cycles = inner.cycles();
+    registers.copy_from_slice(&core.registers[..32]);
+    let memory = Memory::of(core);
     let debug = std::mem::take(&mut *lines.0.lock().unwrap_or_else(PoisonError::into_inner));
     Run { outcome, cycles, load_cycles, debug, registers, memory, time }
+}
+
+/// Runs the machine on after each pause.
+fn run_through_pauses<M: DefaultMachineRunner>(machine: &mut M) -> Result<i8, Error> {
+    loop {
+        match machine.run() {
+            Err(Error::Pause) => {}
+            ended => return ended,
+        }
+    }
 }
 
 /// The variant's name: what its debug form starts with.

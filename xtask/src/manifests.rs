@@ -57,7 +57,7 @@ const OURS: [(&str, &[&str]); 19] = [
 ];
 
 /// Members that check others and may depend on any of them.
-const SEE_EVERYTHING: [&str; 2] = ["antares-tests", "antares-bench"];
+const SEE_EVERYTHING: [&str; 3] = ["antares-tests", "antares-bench", "antares-fuzz"];
 
 /// Crates of others that only the named ones of ours may know.
 const FENCED: [(&[&str], &[&str]); 7] = [
@@ -104,7 +104,10 @@ fn check_member(path: &str, manifest: &Table) -> Vec<Finding> {
             findings.extend(check_arrow(path, name, dependency));
         }
     }
-    findings.extend(check_versions(path, manifest));
+    // A workspace of its own has no root to take versions from.
+    if manifest.get("workspace").is_none() {
+        findings.extend(check_versions(path, manifest));
+    }
     findings
 }
 
@@ -201,6 +204,7 @@ mod tests {
     fn versions_stand_in_the_root() {
         assert_eq!(findings("xtask", "[dependencies]\ntoml = \"1\"\n").len(), 1);
         assert_eq!(findings("xtask", "[dev-dependencies]\ntoml = { path = \"..\" }\n").len(), 1);
+        assert!(findings("antares-fuzz", "[dependencies]\ntoml = \"1\"\n[workspace]\n").is_empty());
         let bare = "[package]\nname = \"xtask\"\nversion = \"0.1.0\"\n";
         assert_eq!(check(&Tree::of(&[("x/Cargo.toml", bare)])).len(), 5);
     }

@@ -30,7 +30,7 @@ unsafe impl Send for Library {}
 unsafe impl Sync for Library {}
 
 /// One loadable segment of an object in memory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Segment {
     addresses: Range<usize>,
     flags: u32,
@@ -187,11 +187,14 @@ fn find_table(
     if sound { Ok(table) } else { Err(bad) }
 }
 
+/// Addresses of the only executable segment; none where the script has no code that can be entered, as when its entry
+/// lies outside.
 fn only_text(segments: &[Segment]) -> Result<Range<usize>, LibraryError> {
     let mut executable = segments.iter().filter(|segment| segment.flags & libc::PF_X != 0);
     match (executable.next(), executable.count()) {
+        (None, _) => Ok(0..0),
         (Some(segment), 0) => Ok(segment.addresses.clone()),
-        (first, more) => Err(LibraryError::Text { found: usize::from(first.is_some()) + more }),
+        (Some(_), more) => Err(LibraryError::Text { found: 1 + more }),
     }
 }
 
@@ -217,7 +220,9 @@ mod tests {
         let here = segments_around(segments_around as *const () as usize);
         assert!(only_text(&here).unwrap().contains(&(alias as *const () as usize)));
         assert!(segments_around(8).is_empty());
-        assert!(matches!(only_text(&[]), Err(LibraryError::Text { found: 0 })));
+        assert!(only_text(&[]).unwrap().is_empty());
+        let twice = [here.as_slice(), here.as_slice()].concat();
+        assert!(matches!(only_text(&twice), Err(LibraryError::Text { found: 2 })));
         assert!(!is_data(&here, &(0..1)));
     }
 }

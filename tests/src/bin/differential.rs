@@ -1,4 +1,5 @@
-//! Long runs of the differential test: `differential --programs N --seed S [--batch B] [--jobs J] [--short] [--interpreter]`.
+//! Long runs of the differential test: `differential [--programs N] [--seed S] [--jobs J] [--kind KIND] [--interpreter]`,
+//! and `differential --only SEED [--kind KIND]` for one batch, as a failure names it.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 
@@ -9,70 +10,73 @@ use std::{
     time::Instant,
 };
 
-use antares_tests::differential::{Campaign, Failure, Tally, disassembly, reduce};
+use antares_tests::differential::{Campaign, Choice, Failure, Tally, disassembly, reduce};
 use antares_vm::Machine;
 use anyhow::{Context, Result, bail};
 
+/// Programs between two lines of progress.
+const PROGRESS: u64 = 10_000;
+
 fn main() -> Result<()> {
-    let mut campaign = Campaign { seed: 1, programs: 10_000, batch: 40, native: true, short: false };
-    let mut jobs = thread::available_parallelism().map_or(1, |count| count.get() as u64);
+    let mut campaign = Campaign { seed: 1, programs: 20_000, native: true, only: None };
+    let mut jobs = thread::available_parallelism().map_or(1, usize::from);
+    let mut only = None;
     let mut arguments = env::args().skip(1);
     while let Some(argument) = arguments.next() {
-        let mut number = || -> Result<u64> {
-            let text = arguments.next().with_context(|| format!("{argument} needs a number"))?;
-            Ok(text.strip_prefix("0x").map_or_else(|| text.parse(), |hex| u64::from_str_radix(hex, 16))?)
-        };
+        let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
         match argument.as_str() {
-            "--programs" => campaign.programs = number()?,
-            "--seed" => campaign.seed = number()?,
-            "--batch" => campaign.batch = usize::try_from(number()?)?,
-            // The seed of one batch, as a failure names it.
-            "--only" => return only(campaign, number()?),
-            "--jobs" => jobs = number()?.max(1),
+            "--programs" => campaign.programs = number(&value()?)?,
+            "--seed" => campaign.seed = number(&value()?)?,
+            "--only" => only = Some(number(&value()?)?),
+            "--jobs" => jobs = usize::try_from(number(&value()?)?)?,
             "--interpreter" => campaign.native = false,
-            "--short" => campaign.short = true,
+            "--kind" => {
+                let name = value()?;
+                let found = Choice::ALL.into_iter().find(|choice| choice.name() == name);
+                campaign.only = Some(found.with_context(|| format!("no programs are called {name:?}"))?);
+            }
             _ => bail!(
-                "usage: differential [--programs N] [--seed S] [--batch B] [--jobs J] [--only SEED] [--interpreter] [--short]"
+                "usage: differential [--programs N] [--seed S] [--jobs J] [--kind KIND] [--interpreter] [--only SEED]\n\
+                 kinds: {}",
+                Choice::ALL.map(Choice::name).join(" ")
             ),
         }
     }
     let started = Instant::now();
-    let done = AtomicU64::new(0);
-    let batch = campaign.batch as u64;
-    let (tally, failure) = campaign.run_on(jobs, |_| {
-        let programs = done.fetch_add(batch, Ordering::Relaxed) + batch;
-        if programs / 1000 > (programs - batch) / 1000 {
-            eprintln!("{programs} programs, {:.0} s", started.elapsed().as_secs_f64());
+    let (tally, failure) = match only {
+        Some(seed) => {
+            let mut tally = Tally::default();
+            let failure = campaign.batch(&mut Machine::new()?, seed, &mut tally)?;
+            (tally, failure)
         }
-    })?;
-    show(&tally, started);
+        None => run(&campaign, jobs, started)?,
+    };
+    println!("{tally}");
+    let seconds = started.elapsed().as_secs_f64();
+    println!("{:.1} s, {:.0} programs/s", seconds, tally.programs as f64 / seconds);
     report(failure)
 }
 
-fn only(campaign: Campaign, seed: u64) -> Result<()> {
-    let mut tally = Tally::default();
-    let failure = campaign.batch(&mut Machine::new()?, seed, &mut tally)?;
-    show(&tally, Instant::now());
-    report(failure)
+/// A decimal number, or a hexadecimal one after `0x`.
+fn number(text: &str) -> Result<u64> {
+    let parsed = text.strip_prefix("0x").map_or_else(|| text.parse(), |hex| u64::from_str_radix(hex, 16));
+    parsed.with_context(|| format!("{text:?} is no number"))
 }
 
-fn show(tally: &Tally, started: Instant) {
-    println!(
-        "{} programs equal, {} of them natively to the exit, {} cycles, {:.1} s",
-        tally.programs,
-        tally.native,
-        tally.cycles,
-        started.elapsed().as_secs_f64()
-    );
-    println!("outcomes: {:?}", tally.outcomes);
-    println!("native code left: {:?}", tally.restarts);
-    println!("refused: {:?}", tally.refused);
+fn run(campaign: &Campaign, jobs: usize, started: Instant) -> Result<(Tally, Option<Failure>)> {
+    let shown = AtomicU64::new(0);
+    campaign.run(jobs, |tally| {
+        if shown.fetch_max(tally.programs / PROGRESS, Ordering::Relaxed) < tally.programs / PROGRESS {
+            eprintln!("{} programs, {:.0} s", tally.programs, started.elapsed().as_secs_f64());
+        }
+    })
 }
 
 fn report(failure: Option<Failure>) -> Result<()> {
     let Some(failure) = failure else { return Ok(()) };
+    let (options, choice) = (failure.batch.options, failure.batch.choice);
     println!("DIFFERENT in batch {:#x}, program {}: {}", failure.seed, failure.index, failure.difference);
-    println!("version {}, isa {}, {:?}", failure.options.vm_version, failure.options.isa, failure.shape);
+    println!("{}, version {}, isa {}", choice.name(), options.vm_version, options.isa);
     match reduce(&mut Machine::new()?, &failure)? {
         Some(reduced) => {
             let file = format!("different-{:x}.elf", failure.seed);
@@ -81,5 +85,5 @@ fn report(failure: Option<Failure>) -> Result<()> {
         }
         None => println!("does not fail again when it is reduced"),
     }
-    bail!("a program differs")
+    bail!("a program differs; run it again with --only {:#x} --kind {}", failure.seed, choice.name())
 }

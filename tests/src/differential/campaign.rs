@@ -1,36 +1,96 @@
 //! Many random programs from one seed: generated in batches, compiled, compared, counted.
+//!
+//! Batch number N has a seed of its own, made of the campaign's seed and N, so that neither the number of threads nor
+//! what other batches do changes it. The seed of a batch alone gives its programs again.
 
-use std::{collections::BTreeMap, thread};
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+};
 
 use antares_abi::CompileOptions;
-use antares_vm::{Library, Machine};
+use antares_vm::{Library, Machine, Session, Tier};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 
-use super::{Difference, Equal, compare};
+use super::{Difference, Equal, Tally, compare, compare_in};
 use crate::{
     generate::{
         Kind, Program, Random, Settings,
         batch::{self, Shape},
-        draw_options, program,
+        draw_options, loading,
+        mutant::{Mutant, mutant},
+        program,
     },
     native,
     oracle::Case,
 };
+
+/// Mutants of one batch: each is an ELF of its own.
+const MUTANTS: usize = 5;
+/// Cycle limit of a mutant.
+const MUTANT_CYCLES_MAX: u64 = 500_000;
+/// Of a hundred batches, how many are of each kind; the rest are mutants. Long programs take longer to compile, so that
+/// a batch holds fewer of them.
+const KINDS: [(Kind, u32, usize); 6] = [
+    (Kind::Short, 42, 150),
+    (Kind::Boundary, 20, 100),
+    (Kind::Links, 14, 60),
+    (Kind::Loading, 4, 60),
+    (Kind::Stream, 5, 40),
+    (Kind::Structured, 5, 20),
+];
 
 /// What to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign {
     /// Seed of it all.
     pub seed: u64,
-    /// How many programs.
+    /// How many programs, at least: the last batch is run to its end.
     pub programs: u64,
-    /// Programs in one ELF.
-    pub batch: usize,
     /// Whether to compile; else the interpreter tier is compared.
     pub native: bool,
-    /// Whether all programs are short, so that more of them fit into the same time.
-    pub short: bool,
+    /// Which programs, if not a mixture.
+    pub only: Option<Choice>,
+}
+
+/// What a batch consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Generated programs of this kind.
+    Generated(Kind),
+    /// Mutants of real scripts.
+    Mutants,
+}
+
+/// What differs is part of it.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// One of the programs of a batch.
+    Generated {
+        /// All of them.
+        programs: Vec<Program>,
+        /// The batch's layout.
+        shape: Shape,
+    },
+    /// A mutant.
+    Mutants(Vec<Mutant>),
+}
+
+/// What the seed of a batch gives.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// Its kind.
+    pub choice: Choice,
+    /// VM version and ISA.
+    pub options: CompileOptions,
+    /// Its programs.
+    pub subject: Subject,
+    /// Code that the programs may load, if they run on the machine for ckb-script.
+    pub code: Option<Bytes>,
 }
 
 /// A program that differs.
@@ -40,81 +100,117 @@ pub struct Failure {
     pub seed: u64,
     /// Which program of the batch.
     pub index: usize,
-    /// All programs of the batch.
-    pub programs: Vec<Program>,
-    /// VM version and ISA.
-    pub options: CompileOptions,
-    /// The batch's layout.
-    pub shape: Shape,
+    /// The batch.
+    pub batch: Batch,
     /// What differs.
     pub difference: Difference,
 }
 
-/// What was seen.
-#[derive(Clone, Debug, Default)]
-pub struct Tally {
-    /// Programs that were compared.
-    pub programs: u64,
-    /// Of them, those that ran to their exit in native code.
-    pub native: u64,
-    /// Guest cycles.
-    pub cycles: u64,
-    /// Outcomes.
-    pub outcomes: BTreeMap<String, u64>,
-    /// Why native code was left.
-    pub restarts: BTreeMap<&'static str, u64>,
-    /// Batches that the compiler refused, by reason.
-    pub refused: BTreeMap<String, u64>,
+impl Choice {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Generated(Kind::Short),
+        Self::Generated(Kind::Boundary),
+        Self::Generated(Kind::Links),
+        Self::Generated(Kind::Stream),
+        Self::Generated(Kind::Structured),
+        Self::Generated(Kind::Loading),
+        Self::Mutants,
+    ];
+
+    /// The name as reports print it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Generated(kind) => kind.name(),
+            Self::Mutants => "mutant",
+        }
+    }
+
+    /// Which one the batch of `seed` is, in a mixture.
+    fn draw(seed: u64) -> Self {
+        let mut left = Random::new(!seed).below(100);
+        for (kind, share, _) in KINDS {
+            if left < share {
+                return Self::Generated(kind);
+            }
+            left -= share;
+        }
+        Self::Mutants
+    }
+
+    /// Programs of a batch.
+    fn count(self) -> usize {
+        match self {
+            Self::Generated(kind) => {
+                KINDS.iter().find(|(other, ..)| *other == kind).map_or(1, |(_, _, count)| *count)
+            }
+            Self::Mutants => MUTANTS,
+        }
+    }
 }
 
 impl Campaign {
-    /// As [`Campaign::run`], on `jobs` threads with seeds of their own; the tallies are added up.
-    ///
-    /// # Errors
-    ///
-    /// As [`Campaign::run`].
-    pub fn run_on(&self, jobs: u64, each: impl Fn(&Tally) + Sync) -> Result<(Tally, Option<Failure>)> {
-        let (each, mut seeds) = (&each, Random::new(self.seed));
-        let parts: Vec<Self> = (0..jobs)
-            .map(|job| {
-                let programs = self.programs / jobs + u64::from(job < self.programs % jobs);
-                Self { seed: seeds.bits(), programs, ..*self }
-            })
-            .collect();
-        let ended: Vec<Result<_>> = thread::scope(|scope| {
-            let threads: Vec<_> = parts.iter().map(|part| scope.spawn(move || part.run(each))).collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|_| bail!("a thread panicked")))
-                .collect()
-        });
-        let (mut tally, mut failure) = (Tally::default(), None);
-        for part in ended {
-            let (seen, failed) = part?;
-            tally.add(seen);
-            failure = failure.or(failed);
-        }
-        Ok((tally, failure))
+    /// Seed of batch number `index`.
+    fn batch_seed(&self, index: u64) -> u64 {
+        Random::new(self.seed ^ index.wrapping_mul(0x5851_f42d_4c95_7f2d)).bits()
     }
 
-    /// Runs programs until one differs or all are done; `each` sees the tally after every batch.
+    /// Seeds of all batches, and what they are.
+    fn plan(&self) -> Vec<(u64, Choice)> {
+        let mut programs = 0;
+        let mut plan = Vec::new();
+        while programs < self.programs {
+            let seed = self.batch_seed(plan.len() as u64);
+            let choice = self.choice(seed);
+            programs += choice.count() as u64;
+            plan.push((seed, choice));
+        }
+        plan
+    }
+
+    fn choice(&self, seed: u64) -> Choice {
+        self.only.unwrap_or_else(|| Choice::draw(seed))
+    }
+
+    /// Runs programs on `jobs` threads until one differs or all are done; `each` sees the tally after every batch. The
+    /// tally of a campaign without failures is the same whatever `jobs` is.
     ///
     /// # Errors
     ///
     /// The compiler or the machine failed.
-    pub fn run(&self, mut each: impl FnMut(&Tally)) -> Result<(Tally, Option<Failure>)> {
-        let mut machine = Machine::new()?;
-        let mut tally = Tally::default();
-        let mut seeds = Random::new(self.seed);
-        while tally.programs < self.programs {
-            let seed = seeds.bits();
-            let failure = self.batch(&mut machine, seed, &mut tally);
-            if let Some(failure) = failure.with_context(|| format!("batch with seed {seed:#x}"))? {
-                return Ok((tally, Some(failure)));
+    pub fn run(&self, jobs: usize, each: impl Fn(&Tally) + Sync) -> Result<(Tally, Option<Failure>)> {
+        let plan = self.plan();
+        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let total = Mutex::new(Tally::default());
+        let work = || -> Result<Option<Failure>> {
+            let mut machine = Machine::new()?;
+            while !stop.load(Ordering::Relaxed) {
+                let Some((seed, _)) = plan.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                let mut tally = Tally::default();
+                let failure = self.batch(&mut machine, *seed, &mut tally);
+                let failure = failure.with_context(|| format!("batch with seed {seed:#x}"));
+                stop.fetch_or(!matches!(failure, Ok(None)), Ordering::Relaxed);
+                let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+                total.add(tally);
+                each(&total);
+                drop(total);
+                if let Some(failure) = failure? {
+                    return Ok(Some(failure));
+                }
             }
-            each(&tally);
-        }
-        Ok((tally, None))
+            Ok(None)
+        };
+        let ended: Vec<Result<_>> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
+            let join = |thread: thread::ScopedJoinHandle<'_, Result<Option<Failure>>>| {
+                thread.join().unwrap_or_else(|_| bail!("a thread panicked"))
+            };
+            threads.into_iter().map(join).collect()
+        });
+        let failures = ended.into_iter().collect::<Result<Vec<_>>>()?;
+        let total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok((total, failures.into_iter().flatten().next()))
     }
 
     /// Generates, compiles and compares the batch of `seed`.
@@ -123,39 +219,129 @@ impl Campaign {
     ///
     /// The compiler or the machine failed.
     pub fn batch(&self, machine: &mut Machine, seed: u64, tally: &mut Tally) -> Result<Option<Failure>> {
-        let (programs, options, shape) = draw(seed, self.batch, self.short);
-        let elf = Bytes::from(batch::elf(&programs, shape)?);
-        let library = if self.native { compiled(&elf, options, tally)? } else { None };
-        for (index, program) in programs.iter().enumerate() {
-            let case = case(&elf, index, program, options);
-            match compare(machine, &case, library.as_ref())? {
-                Ok(equal) => tally.count(equal),
-                Err(difference) => {
-                    return Ok(Some(Failure { seed, index, programs, options, shape, difference }));
+        let batch = draw(seed, self.choice(seed))?;
+        let failed = match &batch.subject {
+            Subject::Generated { programs, shape } => {
+                let elf = Bytes::from(batch::elf(programs, *shape)?);
+                let cases = programs.iter().enumerate();
+                let cases = cases.map(|(index, program)| case(&elf, index, program, &batch));
+                self.compare_all(machine, &batch, &elf, cases, tally)?
+            }
+            Subject::Mutants(mutants) => {
+                let mut failed = None;
+                for (index, mutant) in mutants.iter().enumerate() {
+                    let elf = mutant.to_bytes();
+                    let cases = [mutant_case(&elf, &batch)].into_iter();
+                    if let Some((_, difference)) = self.compare_all(machine, &batch, &elf, cases, tally)? {
+                        failed = Some((index, difference));
+                        break;
+                    }
                 }
+                failed
+            }
+        };
+        Ok(failed.map(|(index, difference)| Failure { seed, index, batch, difference }))
+    }
+
+    /// Compares cases that share one ELF; gives the first that differs.
+    fn compare_all(
+        &self,
+        machine: &mut Machine,
+        batch: &Batch,
+        elf: &Bytes,
+        cases: impl Iterator<Item = Case>,
+        tally: &mut Tally,
+    ) -> Result<Option<(usize, Difference)>> {
+        let library = if self.native { compiled(elf, batch.options, tally)? } else { None };
+        let mut tested = Tested::new(machine, batch, elf, library);
+        for (index, case) in cases.enumerate() {
+            match tested.compare(&case)? {
+                Ok(equal) => tally.count(batch.choice.name(), &equal),
+                Err(difference) => return Ok(Some((index, difference))),
             }
         }
         Ok(None)
     }
 }
 
-/// The programs of the batch of `seed`.
-#[must_use]
-pub fn draw(seed: u64, count: usize, short: bool) -> (Vec<Program>, CompileOptions, Shape) {
-    let mut random = Random::new(seed);
-    let options = draw_options(&mut random);
-    let shape = Shape::draw(&mut random);
-    let programs = (0..count).map(|_| {
-        let kind = if short { Kind::Short } else { random.pick(&[Kind::Stream, Kind::Structured]) };
-        let wild = random.one_in(3);
-        program(random.bits(), Settings { options, kind, wild })
-    });
-    (programs.collect(), options, shape)
+/// What is compared with the oracle.
+pub(super) enum Tested<'a> {
+    /// The machine for single scripts.
+    Machine(&'a mut Machine, Option<Library>),
+    /// The machine for ckb-script.
+    Session(Arc<Session>),
 }
 
-/// Program `index` of the batch `elf`, as it is run.
-pub(super) fn case(elf: &Bytes, index: usize, program: &Program, options: CompileOptions) -> Case {
-    Case { elf: elf.clone(), args: vec![batch::argument(index)], options, cycles_max: program.cycles_max }
+impl<'a> Tested<'a> {
+    /// The one that the batch is for.
+    pub(super) fn new(
+        machine: &'a mut Machine,
+        batch: &Batch,
+        elf: &Bytes,
+        library: Option<Library>,
+    ) -> Self {
+        if batch.code.is_none() {
+            return Self::Machine(machine, library);
+        }
+        let program = library.and_then(|library| antares_vm::Program::new(elf.clone(), library).ok());
+        Self::Session(Session::new(Tier::Auto, program.into_iter().map(Arc::new).collect()))
+    }
+
+    pub(super) fn compare(&mut self, case: &Case) -> Result<Result<Equal, Difference>> {
+        match self {
+            Self::Machine(machine, library) => compare(machine, case, library.as_ref()),
+            Self::Session(session) => Ok(compare_in(session, case)),
+        }
+    }
+}
+
+/// The batch of `seed`.
+///
+/// # Errors
+///
+/// Scripts to mutate are not found.
+pub fn draw(seed: u64, choice: Choice) -> Result<Batch> {
+    let mut random = Random::new(seed);
+    let options = draw_options(&mut random);
+    let loader = choice == Choice::Generated(Kind::Loading) || random.one_in(2);
+    let code = loader.then(|| loading::code(&mut random));
+    let subject = match choice {
+        Choice::Generated(kind) => {
+            let shape = Shape::draw(&mut random, kind.form());
+            let programs = (0..choice.count()).map(|_| {
+                let wild = random.one_in(3);
+                program(random.bits(), Settings { options, kind, wild, loader })
+            });
+            Subject::Generated { programs: programs.collect(), shape }
+        }
+        Choice::Mutants => {
+            let mutants = (0..choice.count()).map(|_| mutant(&mut random));
+            Subject::Mutants(mutants.collect::<Result<_>>()?)
+        }
+    };
+    Ok(Batch { choice, options, subject, code })
+}
+
+/// Program `index` of the batch's ELF, as it is run.
+pub(super) fn case(elf: &Bytes, index: usize, program: &Program, batch: &Batch) -> Case {
+    Case {
+        elf: elf.clone(),
+        args: vec![batch::argument(index)],
+        options: batch.options,
+        cycles_max: program.cycles_max,
+        code: batch.code.clone(),
+    }
+}
+
+/// A mutant as it is run.
+pub(super) fn mutant_case(elf: &Bytes, batch: &Batch) -> Case {
+    Case {
+        elf: elf.clone(),
+        args: Vec::new(),
+        options: batch.options,
+        cycles_max: MUTANT_CYCLES_MAX,
+        code: batch.code.clone(),
+    }
 }
 
 /// The batch's library, if the compiler takes it.
@@ -169,24 +355,29 @@ fn compiled(elf: &Bytes, options: CompileOptions, tally: &mut Tally) -> Result<O
     }
 }
 
-impl Tally {
-    fn add(&mut self, other: Self) {
-        self.programs += other.programs;
-        self.native += other.native;
-        self.cycles += other.cycles;
-        other.outcomes.into_iter().for_each(|(name, count)| *self.outcomes.entry(name).or_default() += count);
-        other.restarts.into_iter().for_each(|(name, count)| *self.restarts.entry(name).or_default() += count);
-        other.refused.into_iter().for_each(|(name, count)| *self.refused.entry(name).or_default() += count);
+/// Checks that equal means equal: for tests of the campaign itself.
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_do_not_depend_on_threads() {
+        let campaign = Campaign { seed: 3, programs: 400, native: false, only: None };
+        let alone = campaign.run(1, |_| ()).unwrap().0;
+        let together = campaign.run(3, |_| ()).unwrap().0;
+        assert_eq!(alone, together);
+        assert!(alone.programs >= 400);
     }
 
-    fn count(&mut self, equal: Equal) {
-        self.programs += 1;
-        self.native += u64::from(equal.native_cycles > 0);
-        self.cycles += equal.cycles;
-        let kind = equal.outcome.split('(').next().unwrap_or_default().to_owned();
-        *self.outcomes.entry(kind).or_default() += 1;
-        if let Some(reason) = equal.restarted {
-            *self.restarts.entry(reason.name()).or_default() += 1;
-        }
+    #[test]
+    fn seeds_differ_by_batch_and_campaign() {
+        let seeds = |seed| {
+            let campaign = Campaign { seed, programs: 1, native: false, only: None };
+            (0..50).map(move |index| campaign.batch_seed(index)).collect::<Vec<_>>()
+        };
+        let mut all: Vec<u64> = (0..4).flat_map(seeds).collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 200);
     }
 }

@@ -6,11 +6,19 @@ use antares_vm::Machine;
 use anyhow::Result;
 use bytes::Bytes;
 
-use super::{Difference, Failure, campaign::case, compare};
+use super::{
+    Batch, Difference, Failure, Subject,
+    campaign::{Tested, case, mutant_case},
+};
 use crate::{
     asm::Item,
-    generate::{Program, batch},
+    generate::{
+        Program,
+        batch::{self, Shape},
+        mutant::Mutant,
+    },
     native,
+    oracle::Case,
 };
 
 /// Attempts, so that shrinking ends.
@@ -25,13 +33,14 @@ pub struct Reduced {
     pub index: usize,
     /// What differs now.
     pub difference: Difference,
-    /// What is left of it.
-    pub program: Program,
+    /// What is left of it: items of a generated program, flipped bits of a mutant.
+    pub rest: Vec<String>,
 }
 
 struct Reducer<'a> {
     machine: &'a mut Machine,
-    failure: &'a Failure,
+    batch: &'a Batch,
+    shape: Option<Shape>,
     attempts: u32,
     best: Option<Reduced>,
 }
@@ -42,31 +51,57 @@ struct Reducer<'a> {
 ///
 /// The machine failed.
 pub fn reduce(machine: &mut Machine, failure: &Failure) -> Result<Option<Reduced>> {
-    let mut reducer = Reducer { machine, failure, attempts: 0, best: None };
-    let alone = failure.programs[failure.index].clone();
-    let (others, index) = if reducer.fails(std::slice::from_ref(&alone), 0)? {
-        (vec![alone], 0)
-    } else if reducer.fails(&failure.programs, failure.index)? {
-        (failure.programs.clone(), failure.index)
-    } else {
-        return Ok(None);
-    };
-    reducer.shrink(others, index)?;
+    let batch = &failure.batch;
+    let mut reducer = Reducer { machine, batch, shape: None, attempts: 0, best: None };
+    match &batch.subject {
+        Subject::Generated { programs, shape } => {
+            reducer.shape = Some(*shape);
+            let alone = programs[failure.index].clone();
+            if reducer.fails(std::slice::from_ref(&alone), 0)? {
+                reducer.shrink(vec![alone], 0)?;
+            } else if reducer.fails(programs, failure.index)? {
+                reducer.shrink(programs.clone(), failure.index)?;
+            }
+        }
+        Subject::Mutants(mutants) => reducer.revert(mutants[failure.index].clone())?,
+    }
     Ok(reducer.best)
 }
 
 impl Reducer<'_> {
     /// Whether program `index` still differs; keeps it if it does.
     fn fails(&mut self, programs: &[Program], index: usize) -> Result<bool> {
-        self.attempts += 1;
-        let Failure { options, shape, .. } = *self.failure;
+        let Some(shape) = self.shape else { return Ok(false) };
         let Ok(elf) = batch::elf(programs, shape) else { return Ok(false) };
         let elf = Bytes::from(elf);
-        let Ok(Ok(library)) = native::compile(&elf, options) else { return Ok(false) };
-        let case = case(&elf, index, &programs[index], options);
-        let Err(difference) = compare(self.machine, &case, Some(&library))? else { return Ok(false) };
-        self.best = Some(Reduced { elf, index, difference, program: programs[index].clone() });
+        let case = case(&elf, index, &programs[index], self.batch);
+        let Some(difference) = self.difference(&case)? else { return Ok(false) };
+        let items = programs[index].text.iter().filter(|item| !matches!(item, Item::Label(_)));
+        let rest = items.map(|item| format!("{item:x?}")).collect();
+        self.best = Some(Reduced { elf, index, difference, rest });
         Ok(true)
+    }
+
+    /// What differs natively. What is refused, or fails to compile, does not differ.
+    fn difference(&mut self, case: &Case) -> Result<Option<Difference>> {
+        self.attempts += 1;
+        let Ok(Ok(library)) = native::compile(&case.elf, case.options) else { return Ok(None) };
+        let mut tested = Tested::new(self.machine, self.batch, &case.elf, Some(library));
+        Ok(tested.compare(case)?.err())
+    }
+
+    /// Flips bits of a mutant back as long as a difference remains.
+    fn revert(&mut self, mut mutant: Mutant) -> Result<()> {
+        let mut tries = vec![mutant.clone()];
+        while let Some(tried) = tries.pop() {
+            let elf = tried.to_bytes();
+            let Some(difference) = self.difference(&mutant_case(&elf, self.batch))? else { continue };
+            let rest = tried.flips.iter().map(|(at, mask)| format!("{}+{at:#x}: {mask:#04x}", tried.script));
+            self.best = Some(Reduced { elf, index: 0, difference, rest: rest.collect() });
+            mutant = tried;
+            tries = (0..mutant.flips.len()).map(|index| without(&mutant, index)).collect();
+        }
+        Ok(())
     }
 
     /// Drops ranges of items, halves first, single ones last, until nothing more can go.
@@ -98,12 +133,19 @@ impl Reducer<'_> {
     }
 }
 
+/// The mutant with one flip less.
+fn without(mutant: &Mutant, index: usize) -> Mutant {
+    let mut mutant = mutant.clone();
+    mutant.flips.remove(index);
+    mutant
+}
+
 /// The program's code, disassembled by the RISC-V binutils if they are there.
 #[must_use]
 pub fn disassembly(reduced: &Reduced) -> String {
     let mut text = format!("{}\n", reduced.difference);
-    for item in reduced.program.text.iter().filter(|item| !matches!(item, Item::Label(_))) {
-        let _ = writeln!(text, "  {item:x?}");
+    for item in &reduced.rest {
+        let _ = writeln!(text, "  {item}");
     }
     let Ok(file) = tempfile::NamedTempFile::new() else { return text };
     if std::fs::write(file.path(), &reduced.elf).is_err() {

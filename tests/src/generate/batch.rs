@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 
-use super::{ENTRY, FIRST_OWN, LABELS_MAX, Program, Random, SCRATCH, SCRATCH_BYTES, TEXT};
+use super::{
+    ENTRY, FIRST_OWN, Form, LABELS_MAX, Program, REGISTERS, Random, SCRATCH, SCRATCH_BYTES, TEXT, builder,
+};
 use crate::{
     asm::{
         Item, Label, encode,
@@ -14,10 +16,12 @@ use crate::{
 
 const PAGE_BYTES: u64 = 4096;
 
-/// Label of the start's exit, its row of jumps, its table.
+/// Labels of the start: its exit, its row of jumps, its table, where called programs come back.
 const NOTHING: Label = TEXT + 1;
 const ROW: Label = TEXT + 2;
 const TABLE: Label = TEXT + 3;
+const BACK: Label = TEXT + 4;
+const _: () = assert!(BACK < FIRST_OWN);
 
 /// How a batch is laid out.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +32,8 @@ pub struct Shape {
     pub symbols: Symbols,
     /// How the start selects a program.
     pub selection: Selection,
+    /// What the programs leave to the start.
+    pub form: Form,
 }
 
 /// How a batch's start selects the program.
@@ -53,12 +59,22 @@ pub enum Symbols {
 }
 
 impl Shape {
-    /// Draws a layout.
-    pub fn draw(random: &mut Random) -> Self {
+    /// Draws a layout for programs of this form.
+    pub fn draw(random: &mut Random, form: Form) -> Self {
+        // Through a table there is one call for all programs: the start stays small.
+        let table = form == Form::Called && !random.one_in(4);
         Self {
+            form,
             text: random.pick(&[0x1_0000, 0x1_0000, 0x1000, 0x8_0000, 0x12_3000]),
-            symbols: random.pick(&[Symbols::Stripped, Symbols::Right, Symbols::Right, Symbols::Wrong]),
-            selection: if random.one_in(16) {
+            // Wrong ones mostly send the whole batch to the interpreter.
+            symbols: if random.one_in(12) {
+                Symbols::Wrong
+            } else {
+                random.pick(&[Symbols::Stripped, Symbols::Right])
+            },
+            selection: if table {
+                Selection::Table
+            } else if random.one_in(16) {
                 Selection::Row
             } else {
                 random.pick(&[Selection::Comparisons, Selection::Comparisons, Selection::Table])
@@ -81,9 +97,11 @@ pub fn argument(index: usize) -> Bytes {
 /// A branch is out of reach: the programs are too large for one batch.
 pub fn elf(programs: &[Program], shape: Shape) -> Result<Vec<u8>, LayoutError> {
     let mut text = vec![Item::Label(TEXT)];
-    text.extend(start(programs.len(), shape.selection));
+    text.extend(start(programs.len(), shape));
     let mut constants = vec![Item::Label(TABLE)];
     constants.extend((0..programs.len()).map(|index| Item::Entry64(label(ENTRY, index))));
+    constants.push(Item::Label(REGISTERS));
+    constants.extend(programs.iter().flat_map(|program| program.registers.iter().copied().map(Item::Data)));
     for (index, program) in programs.iter().enumerate() {
         text.extend(program.text.iter().map(|item| renumbered(item, index)));
         constants.extend(program.constants.iter().map(|item| renumbered(item, index)));
@@ -112,7 +130,7 @@ pub fn elf(programs: &[Program], shape: Shape) -> Result<Vec<u8>, LayoutError> {
 }
 
 /// Reads the argument and goes to the program that it names; exits with -1 if there is none.
-fn start(count: usize, selection: Selection) -> Vec<Item> {
+fn start(count: usize, shape: Shape) -> Vec<Item> {
     let (t0, t1, t2) = (5, 6, 7);
     let mut items = vec![
         Item::Word(operations::load(6, t0, 2, 8)),
@@ -123,33 +141,59 @@ fn start(count: usize, selection: Selection) -> Vec<Item> {
         Item::Word(encode::i(0x13, 1, t2, t2, 7)),
         Item::Word(encode::r(0x33, 6, 0, t1, t1, t2)),
     ];
-    let number = |index: usize| i32::try_from(index).unwrap_or(i32::MAX);
-    let jumps = (0..count).map(|index| Item::Jump { rd: 0, to: label(ENTRY, index) });
-    if selection == Selection::Comparisons {
-        for index in 0..count {
-            items.push(Item::Word(encode::i(0x13, 0, t2, 0, number(index))));
-            items.push(Item::Word(encode::b(1, t1, t2, 8).unwrap_or(0)));
-            items.push(Item::Jump { rd: 1, to: label(ENTRY, index) });
-        }
-    } else {
-        let (of, scale) = if selection == Selection::Row { (ROW, 2) } else { (TABLE, 3) };
-        items.extend([
-            Item::Word(encode::i(0x13, 0, t2, 0, number(count))),
-            Item::Branch { funct3: 7, rs1: t1, rs2: t2, to: NOTHING, plus: 0 },
-            Item::Word(encode::i(0x13, 1, t1, t1, scale)),
-            Item::AddressAbsolute { rd: t2, of, plus: 0 },
-            Item::Word(encode::r(0x33, 0, 0, t1, t1, t2)),
-        ]);
-        if selection == Selection::Table {
-            items.push(Item::Word(operations::load(3, t1, t1, 0)));
-        }
-        let link = u8::from(selection == Selection::Table);
-        items.push(Item::Word(encode::i(0x67, 0, link, t1, 0)));
-        items.push(Item::Label(ROW));
-        items.extend(jumps.filter(|_| selection == Selection::Row));
+    if shape.form == Form::Called {
+        items.extend(builder::shared_prologue(t1));
+    }
+    items.extend(select(count, shape));
+    if shape.form == Form::Called {
+        items.push(Item::Label(BACK));
+        items.extend(builder::shared_epilogue());
     }
     items.push(Item::Label(NOTHING));
     items.extend([encode::i(0x13, 0, 10, 0, -1), encode::i(0x13, 0, 17, 0, 93), 0x73].map(Item::Word));
+    items
+}
+
+/// Goes to the program whose number is in t1.
+fn select(count: usize, shape: Shape) -> Vec<Item> {
+    let (t1, t2) = (6, 7);
+    let number = |index: usize| i32::try_from(index).unwrap_or(i32::MAX);
+    let mut items = Vec::new();
+    if shape.selection == Selection::Comparisons {
+        for index in 0..count {
+            items.push(Item::Word(encode::i(0x13, 0, t2, 0, number(index))));
+            items.push(Item::Word(encode::b(1, t1, t2, 12).unwrap_or(0)));
+            items.push(Item::Jump { rd: 1, to: label(ENTRY, index) });
+            items.push(Item::Jump { rd: 0, to: if shape.form == Form::Called { BACK } else { NOTHING } });
+        }
+        items.push(Item::Jump { rd: 0, to: NOTHING });
+        return items;
+    }
+    let (of, scale) = if shape.selection == Selection::Row { (ROW, 2) } else { (TABLE, 3) };
+    items.extend([
+        Item::Word(encode::i(0x13, 0, t2, 0, number(count))),
+        Item::Branch { funct3: 7, rs1: t1, rs2: t2, to: NOTHING, plus: 0 },
+        Item::Word(encode::i(0x13, 1, t1, t1, scale)),
+        Item::AddressAbsolute { rd: t2, of, plus: 0 },
+        Item::Word(encode::r(0x33, 0, 0, t1, t1, t2)),
+    ]);
+    if shape.selection == Selection::Table {
+        items.push(Item::Word(operations::load(3, t1, t1, 0)));
+        items.push(Item::Word(encode::i(0x67, 0, 1, t1, 0)));
+        if shape.form == Form::Called {
+            items.push(Item::Jump { rd: 0, to: BACK });
+        }
+    } else {
+        // The row's programs return behind it.
+        items.push(Item::AddressAbsolute { rd: 1, of: BACK, plus: 0 });
+        items.push(Item::Word(encode::i(0x67, 0, 0, t1, 0)));
+    }
+    items.push(Item::Label(ROW));
+    let jumps = (0..count).map(|index| Item::Jump { rd: 0, to: label(ENTRY, index) });
+    items.extend(jumps.filter(|_| shape.selection == Selection::Row));
+    if shape.form == Form::Alone {
+        items.push(Item::Label(BACK));
+    }
     items
 }
 

@@ -2,7 +2,7 @@
 
 use antares_abi::Isa;
 
-use super::{CONSTANTS, ENTRY, FIRST_OWN, Program, Random, SCRATCH, Settings};
+use super::{CONSTANTS, ENTRY, FIRST_OWN, Form, Program, REGISTERS, Random, SCRATCH, Settings};
 use crate::asm::{Item, Label, Register, encode, operations};
 
 pub(super) const RA: Register = 1;
@@ -33,6 +33,7 @@ pub(super) struct Builder {
     pub(super) stack_room: i32,
     /// Registers that are read and written most.
     hot: [Register; 6],
+    registers: Vec<u64>,
 }
 
 impl Builder {
@@ -41,11 +42,21 @@ impl Builder {
         let text = vec![Item::Label(ENTRY)];
         let constants = vec![Item::Align(8), Item::Label(CONSTANTS)];
         let kept = [0, SP, GP, S0, A5].iter().fold(0, |mask, register| mask | 1 << register);
-        Self { random, settings, text, constants, next_label: FIRST_OWN, kept, stack_room: 504, hot }
+        Self {
+            random,
+            settings,
+            text,
+            constants,
+            next_label: FIRST_OWN,
+            kept,
+            stack_room: 504,
+            hot,
+            registers: Vec::new(),
+        }
     }
 
     pub(super) fn finish(self, cycles_max: u64) -> Program {
-        Program { text: self.text, constants: self.constants, cycles_max }
+        Program { text: self.text, constants: self.constants, registers: self.registers, cycles_max }
     }
 
     pub(super) fn has(&self, isa: Isa) -> bool {
@@ -151,6 +162,10 @@ impl Builder {
 
     /// Sets all registers but sp and gp to numbers that find mistakes, then the two bases to the scratch area.
     pub(super) fn prologue(&mut self) {
+        if self.settings.kind.form() == Form::Called {
+            self.registers = (0..32).map(|_| self.random.number()).collect();
+            return;
+        }
         self.address(T6, CONSTANTS, 0);
         let mut offset = 0;
         for register in (1..=31).filter(|register| ![SP, GP, T6].contains(register)) {
@@ -173,6 +188,12 @@ impl Builder {
     /// Stores all registers where the test compares memory, and exits. The bottom of memory needs no base register, but
     /// native code may leave stores below the code to the interpreter.
     pub(super) fn epilogue(&mut self) {
+        if self.settings.kind.form() == Form::Called && !self.random.one_in(12) {
+            if self.random.one_in(2) {
+                return self.half(0x8082);
+            }
+            return self.word(encode::i(0x67, 0, 0, RA, 0));
+        }
         let base = if self.random.one_in(16) { 0 } else { SP };
         if base == SP {
             self.addi(SP, SP, -256);
@@ -182,4 +203,34 @@ impl Builder {
         }
         self.ecall(93);
     }
+}
+
+/// Bytes that the batch's start leaves above sp for called programs.
+const CALLED_ROOM: i32 = 544;
+
+/// What the batch's start does before it calls the program whose number is in `index`: sets all registers but those
+/// that select the program from its row of numbers, and the bases as [`Builder::prologue`] does.
+pub(super) fn shared_prologue(index: Register) -> Vec<Item> {
+    let kept = [0, RA, SP, index, T2, S0, A5, T6];
+    let mut items = vec![
+        Item::Word(encode::i(0x13, 1, T2, index, 8)),
+        Item::AddressAbsolute { rd: T6, of: REGISTERS, plus: 0 },
+        Item::Word(operations::named("add").encode(T6, T6, T2, 0)),
+    ];
+    let loaded = (0..32).filter(|register| !kept.contains(register)).chain([T6]);
+    items.extend(
+        loaded.map(|register| Item::Word(operations::load(3, register, T6, 8 * i32::from(register)))),
+    );
+    items.push(Item::Address { rd: S0, of: SCRATCH, plus: 2048 });
+    items.push(Item::Address { rd: A5, of: SCRATCH, plus: 4096 });
+    items.push(Item::Word(encode::i(0x13, 0, SP, SP, -CALLED_ROOM)));
+    items
+}
+
+/// What the batch's start does when a program came back: stores all registers, and exits.
+pub(super) fn shared_epilogue() -> Vec<Item> {
+    let mut items = vec![Item::Word(encode::i(0x13, 0, SP, SP, -256))];
+    items.extend((1..32).map(|register| Item::Word(encode::s(3, SP, register, 8 * i32::from(register)))));
+    items.extend([encode::i(0x13, 0, A7, 0, 93), 0x73].map(Item::Word));
+    items
 }

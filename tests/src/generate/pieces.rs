@@ -24,6 +24,7 @@ impl Builder {
             84..93 => self.fused(),
             93..96 => self.atomic(),
             96 => self.no_operation(),
+            97 if self.settings.loader => self.machine_call(),
             97 => self.print(),
             _ if self.settings.wild => self.wild(),
             _ => self.arithmetic(),
@@ -160,6 +161,18 @@ impl Builder {
         self.word(encode::s(1, S0, T1, 100));
         self.addi(A0, S0, 100);
         self.ecall(2177);
+    }
+
+    /// The VM's version, a pause, or a line of debug output.
+    fn machine_call(&mut self) {
+        if self.kept & (1 << A0 | 1 << A7) != 0 {
+            return;
+        }
+        match self.random.below(3) {
+            0 => self.ecall(2041),
+            1 => self.ecall(2178),
+            _ => self.print(),
+        }
     }
 
     /// What ends in an error, or nearly.

@@ -1,7 +1,7 @@
 //! Streams: instructions of all kinds in a row, with forward branches, bounded loops and computed jumps between them.
 
 use super::{
-    Program, SCRATCH,
+    Form, Program, SCRATCH,
     builder::{Builder, RA, S1, S10, S11, T1, T2},
 };
 use crate::asm::{Item, Label, encode};
@@ -14,6 +14,9 @@ pub(super) fn build(mut builder: Builder, statements: &[u32]) -> Program {
     builder.prologue();
     builder.keep(S11);
     builder.keep(S10);
+    if builder.settings.kind.form() == Form::Called && !(builder.settings.wild && builder.random.one_in(8)) {
+        builder.keep(RA);
+    }
     builder.special_base();
     let count = builder.random.pick(statements);
     builder.stretch(count, 0);

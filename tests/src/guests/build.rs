@@ -1,7 +1,6 @@
 //! Builds guests with gcc for RISC-V, and the same C for this machine.
 
 use std::{
-    env,
     ffi::OsString,
     fs,
     path::{Path, PathBuf},
@@ -12,6 +11,7 @@ use antares_abi::Sha256Digest;
 use anyhow::{Context, Result, ensure};
 
 use super::{Guest, Source, published::secp256k1_sources, source_folder};
+use crate::crates::target_folder;
 
 /// Name of the RISC-V compiler (Debian package `gcc-riscv64-unknown-elf`).
 const GUEST_COMPILER: &str = "riscv64-unknown-elf-gcc";
@@ -49,12 +49,6 @@ pub fn guest_compiler() -> Result<String> {
     let output =
         output.with_context(|| format!("{GUEST_COMPILER} is not installed; run the set-up script"))?;
     Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
-}
-
-/// Cargo's target folder.
-pub(super) fn target_folder() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from)
 }
 
 /// Where built guests are kept.

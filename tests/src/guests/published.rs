@@ -1,14 +1,13 @@
-//! Sources and scripts inside published crates, found through cargo, which pins and verifies them by Cargo.lock.
+//! Sources and scripts inside published crates.
 
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
-    sync::OnceLock,
 };
 
-use anyhow::{Context, Result, bail};
-use serde_json::Value;
+use anyhow::{Context, Result};
+
+use crate::crates;
 
 /// A script as somebody published it.
 #[derive(Clone, Debug)]
@@ -19,11 +18,18 @@ pub struct PublishedScript {
     pub path: PathBuf,
 }
 
-/// Crates that ship RISC-V ELF files, and the folders where.
-const SCRIPT_FOLDERS: [(&str, &str); 3] = [
-    ("ckb-script", "testdata"),
-    ("ckb-system-scripts", "specs/cells"),
-    ("ckb-always-success-script", "specs/cells"),
+/// Where a crate's folder comes from.
+type Finder = fn(&str) -> Result<PathBuf>;
+
+/// Crates that ship RISC-V ELF files, what they are called here, and the folders where.
+const SCRIPT_FOLDERS: [(&str, Finder, &str, &str); 7] = [
+    ("ckb-script", crates::of_workspace, "ckb-script", "testdata"),
+    ("ckb-system-scripts", crates::of_workspace, "ckb-system-scripts", "specs/cells"),
+    ("ckb-system-scripts", crates::apart, "ckb-system-scripts-0.5", "specs/cells"),
+    ("ckb-always-success-script", crates::of_workspace, "ckb-always-success-script", "specs/cells"),
+    ("ckb-test-chain-utils", crates::apart, "ckb-test-chain-utils", "vendor"),
+    ("ckb-vm-pprof", crates::apart, "ckb-vm-pprof", "res"),
+    ("ckb-debugger", crates::apart, "ckb-debugger", "examples"),
 ];
 
 /// Folder of libsecp256k1 (C, MIT) inside the crate secp256k1-sys.
@@ -32,7 +38,7 @@ const SCRIPT_FOLDERS: [(&str, &str); 3] = [
 ///
 /// Cargo does not find the crate.
 pub fn secp256k1_sources() -> Result<PathBuf> {
-    Ok(crate_folder("secp256k1-sys")?.join("depend/secp256k1"))
+    Ok(crates::of_workspace("secp256k1-sys")?.join("depend/secp256k1"))
 }
 
 /// All RISC-V ELF files of the crates that ship some, sorted by name.
@@ -42,58 +48,33 @@ pub fn secp256k1_sources() -> Result<PathBuf> {
 /// Cargo does not find a crate, or a file cannot be read.
 pub fn published_scripts() -> Result<Vec<PublishedScript>> {
     let mut scripts = Vec::new();
-    for (name, inner) in SCRIPT_FOLDERS {
-        let folder = crate_folder(name)?.join(inner);
-        for entry in fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))? {
-            let path = entry?.path();
-            if path.is_file() && fs::read(&path)?.starts_with(b"\x7fELF") {
-                let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                scripts.push(PublishedScript { name: format!("{name}/{file}"), path });
-            }
-        }
+    for (crate_name, find, shown, inner) in SCRIPT_FOLDERS {
+        let folder = find(crate_name)?.join(inner);
+        collect(&folder, shown, &mut scripts).with_context(|| format!("reading {}", folder.display()))?;
     }
     scripts.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(scripts)
 }
 
-/// Folder of a crate that this crate names as an optional dependency.
-fn crate_folder(name: &str) -> Result<PathBuf> {
-    static METADATA: OnceLock<std::result::Result<Value, String>> = OnceLock::new();
-    let metadata = METADATA.get_or_init(|| cargo_metadata().map_err(|error| format!("{error:#}")));
-    let metadata = metadata.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?;
-    // Some of these exist in several versions in Cargo.lock: ours is the one that we name ourselves.
-    let packages = metadata["packages"].as_array().context("cargo metadata lists packages")?;
-    let own = packages.iter().find(|package| package["name"] == env!("CARGO_PKG_NAME"));
-    let wanted = own
-        .and_then(|package| package["dependencies"].as_array())
-        .and_then(|all| all.iter().find(|dependency| dependency["name"] == name))
-        .and_then(|dependency| dependency["req"].as_str())
-        .with_context(|| format!("{name} is no dependency of the tests"))?
-        .trim_start_matches(['=', '^']);
-    let package = packages.iter().find(|package| package["name"] == name && package["version"] == wanted);
-    let manifest = package.and_then(|package| package["manifest_path"].as_str());
-    let manifest = manifest.with_context(|| format!("cargo does not know {name} {wanted}"))?;
-    Ok(Path::new(manifest).parent().context("a manifest has a folder")?.to_owned())
+/// Adds the ELF files in `folder` and below, each named by its path after `name`.
+fn collect(folder: &Path, name: &str, scripts: &mut Vec<PublishedScript>) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = format!("{name}/{}", path.file_name().unwrap_or_default().to_string_lossy());
+        if path.is_dir() {
+            collect(&path, &name, scripts)?;
+        } else if fs::read(&path)?.starts_with(b"\x7fELF") {
+            scripts.push(PublishedScript { name, path });
+        }
+    }
+    Ok(())
 }
 
-/// Asks cargo where the crates are: offline when they are there, else it fetches them.
-fn cargo_metadata() -> Result<Value> {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut stderr = String::new();
-    for offline in [true, false] {
-        let mut command = Command::new(&cargo);
-        command
-            .args(["metadata", "--format-version=1", "--features=published", "--manifest-path"])
-            .arg(&manifest);
-        if offline {
-            command.arg("--offline");
-        }
-        let output = command.output().context("cargo is not installed")?;
-        if output.status.success() {
-            return Ok(serde_json::from_slice(&output.stdout)?);
-        }
-        stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    }
-    bail!("cargo metadata failed:\n{stderr}")
+/// Folder of ckb-debugger's example transactions.
+///
+/// # Errors
+///
+/// Cargo does not find the crate.
+pub fn debugger_examples() -> Result<PathBuf> {
+    Ok(crates::apart("ckb-debugger")?.join("examples"))
 }

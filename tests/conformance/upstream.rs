@@ -1,0 +1,27 @@
+//! ckb-script's own test-suite: every test that passes on the stock machine passes on ours.
+
+use antares_tests::upstream::{Counts, Machine, Suite};
+
+/// Tests that the published suite has. All pass on the stock machine: the binary `upstream` of this crate shows it.
+const UPSTREAM_TESTS: usize = 382;
+
+/// Of them, those that run scripts; the others test system calls on machines of their own.
+const SCRIPT_TESTS: usize = 282;
+
+#[track_caller]
+fn check(tier: &'static str, filter: &str, tests: usize) -> Counts {
+    let suite = Suite::prepare(Machine::Ours(tier)).unwrap();
+    let counts = suite.run(filter).unwrap();
+    assert!(counts.failed().is_empty(), "{tier}: {:?} failed:\n{}", counts.failed(), counts.output);
+    println!("{tier}: {} tests passed, {:#?}", counts.tests.len(), counts.shares);
+    assert_eq!(counts.tests.len(), tests);
+    counts
+}
+
+/// One test, because the runs share a build folder.
+#[test]
+fn upstream_passes_in_every_tier() {
+    assert!(check("auto", "", UPSTREAM_TESTS).shares.native_cycles > 0);
+    assert!(check("native", "verify::", SCRIPT_TESTS).shares.native_cycles > 0);
+    assert_eq!(check("interpreter", "verify::", SCRIPT_TESTS).shares.native_cycles, 0);
+}

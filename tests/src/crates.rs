@@ -1,0 +1,107 @@
+//! Folders of published crates, found through cargo, which fetches them and verifies them by a lock file.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::Value;
+
+/// What one manifest's resolution knows.
+struct Manifest {
+    /// Relative to this crate.
+    path: &'static str,
+    arguments: &'static [&'static str],
+    /// Package that names the crates.
+    package: &'static str,
+    metadata: OnceLock<std::result::Result<Value, String>>,
+}
+
+/// The workspace itself.
+static WORKSPACE: Manifest = Manifest {
+    path: "Cargo.toml",
+    arguments: &["--features=published"],
+    package: env!("CARGO_PKG_NAME"),
+    metadata: OnceLock::new(),
+};
+
+/// Crates that cannot stand in the workspace's lock file.
+static APART: Manifest = Manifest {
+    path: "published/Cargo.toml",
+    arguments: &["--locked"],
+    package: "antares-published",
+    metadata: OnceLock::new(),
+};
+
+/// Folder of a crate that this crate names as an optional dependency.
+///
+/// # Errors
+///
+/// Cargo does not find the crate.
+pub fn of_workspace(name: &str) -> Result<PathBuf> {
+    WORKSPACE.folder(name)
+}
+
+/// Folder of a crate that `tests/published` names.
+///
+/// # Errors
+///
+/// Cargo does not find the crate.
+pub fn apart(name: &str) -> Result<PathBuf> {
+    APART.folder(name)
+}
+
+/// Cargo's target folder, which these tests share for what they build.
+#[must_use]
+pub fn target_folder() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from)
+}
+
+/// The cargo that runs us, or the one on the path.
+pub(crate) fn cargo() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+impl Manifest {
+    fn folder(&self, name: &str) -> Result<PathBuf> {
+        let metadata = self.metadata.get_or_init(|| self.ask().map_err(|error| format!("{error:#}")));
+        let metadata = metadata.as_ref().map_err(|error| anyhow!("{error}"))?;
+        // Some crates exist in several versions in one lock file: ours is the one that is named.
+        let packages = metadata["packages"].as_array().context("cargo metadata lists packages")?;
+        let own = packages.iter().find(|package| package["name"] == self.package);
+        let wanted = own
+            .and_then(|package| package["dependencies"].as_array())
+            .and_then(|all| all.iter().find(|dependency| dependency["name"] == name))
+            .and_then(|dependency| dependency["req"].as_str())
+            .with_context(|| format!("{name} is no dependency of {}", self.package))?
+            .trim_start_matches(['=', '^']);
+        let package = packages.iter().find(|package| package["name"] == name && package["version"] == wanted);
+        let manifest = package.and_then(|package| package["manifest_path"].as_str());
+        let manifest = manifest.with_context(|| format!("cargo does not know {name} {wanted}"))?;
+        Ok(Path::new(manifest).parent().context("a manifest has a folder")?.to_owned())
+    }
+
+    /// Asks cargo where the crates are: offline when they are there, else it fetches them.
+    fn ask(&self) -> Result<Value> {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join(self.path);
+        let mut stderr = String::new();
+        for offline in [true, false] {
+            let mut command = cargo();
+            command.args(["metadata", "--format-version=1"]).args(self.arguments);
+            command.arg("--manifest-path").arg(&manifest);
+            if offline {
+                command.arg("--offline");
+            }
+            let output = command.output().context("cargo is not installed")?;
+            if output.status.success() {
+                return Ok(serde_json::from_slice(&output.stdout)?);
+            }
+            stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        }
+        bail!("cargo metadata of {} failed:\n{stderr}", manifest.display())
+    }
+}

@@ -1,0 +1,130 @@
+//! Boundary: loads and stores of every width at small distances from every boundary that memory has.
+//!
+//! Boundaries are those of memory, of segments with other permissions, of pages, of the stack, and the places where
+//! addresses wrap. Groups share a base, since their checks are made together.
+
+use super::{
+    CONSTANTS, ENTRY, Program, SCRATCH, TEXT,
+    builder::{Builder, RA, T1, T2},
+};
+use crate::asm::{
+    Register, encode,
+    operations::{self, ATOMICS, LOADS, STORES},
+};
+use antares_abi::Isa;
+
+/// Cycle limit.
+const CYCLES_MAX: u64 = 50_000;
+
+/// Registers that hold the address near a boundary.
+const BASES: [Register; 4] = [T1, 28, 29, 12];
+
+/// Builds a program of one to three groups of accesses.
+pub(super) fn build(mut builder: Builder) -> Program {
+    builder.prologue();
+    builder.keep(RA);
+    for _ in 0..builder.random.between(1, 3) {
+        builder.near_boundary();
+        let count = builder.random.below(2);
+        builder.statements(count);
+    }
+    builder.epilogue();
+    builder.finish(CYCLES_MAX)
+}
+
+impl Builder {
+    /// A base near a boundary and a group of accesses from it.
+    fn near_boundary(&mut self) {
+        let base = self.random.pick(&BASES);
+        let distance = self.random.between(-10, 10);
+        // The immediate takes back what the base is away, or the base is right at the boundary.
+        let away = self.random.pick(&[0, 0, 0, 16, -16, 1024, -1024, 2032, -2032]);
+        self.boundary(base, away);
+        // In a branch that is not taken always, a check must not be made too early.
+        let skip = self.random.one_in(4).then(|| self.new_label());
+        if let Some(label) = skip {
+            self.branch(label);
+        }
+        for _ in 0..self.random.between(1, 3) {
+            let spread = self.random.pick(&[0, 0, 0, 8, -8, 4, 1]);
+            let offset = (distance - away + spread).clamp(-2048, 2047);
+            self.access_at(base, offset);
+        }
+        if let Some(label) = skip {
+            self.place(label);
+        }
+    }
+
+    /// Puts a boundary plus `away` into `base`.
+    fn boundary(&mut self, base: Register, away: i32) {
+        match self.random.below(20) {
+            0..3 => self.word(encode::u(0x37, base, 0x40_0000)),
+            3 => self.word(encode::u(0x37, base, 0x40_0000 - 0x1000)),
+            4 => self.word(encode::u(0x37, base, 0x30_0000)),
+            5 => self.addi(base, 0, 0),
+            6 => self.word(encode::u(0x37, base, 0x1000)),
+            7..9 => {
+                self.addi(base, 0, 1);
+                let shift = self.random.pick(&[31, 32, 33, 40, 47, 48, 62, 63]);
+                self.word(encode::i(0x13, 1, base, base, shift));
+            }
+            9..12 => self.address(base, SCRATCH, 0),
+            12 => self.address(base, SCRATCH, 4096),
+            13 => self.address(base, SCRATCH, 8192),
+            14 => self.address(base, CONSTANTS, 0),
+            15..17 => self.address(base, TEXT, 0),
+            17 => self.address(base, ENTRY, 0),
+            18 => {
+                // The same through arithmetic at run time: no constant for the compiler.
+                self.word(encode::u(0x37, base, 0x20_0000));
+                self.register_op("add", base, base, base);
+            }
+            _ => {
+                self.word(encode::u(0x37, base, 0x40_0000));
+                self.addi(T2, 0, 1);
+                self.word(encode::i(0x13, 1, T2, T2, 32));
+                self.register_op("add", base, base, T2);
+            }
+        }
+        if away != 0 {
+            self.addi(base, base, away);
+        }
+    }
+
+    fn access_at(&mut self, base: Register, offset: i32) {
+        let value = self.source();
+        match self.random.below(16) {
+            0..7 => {
+                let (funct3, _) = self.random.pick(&LOADS);
+                // A load that nobody uses must fail all the same.
+                let rd = if self.random.one_in(3) { 0 } else { self.target_but(base) };
+                self.word(operations::load(funct3, rd, base, offset));
+            }
+            7 if self.has(Isa::A) => {
+                let (operation, wide) = (self.random.pick(&ATOMICS), self.random.one_in(2));
+                let rd = self.target_but(base);
+                self.word(operations::atomic(operation, wide, rd, base, value));
+            }
+            8 => {
+                // What was loaded is stored again: no change, but a violation where pages are executable.
+                let (funct3, _) = self.random.pick(&STORES);
+                let rd = self.target_but(base);
+                self.word(operations::load(funct3, rd, base, offset));
+                self.word(encode::s(funct3, base, rd, offset));
+            }
+            _ => {
+                let (funct3, _) = self.random.pick(&STORES);
+                self.word(encode::s(funct3, base, value, offset));
+            }
+        }
+    }
+
+    fn target_but(&mut self, base: Register) -> Register {
+        loop {
+            let register = self.target();
+            if register != base {
+                return register;
+            }
+        }
+    }
+}

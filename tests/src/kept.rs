@@ -1,0 +1,104 @@
+//! Libraries kept between runs of the tests, so that the corpus is compiled again only when the compiler changed.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+use antares_abi::{CompileOptions, Sha256Digest};
+use antares_compiler::{CompileError, Limits, Request, Stage};
+use antares_vm::Library;
+use anyhow::{Context, Result, anyhow};
+
+use crate::{crates::target_folder, native};
+
+/// Crates that decide the bytes of a library. The version numbers in its key change with releases, not with every edit.
+const COMPILER: [&str; 5] = ["abi", "program", "lift", "codegen", "compiler"];
+
+/// The library of `elf`, from the last run if the compiler is the same; the inner error is the reason of a refusal.
+///
+/// # Errors
+///
+/// The compiler failed, its library cannot be loaded, or the target folder cannot be used.
+pub fn library(elf: &[u8], options: CompileOptions) -> Result<Result<Library, String>> {
+    match bytes(elf, options)? {
+        Ok(bytes) => Ok(Ok(native::load(&bytes)?)),
+        Err(reason) => Ok(Err(reason)),
+    }
+}
+
+/// As [`library`], but the library's bytes.
+///
+/// # Errors
+///
+/// As [`library`].
+pub fn bytes(elf: &[u8], options: CompileOptions) -> Result<Result<Vec<u8>, String>> {
+    let key = Sha256Digest::for_artifact(Sha256Digest::of(elf), options);
+    let folder = folder()?;
+    let (kept, refused) = (folder.join(format!("{key}.so")), folder.join(format!("{key}.refused")));
+    if let Ok(bytes) = fs::read(&kept) {
+        return Ok(Ok(bytes));
+    }
+    if let Ok(reason) = fs::read_to_string(&refused) {
+        return Ok(Err(reason));
+    }
+    let request = Request { options, stage: Stage::Library, limits: Limits::default() };
+    match antares_compiler::compile(elf, &request) {
+        Ok(output) => {
+            keep(&folder, &kept, &output.bytes)?;
+            Ok(Ok(output.bytes))
+        }
+        Err(CompileError::Refused { reason, .. }) => {
+            keep(&folder, &refused, reason.as_bytes())?;
+            Ok(Err(reason.to_owned()))
+        }
+        Err(CompileError::Failed { detail }) => Err(anyhow!("the compiler failed: {detail}")),
+    }
+}
+
+/// Where the libraries of the compiler as it is now are kept, each named by its artifact key.
+///
+/// # Errors
+///
+/// The compiler's sources cannot be read.
+pub fn folder() -> Result<PathBuf> {
+    Ok(target_folder().join("libraries").join(compiler()?.to_string()))
+}
+
+/// Writes in one step, since tests run beside each other.
+fn keep(folder: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    std::io::Write::write_all(&mut file, bytes)?;
+    file.persist(path).with_context(|| format!("writing {}", path.display()))?;
+    Ok(())
+}
+
+/// Digest of the compiler's sources.
+fn compiler() -> Result<Sha256Digest> {
+    static DIGEST: OnceLock<Result<Sha256Digest, String>> = OnceLock::new();
+    let read = || -> Result<Sha256Digest> {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+        let mut files = Vec::new();
+        for name in COMPILER {
+            collect(&crates.join(name), &mut files)?;
+        }
+        files.sort();
+        let mut all = Vec::new();
+        for path in files {
+            all.extend(fs::read(path)?);
+        }
+        Ok(Sha256Digest::of(&all))
+    };
+    let digest = DIGEST.get_or_init(|| read().map_err(|error| format!("{error:#}")));
+    digest.clone().map_err(|error| anyhow!("reading the compiler's sources: {error}"))
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
+        let path = entry?.path();
+        if path.is_dir() { collect(&path, files)? } else { files.push(path) }
+    }
+    Ok(())
+}

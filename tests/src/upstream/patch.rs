@@ -1,0 +1,44 @@
+//! Text substitutions that must apply exactly once, so that a change upstream is noticed and not skipped.
+
+/// Replaces one text by another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patch {
+    /// File, relative to the build folder.
+    pub(super) file: &'static str,
+    /// What must be there once.
+    pub(super) from: &'static str,
+    /// What is written instead.
+    pub(super) to: &'static str,
+}
+
+/// A patch that does not fit.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}: expected once, found {found} times: {from:?}")]
+pub(super) struct Misfit {
+    file: &'static str,
+    from: &'static str,
+    found: usize,
+}
+
+impl Patch {
+    /// Applies the patch to the file's text.
+    pub(super) fn apply(&self, text: &str) -> Result<String, Misfit> {
+        match text.matches(self.from).count() {
+            1 => Ok(text.replacen(self.from, self.to, 1)),
+            found => Err(Misfit { file: self.file, from: self.from, found }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_applies_exactly_once() {
+        let patch = Patch { file: "a", from: "b", to: "c" };
+        assert_eq!(patch.apply("abd"), Ok("acd".to_owned()));
+        assert_eq!(patch.apply("ad"), Err(Misfit { file: "a", from: "b", found: 0 }));
+        assert_eq!(patch.apply("abb").map_err(|misfit| misfit.found), Err(2));
+    }
+}
