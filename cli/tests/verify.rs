@@ -1,0 +1,139 @@
+//! The contract of `antares verify` in docs/cli.md: forms, JSON keys, exit statuses, with the real command and real workers
+//! (`cargo build --workspace` builds them; `make test` does so first).
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A transaction with one input, whose lock is the file `lock`, and a type script on the output that is not there.
+const TRANSACTION: &str = r#"{
+  "mock_info": {
+    "inputs": [{
+      "input": {"since": "0x0", "previous_output": {"tx_hash": "0x1111111111111111111111111111111111111111111111111111111111111111", "index": "0x0"}},
+      "output": {"capacity": "0x1", "lock": {"code_hash": "0x{{ hash lock }}", "hash_type": "HASH_TYPE", "args": "0x"}, "type": null},
+      "data": "0x", "header": null
+    }],
+    "cell_deps": [{
+      "cell_dep": {"out_point": {"tx_hash": "0x2222222222222222222222222222222222222222222222222222222222222222", "index": "0x0"}, "dep_type": "code"},
+      "output": {"capacity": "0x1", "lock": {"code_hash": "0x{{ hash lock }}", "hash_type": "data1", "args": "0x"}, "type": null},
+      "data": "0x{{ data lock }}", "header": null
+    }],
+    "header_deps": []
+  },
+  "tx": {
+    "version": "0x0",
+    "cell_deps": [{"out_point": {"tx_hash": "0x2222222222222222222222222222222222222222222222222222222222222222", "index": "0x0"}, "dep_type": "code"}],
+    "header_deps": [],
+    "inputs": [{"since": "0x0", "previous_output": {"tx_hash": "0x1111111111111111111111111111111111111111111111111111111111111111", "index": "0x0"}}],
+    "outputs": [], "outputs_data": [], "witnesses": []
+  }
+}"#;
+
+/// A script that exits with `code`: `addi a7, zero, 93`, `addi a0, zero, code`, `ecall`.
+fn exits(code: u32) -> Vec<u8> {
+    const BASE: u64 = 0x10000;
+    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
+    elf.extend([BASE + 120, 64, 0].into_iter().flat_map(u64::to_le_bytes));
+    elf.extend([1, 64 | 56 << 16, 1, 0].into_iter().flat_map(u32::to_le_bytes));
+    elf.extend([1, 5].into_iter().flat_map(u32::to_le_bytes));
+    elf.extend([0, BASE, BASE, 132, 132, 0x1000].into_iter().flat_map(u64::to_le_bytes));
+    elf.extend([0x05d0_0893, code << 20 | 0x513, 0x73].into_iter().flat_map(u32::to_le_bytes));
+    elf
+}
+
+/// A folder with a lock script that exits with `code`, and the transaction that uses it.
+fn folder(code: u32, hash_type: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("lock"), exits(code)).unwrap();
+    let path = folder.path().join("tx.json");
+    fs::write(&path, TRANSACTION.replace("HASH_TYPE", hash_type)).unwrap();
+    (folder, path)
+}
+
+fn verify(path: &PathBuf, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
+    command.arg("verify").arg("--tx").arg(path).args(args).output().unwrap()
+}
+
+/// The JSON of a verification that ends with `status`.
+#[track_caller]
+fn json(path: &PathBuf, args: &[&str], status: i32) -> Value {
+    let output = verify(path, &[args, &["--json"]].concat());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{stderr}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.ends_with("}\n") && text.lines().count() == 1, "{text}");
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn a_transaction_is_accepted_in_each_tier() {
+    let (_folder, path) = folder(0, "data1");
+    for tier in ["interpreter", "native", "auto"] {
+        let verdict = json(&path, &["--tier", tier], 0);
+        assert_eq!((&verdict["outcome"], &verdict["error"]), (&"ok".into(), &Value::Null));
+        let group = &verdict["groups"][0];
+        assert_eq!(group["exit_code"], 0);
+        assert_eq!(verdict["cycles"], group["cycles"]);
+        let (native, interpreted) = (&group["native_cycles"], &group["interpreted_cycles"]);
+        assert!(
+            (native != 0) == (tier != "interpreter") && (interpreted != 0) == (tier == "interpreter"),
+            "{group}"
+        );
+    }
+}
+
+#[test]
+fn a_script_that_does_not_accept_it_fails_the_transaction() {
+    let (_folder, path) = folder(5, "data1");
+    let verdict = json(&path, &["--group", "lock", "--cell", "input.0"], 1);
+    let (outcome, group) = (&verdict["outcome"], &verdict["groups"][0]);
+    assert_eq!((outcome, &group["exit_code"]), (&"failed".into(), &5.into()));
+    let source = (&group["error"]["kind"], &group["error"]["source"]);
+    assert_eq!(source, (&"ValidationFailure".into(), &"Inputs[0].Lock".into()));
+    let text = verdict["error"].as_str().unwrap();
+    assert!(
+        text.starts_with("TransactionScriptError { source: Inputs[0].Lock, cause: ValidationFailure"),
+        "{text}"
+    );
+    let limited = json(&path, &["--max-cycles", "10"], 1);
+    assert_eq!(limited["groups"][0]["error"]["kind"], "ExceededMaximumCycles");
+}
+
+#[test]
+fn the_script_version_is_what_the_rules_allow() {
+    let (_folder, path) = folder(0, "data1");
+    let old = json(&path, &["--script-version", "0", "--tier", "interpreter"], 1);
+    assert_eq!(old["groups"][0]["error"]["kind"], "InvalidVmVersion");
+    let epoch = |epoch| ["--mainnet-epoch", epoch, "--tier", "interpreter"];
+    json(&path, &epoch("5413"), 1);
+    json(&path, &epoch("5414"), 0);
+}
+
+#[test]
+fn mistakes_have_status_2_and_a_place() {
+    let (folder, path) = folder(0, "data9999");
+    let refused = |path: &PathBuf, args: &[&str], expected: &str| {
+        let output = verify(path, &[args, &["--json"]].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{stderr}");
+        assert!(stderr.contains(expected), "{stderr}");
+    };
+    for tier in ["interpreter", "auto"] {
+        refused(&path, &["--tier", tier], "mock_info.inputs[0].output.lock.hash_type (line 5, column ");
+    }
+    fs::remove_file(folder.path().join("lock")).unwrap();
+    refused(&path, &[], "tx.json: line 5, column 62: cannot read ");
+    refused(&folder.path().join("none"), &[], "cannot read ");
+    refused(&path, &["--group", "lock"], "--cell");
+    refused(&path, &["--group", "lock", "--cell", "inputs.0"], "must be input.N or output.N");
+    let (_other, path) = self::folder(0, "data1");
+    refused(&path, &["--group", "type", "--cell", "input.0"], "input.0 has no type script that runs");
+}
