@@ -259,6 +259,7 @@ fn the_run_stage_reads_as_documented() {
         "munmap()",
         "madvise(arg2 == 0x4)",
         "mprotect(arg2 & 0x4 == 0)",
+        "mincore()",
         "sched_yield()",
         "clock_gettime(arg0 == 0x1)",
         "exit()",
