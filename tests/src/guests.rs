@@ -3,7 +3,6 @@
 //! A guest is built once and kept under `target/guests/<hash>`, where the hash covers compiler flags and all sources.
 
 mod build;
-mod debugger;
 mod published;
 mod recipes;
 
@@ -12,8 +11,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 pub use build::{assemble, guest_compiler, native_compile};
-pub use debugger::debugger_examples;
-pub use published::{PublishedScript, published_scripts, secp256k1_sources};
+pub use published::{PublishedScript, debugger_examples, published_scripts, secp256k1_sources};
 pub use recipes::{Guest, Source, guest_named, guests};
 
 /// Folder of the guests' own sources.

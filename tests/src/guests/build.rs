@@ -51,12 +51,6 @@ pub fn guest_compiler() -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
 }
 
-/// Cargo's target folder.
-pub(super) fn target_folder() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from)
-}
-
 /// Where built guests are kept.
 fn kept_folder() -> PathBuf {
     target_folder().join("guests")
