@@ -11,7 +11,10 @@ use ckb_vm::{
     DefaultMachineBuilder, DefaultMachineRunner, Error, MEMORY_FRAMESIZE, Memory as _, Register,
     SupportMachine, Syscalls,
     cost_model::estimate_cycles,
-    machine::asm::{AsmCoreMachine, AsmCoreMachineRevealer, AsmMachine},
+    machine::{
+        Pause,
+        asm::{AsmCoreMachine, AsmCoreMachineRevealer, AsmMachine},
+    },
     memory::{FLAG_EXECUTABLE, FLAG_FREEZED},
     registers::{A0, A7},
 };
@@ -33,8 +36,9 @@ pub struct Case {
     pub code: Option<Bytes>,
 }
 
-/// System calls of machines for ckb-script, in the forms that need no transaction: loading code, VM version, a pause.
-pub const LOADER: [u64; 3] = [2091, 2041, 2178];
+/// System calls of machines for ckb-script, in the forms that need no transaction: loading code, VM version, a pause
+/// here, a pause soon.
+pub const LOADER: [u64; 4] = [2091, 2041, 2178, 2179];
 
 /// Pauses of one run: more would only take time.
 const PAUSES_MAX: u32 = 64;
@@ -42,6 +46,7 @@ const PAUSES_MAX: u32 = 64;
 struct Loader {
     code: Bytes,
     pauses: u32,
+    pause: Pause,
 }
 
 impl<M: SupportMachine> Syscalls<M> for Loader {
@@ -73,6 +78,11 @@ impl<M: SupportMachine> Syscalls<M> for Loader {
             self.pauses += 1;
             if self.pauses <= PAUSES_MAX {
                 return Err(Error::Pause);
+            }
+        } else if number == LOADER[3] {
+            self.pauses += 1;
+            if self.pauses <= PAUSES_MAX {
+                self.pause.interrupt();
             }
         } else {
             return Ok(false);
@@ -184,10 +194,12 @@ where
     let mut builder = DefaultMachineBuilder::new(core)
         .instruction_cycle_func(Box::new(estimate_cycles))
         .syscall(Box::new(lines.clone()));
+    let pause = Pause::new();
     if let Some(code) = &case.code {
-        builder = builder.syscall(Box::new(Loader { code: code.clone(), pauses: 0 }));
+        builder = builder.syscall(Box::new(Loader { code: code.clone(), pauses: 0, pause: pause.clone() }));
     }
     let mut machine = M::new(builder.build());
+    machine.machine_mut().set_pause(pause);
     let loaded = machine.load_program(&case.elf, case.args.iter().cloned().map(Ok));
     let load_cycles = loaded.as_ref().map_or(0, |bytes| bytes.div_ceil(4));
     let (ended, time) = timed(|| loaded.and_then(|_| run_through_pauses(&mut machine)));

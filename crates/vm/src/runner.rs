@@ -171,8 +171,9 @@ impl NativeMachine {
                 self.waiting = Some(Waiting::Pause);
                 Err(Error::Pause)
             }
-            // Its message is on the way, but the registers are not known.
-            Attempted::Failed(Error::Yield) => Err(self.give_up(LeaveReason::Ecall)),
+            // The machine is to go on later, but its registers are not known: a message is on the way, or a syscall
+            // asks for a pause itself, as one of ckb-script's tests does.
+            Attempted::Failed(Error::Yield | Error::Pause) => Err(self.give_up(LeaveReason::Ecall)),
             Attempted::Failed(error) => Err(error),
             Attempted::Left(reason) => {
                 if reason == LeaveReason::StackOverflow

@@ -27,12 +27,12 @@ pub fn code(random: &mut Random) -> Bytes {
         let end = bytes.len() + ROUTINE_BYTES as usize;
         for _ in 0..random.below(8) {
             let rd = random.pick(&[10, 11, 12, 28, 29, 30]);
-            let word = match random.below(8) {
-                0 => encode::s(3, S0, rd, 8 * random.between(0, 8)),
-                1 => operations::load(3, rd, S0, 8 * random.between(0, 8)),
+            let word = match random.below(32) {
+                0..4 => encode::s(3, S0, rd, 8 * random.between(0, 8)),
+                4..8 => operations::load(3, rd, S0, 8 * random.between(0, 8)),
                 // A call that does not return here: the loaded code has its own link.
-                2 => encode::i(0x13, 0, T1, RA, 0),
-                3 => random.bits() as u32 | 3,
+                8..12 => encode::i(0x13, 0, T1, RA, 0),
+                12 => random.bits() as u32 | 3,
                 _ => encode::r(0x33, random.below(8), 0, rd, rd, random.pick(&[10, 11, 12])),
             };
             bytes.extend(word.to_le_bytes());
@@ -48,10 +48,10 @@ pub(super) fn build(mut builder: Builder) -> Program {
     builder.prologue();
     builder.keep(RA);
     builder.store64(S0, RA, LINK_SLOT);
-    for _ in 0..builder.random.between(1, 3) {
-        let count = builder.random.between(0, 2).cast_unsigned();
+    for index in 0..builder.random.between(1, 3).cast_unsigned() {
+        let count = builder.random.below(3);
         builder.statements(count);
-        builder.load_and_call();
+        builder.load_and_call(index);
     }
     builder.load64(RA, S0, LINK_SLOT);
     builder.epilogue();
@@ -59,9 +59,11 @@ pub(super) fn build(mut builder: Builder) -> Program {
 }
 
 impl Builder {
-    fn load_and_call(&mut self) {
-        let place = self.random.below(16);
-        let page = self.random.pick(&[0x20_0000, 0x20_0000, 0x20_1000, 0x3f_f000, 0x1_0000]);
+    /// Loads code where nothing was loaded before, mostly, and calls it.
+    fn load_and_call(&mut self, index: u32) {
+        let place = self.random.below(24);
+        let fresh = 0x20_0000 + 0x2000 * index;
+        let page = self.random.pick(&[fresh, fresh, fresh, fresh, fresh, 0x20_1000, 0x3f_f000, 0x1_0000]);
         let address = |builder: &mut Self, register: Register| match place {
             0 => builder.address(register, SCRATCH, 4096),
             1 => builder.address(register, SCRATCH, 0),

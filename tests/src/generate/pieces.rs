@@ -168,9 +168,10 @@ impl Builder {
         if self.kept & (1 << A0 | 1 << A7) != 0 {
             return;
         }
-        match self.random.below(3) {
-            0 => self.ecall(2041),
-            1 => self.ecall(2178),
+        match self.random.below(12) {
+            0 => self.ecall(2178),
+            1..5 => self.ecall(2041),
+            5..9 => self.ecall(2179),
             _ => self.print(),
         }
     }

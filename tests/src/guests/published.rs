@@ -41,6 +41,15 @@ pub fn secp256k1_sources() -> Result<PathBuf> {
     Ok(crates::of_workspace("secp256k1-sys")?.join("depend/secp256k1"))
 }
 
+/// Folder of ckb-debugger's examples: scripts and mock transactions.
+///
+/// # Errors
+///
+/// Cargo does not find the crate.
+pub fn debugger_examples() -> Result<PathBuf> {
+    Ok(crates::apart("ckb-debugger")?.join("examples"))
+}
+
 /// All RISC-V ELF files of the crates that ship some, sorted by name.
 ///
 /// # Errors
