@@ -78,12 +78,3 @@ fn collect(folder: &Path, name: &str, scripts: &mut Vec<PublishedScript>) -> Res
     }
     Ok(())
 }
-
-/// Folder of ckb-debugger's example transactions.
-///
-/// # Errors
-///
-/// Cargo does not find the crate.
-pub fn debugger_examples() -> Result<PathBuf> {
-    Ok(crates::apart("ckb-debugger")?.join("examples"))
-}
