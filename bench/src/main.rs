@@ -1,28 +1,49 @@
-//! `bench [NAME...]`: how fast scripts run, as ratios to the same C built for this machine, all in one interleaved loop.
+//! `bench [NAME...]`: how fast scripts run, as ratios to peers in one interleaved loop: programs to the same C built for
+//! this machine, `transactions` and `failures` to ckb-vm's `AsmMachine`.
 //!
-//! Prints a table and writes `target/bench/engine.json`.
+//! Prints tables and writes `target/bench/engine.json` and `target/bench/transactions.json`.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 
+mod failures;
 mod measure;
 mod programs;
 mod report;
+mod transactions;
 mod twin;
 
 use std::env;
 
 use anyhow::{Result, bail};
+use serde_json::json;
 
 use crate::{measure::measure, programs::PROGRAMS, report::Report};
 
+/// Names of what is measured beside programs.
+const TRANSACTIONS: &str = "transactions";
+const FAILURES: &str = "failures";
+
 fn main() -> Result<()> {
     let wanted: Vec<String> = env::args().skip(1).collect();
-    if let Some(unknown) = wanted.iter().find(|name| PROGRAMS.iter().all(|program| program.name != **name)) {
+    let is_known = |name: &String| {
+        [TRANSACTIONS, FAILURES].contains(&name.as_str())
+            || PROGRAMS.iter().any(|program| program.name == *name)
+    };
+    if let Some(unknown) = wanted.iter().find(|name| !is_known(name)) {
         bail!("no program is named {unknown:?}");
+    }
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
+    if is_wanted(TRANSACTIONS) || is_wanted(FAILURES) {
+        let transactions = if is_wanted(TRANSACTIONS) { transactions::measure()? } else { Vec::new() };
+        let failures = if is_wanted(FAILURES) { failures::measure()? } else { Vec::new() };
+        report::write("transactions.json", &json!({ "transactions": transactions, "failures": failures }))?;
+    }
+    if !PROGRAMS.iter().any(|program| is_wanted(program.name)) {
+        return Ok(());
     }
     let mut report = Report::default();
     for program in &PROGRAMS {
-        if wanted.is_empty() || wanted.iter().any(|name| name == program.name) {
+        if is_wanted(program.name) {
             let row = measure(program)?;
             println!("{row}");
             report.programs.push(row);

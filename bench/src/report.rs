@@ -88,17 +88,22 @@ impl Report {
     pub(crate) fn finish(&self) -> Result<()> {
         let logarithms: f64 = self.programs.iter().map(|row| row.gcc.median.ln()).sum();
         let geomean = (logarithms / self.programs.len().max(1) as f64).exp();
-        let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-        let folder = target.join("bench");
-        fs::create_dir_all(&folder)?;
-        let path = folder.join("engine.json");
         let programs: Vec<Value> = self.programs.iter().map(Row::to_json).collect();
-        let all = json!({ "programs": programs, "geomean_gcc": geomean });
-        fs::write(&path, serde_json::to_string_pretty(&all)?)
-            .with_context(|| format!("writing {}", path.display()))?;
-        println!("geometric mean of the ratios to gcc -O3: {geomean:.3}; written to {}", path.display());
-        Ok(())
+        println!("geometric mean of the ratios to gcc -O3: {geomean:.3}");
+        write("engine.json", &json!({ "programs": programs, "geomean_gcc": geomean }))
     }
+}
+
+/// Writes a file of results.
+pub(crate) fn write(name: &str, value: &Value) -> Result<()> {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    let folder = target.join("bench");
+    fs::create_dir_all(&folder)?;
+    let path = folder.join(name);
+    fs::write(&path, serde_json::to_string_pretty(value)?)
+        .with_context(|| format!("writing {}", path.display()))?;
+    println!("written to {}", path.display());
+    Ok(())
 }
 
 impl Row {

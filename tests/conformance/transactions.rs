@@ -8,12 +8,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_tests::guests::{self, debugger_examples};
+use antares_tests::{
+    guests::{self, debugger_examples},
+    transactions::Native,
+};
 use antares_transaction::{CellFields, DepFields, Environment, Fields, Mock, template};
 use antares_verifier::{
-    Cancel, CellName, GroupKind, GroupReport, Interpreter, Limits, Outcome, Prepared, Report, Selection,
-    Verifier,
+    Cancel, CellName, Counts, GroupKind, GroupReport, Interpreter, Limits, Outcome, Prepared, Report,
+    Selection, Verifier,
 };
+use antares_vm::Tier;
 use ckb_chain_spec::consensus::ConsensusBuilder;
 use ckb_mock_tx_types::{MockTransaction, ReprMockTransaction, Resource};
 use ckb_script::{TransactionScriptsVerifier, TxVerifyEnv, types::DebugPrinter};
@@ -31,6 +35,21 @@ fn example(name: &str) -> Vec<u8> {
 fn verify(mock: &Mock, environment: &Environment, limits: Limits, selection: Selection) -> Report {
     let prepared = Prepared::new(mock, environment).unwrap();
     Verifier::new(prepared, limits, Interpreter, Cancel::new()).verify(selection).unwrap()
+}
+
+/// The same in native code, and in the interpreter behind the same seam.
+fn verify_natively(mock: &Mock, environment: &Environment, limits: Limits, tier: Tier) -> Report {
+    let prepared = Prepared::new(mock, environment).unwrap();
+    let engine = Native::new(mock, &prepared, environment, tier).unwrap();
+    Verifier::new(prepared, limits, engine, Cancel::new()).verify(Selection::All).unwrap()
+}
+
+/// A report without what depends on the tier.
+fn verdict(mut report: Report) -> Report {
+    for group in &mut report.groups {
+        group.counts = Counts::default();
+    }
+    report
 }
 
 /// What ckb-script itself says, in its own words.
@@ -66,6 +85,10 @@ fn check(mock: &Mock, environment: &Environment, cycles_max: u64) -> Report {
             assert!(error.contains(&ours), "{ours}\n{error}");
         }
     }
+    for tier in [Tier::Auto, Tier::Native, Tier::Interpreter] {
+        let ours = verify_natively(mock, environment, limits, tier);
+        assert_eq!(verdict(ours), verdict(report.clone()), "{tier:?}");
+    }
     report
 }
 
@@ -93,6 +116,24 @@ fn example_transactions_have_their_cycles() {
         check(&mock, &Environment::default(), cycles);
         let short = check(&mock, &Environment::default(), cycles - 1);
         assert_eq!(short.error().unwrap().name, "ExceededMaximumCycles", "{name}");
+    }
+}
+
+#[test]
+fn native_code_carries_the_work() {
+    for name in ["mock_tx.json", "dynamic.json", "spawn_cycle_mismatch_tx.json"] {
+        let mock = Mock::from_json(&example(name)).unwrap();
+        let report = verify_natively(&mock, &Environment::default(), LIMITS, Tier::Auto);
+        for group in report.groups {
+            let Counts { native_cycles, interpreted_cycles, restarted } = group.counts;
+            println!(
+                "{name} {:?}: {native_cycles} cycles native, {interpreted_cycles} interpreted",
+                group.kind
+            );
+            assert_eq!(restarted, None, "{name}");
+            // Spawned VMs that are put aside come back in the interpreter, until they call a function.
+            assert!(native_cycles > 200 * interpreted_cycles, "{name}");
+        }
     }
 }
 

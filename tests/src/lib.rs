@@ -19,4 +19,5 @@ pub mod kept;
 pub mod native;
 pub mod oracle;
 pub mod stopwatch;
+pub mod transactions;
 pub mod upstream;

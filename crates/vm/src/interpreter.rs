@@ -105,7 +105,7 @@ impl Interpreter {
 /// Puts an instruction and the address of the assembly for it into a trace.
 fn set(trace: &mut Trace, index: usize, instruction: Instruction) {
     let labels = ckb_vm_asm_labels as *const () as *const u32;
-    let opcode = usize::from(extract_opcode(instruction) as u8);
+    let opcode = usize::from(extract_opcode(instruction) & 0xff);
     // SAFETY: ckb-vm's table has a distance from its own start for each of the 256 opcodes that a byte can name.
     let distance = unsafe { labels.add(opcode).read() };
     trace.instructions[index] = instruction;

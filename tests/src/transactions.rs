@@ -1,0 +1,51 @@
+//! Transactions on the native machine: what the run worker does in its jail.
+
+use std::sync::Arc;
+
+use antares_abi::{CompileOptions, Isa};
+use antares_transaction::{Environment, Mock, programs};
+use antares_verifier::{Counts, Engine, Prepared};
+use antares_vm::{NativeMachine, Program, Session, Tier};
+use anyhow::Result;
+
+use crate::kept;
+
+/// The machine of antares-vm as an engine.
+#[derive(Clone, Debug)]
+pub struct Native(Arc<Session>);
+
+impl Native {
+    /// With native code of the programs among the cells of `mock`, which are compiled or taken from the last run.
+    ///
+    /// # Errors
+    ///
+    /// The compiler failed. What it refuses goes to the interpreter.
+    pub fn new(mock: &Mock, prepared: &Prepared, environment: &Environment, tier: Tier) -> Result<Self> {
+        let mut compiled = Vec::new();
+        for candidate in programs(mock, environment) {
+            // The very bytes that ckb-script loads, so that a look at the address tells that they are the same.
+            let elf = prepared.find_data(&candidate.data_hash).unwrap_or(candidate.elf);
+            for vm_version in candidate.vm_versions {
+                let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
+                let Ok(library) = kept::library(&elf, options)? else { continue };
+                compiled.extend(Program::new(elf.clone(), library).map(Arc::new));
+            }
+        }
+        Ok(Self(Session::new(tier, compiled)))
+    }
+}
+
+impl Engine for Native {
+    type Machine = NativeMachine;
+
+    fn attempt<T>(&self, attempt: impl FnMut() -> T) -> T {
+        self.0.attempt(attempt)
+    }
+
+    fn take_counts(&self) -> Option<Counts> {
+        let counts = self.0.take_counts();
+        let (native_cycles, interpreted_cycles) = (counts.native_cycles, counts.interpreted_cycles);
+        let restarted = counts.restarted.map(|reason| reason.name());
+        Some(Counts { native_cycles, interpreted_cycles, restarted })
+    }
+}
