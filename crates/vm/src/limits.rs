@@ -35,5 +35,12 @@ pub const MACHINES_MAX: usize = 6;
 /// Machines from which on ckb-script may put one of them aside (its `MAX_INSTANTIATED_VMS`).
 pub const MACHINES_CROWDED: usize = 4;
 
+/// Stays in native code after which a machine that goes back and forth is judged.
+pub const STAYS_MIN: u64 = 256;
+
+/// Cycles of a stay in native code, on average, below which going there and back takes longer than it saves: about as
+/// long as the interpreter needs for them.
+pub const STAY_CYCLES_MIN: u64 = 200;
+
 /// Programs without native code that a session remembers.
 pub const UNKNOWN_PROGRAMS_MAX: usize = 64;

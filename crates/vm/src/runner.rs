@@ -24,7 +24,7 @@ use crate::{
     Program,
     host::{self, Attempted, Code, Start},
     interpreter::{Interpreter, Stop},
-    limits::{MACHINES_CROWDED, NATIVE_STACK_BYTES},
+    limits::{MACHINES_CROWDED, NATIVE_STACK_BYTES, STAY_CYCLES_MIN, STAYS_MIN},
     memory::Core,
     prepare_thread,
     program::Programs,
@@ -50,6 +50,7 @@ pub struct NativeMachine {
     stack: Option<NativeStack>,
     waiting: Option<Waiting>,
     interpreter: Option<Interpreter>,
+    stays: Stays,
     /// Native code may have written pages that are not marked.
     has_unmarked: bool,
     /// Calls of `inner_mut` since the last run.
@@ -67,6 +68,20 @@ enum Phase {
     Interpreted,
 }
 
+/// How often native code was entered, and for how many cycles.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stays {
+    count: u64,
+    cycles: u64,
+}
+
+impl Stays {
+    /// Whether a script spends its time between the tiers, as one may that was written to.
+    fn are_too_short(self) -> bool {
+        self.count >= STAYS_MIN && self.cycles / self.count < STAY_CYCLES_MIN
+    }
+}
+
 /// Native code that waits on the stack, and the state that it waits with.
 enum Waiting {
     /// In a syscall; somebody else may have run the machine meanwhile, if it differs in more than the result.
@@ -82,12 +97,14 @@ impl NativeMachine {
             self.recognise();
         }
         if self.phase == Phase::Interpreted {
-            return self.counted(|machine| machine.vm.run().map(Some));
+            let result = self.counted(|machine| machine.vm.run().map(Some));
+            return result.map_err(|error| self.judged(error));
         }
-        if let Some(start) = self.start() {
+        let is_wanted = !self.stays.are_too_short();
+        if let Some(start) = self.start().filter(|start| is_wanted || matches!(start, Start::Waiting)) {
             return self.native(start);
         }
-        if self.vm.machine.version() < VERSION2 || self.programs.is_empty() {
+        if self.vm.machine.version() < VERSION2 || self.programs.is_empty() || !is_wanted {
             self.phase = Phase::Interpreted;
             return Ok(None);
         }
@@ -99,9 +116,18 @@ impl NativeMachine {
         match stop {
             Ok(Stop::Exited) => Ok(Some(self.vm.machine.exit_code())),
             Ok(Stop::Native) => Ok(None),
-            Err(error @ (Error::Yield | Error::Pause)) => Err(error),
-            // Which error it is may depend on what the interpreter met before.
-            Err(_) => Err(self.give_up(LeaveReason::Unsupported)),
+            Err(error) => Err(self.judged(error)),
+        }
+    }
+
+    /// An error of the interpreter, if it is the script's own: after native code, which error it is may depend on
+    /// which code the interpreter met before.
+    fn judged(&self, error: Error) -> Error {
+        match error {
+            Error::Yield | Error::Pause => error,
+            _ if self.stays.count == 0 => error,
+            Error::CyclesExceeded => self.give_up(LeaveReason::OutOfCycles),
+            _ => self.give_up(LeaveReason::Unsupported),
         }
     }
 
@@ -153,7 +179,10 @@ impl NativeMachine {
         let attempted = host::attempt(&mut self.vm.machine, &stack, &mut self.programs, start);
         self.stack = Some(stack);
         self.has_unmarked = true;
-        self.session.count(self.vm.machine.cycles().saturating_sub(before), 0);
+        let cycles = self.vm.machine.cycles().saturating_sub(before);
+        self.session.count(cycles, 0);
+        self.stays.count += 1;
+        self.stays.cycles = self.stays.cycles.saturating_add(cycles);
         match attempted {
             Attempted::Exited => Ok(Some(self.vm.machine.exit_code())),
             Attempted::Done => Ok(None),
@@ -217,6 +246,7 @@ impl DefaultMachineRunner for NativeMachine {
             stack: None,
             waiting: None,
             interpreter: None,
+            stays: Stays::default(),
             has_unmarked: false,
             looks: 0,
         }
