@@ -48,8 +48,8 @@ pub struct Core {
     machine: ManuallyDrop<Box<AsmCoreMachine>>,
     /// There until the core is dropped.
     mapping: Option<Mapping>,
-    /// Whether pages of guest memory are protected from native code.
-    is_protected: bool,
+    /// Pages of guest memory that are protected from native code; empty if none is.
+    protected: Vec<bool>,
     /// Whether the mapping reads as zeros.
     is_clear: bool,
 }
@@ -67,7 +67,7 @@ impl Core {
         // valid. The box is never dropped (`ManuallyDrop`, and nobody takes it out), so the global allocator never
         // sees it; `mapping` lives as long as it does.
         let machine = unsafe { ManuallyDrop::new(Box::from_raw(machine)) };
-        Ok(Self { machine, mapping: Some(mapping), is_protected: false, is_clear: true })
+        Ok(Self { machine, mapping: Some(mapping), protected: Vec::new(), is_clear: true })
     }
 
     /// Maps the memory of a machine.
@@ -121,8 +121,11 @@ impl Core {
 
     /// Lets native code read guest page `page` alone: it became executable, and the checks of native code do not know.
     pub(crate) fn protect(&mut self, page: usize) {
+        self.protected.resize(RISCV_PAGES, false);
+        if std::mem::replace(&mut self.protected[page], true) {
+            return;
+        }
         let start = BASE + page * RISCV_PAGESIZE;
-        self.is_protected = true;
         if let Err(error) = self.mapping().protect(start..start + RISCV_PAGESIZE) {
             panic!("a page of guest memory cannot be protected: {error}");
         }
@@ -130,7 +133,7 @@ impl Core {
 
     /// Undoes [`Core::protect`] for all pages.
     pub(crate) fn unprotect(&mut self) {
-        if std::mem::take(&mut self.is_protected)
+        if !std::mem::take(&mut self.protected).is_empty()
             && let Err(error) = self.mapping().open(BASE..MEMORY_END)
         {
             panic!("guest memory cannot be opened: {error}");
