@@ -8,6 +8,7 @@ pub mod asm;
 pub mod crates;
 pub mod differential;
 pub mod elf;
+pub mod fuzzing;
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,0 +1,4 @@
+//! libFuzzer on `antares_tests::fuzzing::messages`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| antares_tests::fuzzing::messages(data));

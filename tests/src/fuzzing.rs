@@ -1,0 +1,128 @@
+//! What the fuzz targets run: functions of arbitrary bytes that panic when something is wrong.
+//!
+//! `fuzz/` gives them to libFuzzer; the test `fuzz` of this crate runs them over the corpora and random mutations.
+
+use antares_abi::{CompileOptions, Isa};
+use antares_compiler::{CompileError, Limits, Request, Stage};
+use antares_proto::v1;
+use antares_transaction::Mock;
+use bytes::Bytes;
+use prost::Message;
+
+use crate::{
+    elf::{Elf, Segment},
+    generate::Random,
+    oracle::{self, Case},
+};
+
+/// A target.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name, and that of its corpus in `fuzz/corpus`.
+    pub name: &'static str,
+    /// What runs.
+    pub run: fn(&[u8]),
+}
+
+/// All targets.
+pub const TARGETS: [Target; 4] = [
+    Target { name: "program", run: program },
+    Target { name: "lifter", run: lifter },
+    Target { name: "transaction", run: transaction },
+    Target { name: "messages", run: messages },
+];
+
+/// Where the lifter's code is put.
+const CODE_ADDRESS: u64 = 0x1_0000;
+
+/// The first byte's version and ISA, and the rest.
+fn options(data: &[u8]) -> (CompileOptions, &[u8]) {
+    let (first, rest) = data.split_first().unwrap_or((&0, &[]));
+    let options = CompileOptions { vm_version: u32::from(first & 3) % 3, isa: Isa(first >> 2 & 7) };
+    (options, rest)
+}
+
+fn compiles(elf: &[u8], options: CompileOptions, stage: Stage) -> Result<(), &'static str> {
+    let request = Request { options, stage, limits: Limits::default() };
+    match antares_compiler::compile(elf, &request) {
+        Ok(_) => Ok(()),
+        Err(CompileError::Refused { reason, .. }) => Err(reason),
+        Err(CompileError::Failed { detail }) => panic!("the compiler failed: {detail}"),
+    }
+}
+
+/// An ELF: loaded, and its functions recovered. What is refused as an ELF must be refused by ckb-vm, and the other way
+/// round.
+pub fn program(data: &[u8]) {
+    let (options, elf) = options(data);
+    let compiled = compiles(elf, options, Stage::Program);
+    if compiled == Err("options") {
+        return;
+    }
+    let refused = compiled == Err("elf");
+    let case =
+        Case { elf: Bytes::copy_from_slice(elf), args: Vec::new(), options, cycles_max: 0, code: None };
+    let ended = oracle::run(&case);
+    // At least the stack counts as loaded.
+    assert!(!refused || ended.load_cycles == 0, "refused, but loaded: {}", ended.outcome);
+    assert!(refused || !ended.outcome.starts_with("Elf"), "read, but {}", ended.outcome);
+}
+
+/// Code: lifted, and its IR verified.
+pub fn lifter(data: &[u8]) {
+    let (options, code) = options(data);
+    let memory_bytes = (code.len() as u64).max(1);
+    let segment = Segment { address: CODE_ADDRESS, flags: 5, bytes: code.to_vec(), memory_bytes };
+    let elf = Elf { entry: CODE_ADDRESS, segments: vec![segment], symbols: None }.to_bytes();
+    let _ = compiles(&elf, options, Stage::Ir);
+}
+
+/// A mock transaction's JSON. A mistake's message must not be longer than people can read.
+pub fn transaction(data: &[u8]) {
+    if let Err(error) = Mock::from_json(data) {
+        let text = error.to_string();
+        assert!(!text.is_empty() && text.len() < 10_000, "{} bytes of message", text.len());
+    }
+}
+
+/// gRPC requests: what can be read means the same when it is written again.
+pub fn messages(data: &[u8]) {
+    again::<v1::CompileRequest>(data);
+    again::<v1::ExecuteRequest>(data);
+    again::<v1::UploadRequest>(data);
+    again::<v1::FindMissingRequest>(data);
+    again::<v1::GetArtifactRequest>(data);
+    again::<v1::GetScriptRequest>(data);
+}
+
+fn again<M: Message + Default + PartialEq + std::fmt::Debug>(data: &[u8]) {
+    let Ok(message) = M::decode(data) else { return };
+    let written = message.encode_to_vec();
+    assert_eq!(M::decode(written.as_slice()).ok(), Some(message));
+}
+
+/// `seed` with one to eight random changes: flips, numbers that find mistakes, pieces dropped, doubled or moved.
+#[must_use]
+pub fn mutated(seed: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut bytes = seed.to_vec();
+    for _ in 0..random.between(1, 8) {
+        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let at = random.below(length + 1) as usize;
+        let some = random.below(17) as usize;
+        let end = (at + some).min(bytes.len());
+        match random.below(6) {
+            0 | 1 => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << random.below(8)),
+            2 => drop(bytes.drain(at..end)),
+            3 => {
+                let piece = bytes[at..end].to_vec();
+                bytes.splice(at..at, piece);
+            }
+            4 => {
+                let number = random.number().to_le_bytes();
+                bytes.iter_mut().skip(at).zip(number).for_each(|(byte, new)| *byte = new);
+            }
+            _ => bytes.truncate(at.max(1)),
+        }
+    }
+    bytes
+}
