@@ -162,9 +162,15 @@ impl<'a, 'd> Builder<'a, 'd> {
             known.step(pc.0, instruction);
         }
         if let Some(target) = known.jump_target(instruction, self.vm_version) {
+            // Where there is no code, some may be loaded while the script runs.
+            let is_tail = || self.functions.contains_key(&(target, self.key.1));
             match rd {
-                Reg::ZERO => return Terminator::Jump(self.number(target)),
-                Reg::RA | Reg::T0 => return self.call((target, rd), next),
+                Reg::ZERO if self.draft.leaders.contains(&target) || is_tail() => {
+                    return Terminator::Jump(self.number(target));
+                }
+                Reg::RA | Reg::T0 if self.functions.contains_key(&(target, rd)) => {
+                    return self.call((target, rd), next);
+                }
                 _ => {}
             }
         }
