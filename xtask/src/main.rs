@@ -3,6 +3,7 @@
 
 mod finding;
 mod manifests;
+mod mutants;
 mod sources;
 mod texts;
 mod tree;
@@ -22,8 +23,15 @@ const CHECKS: [Check; 3] = [manifests::check, sources::check, texts::check];
 fn main() -> anyhow::Result<ExitCode> {
     match std::env::args().nth(1).as_deref() {
         Some("tidy") => tidy(),
+        Some("mutants") => {
+            mutants::run(&std::env::args().nth(2).unwrap_or_default())?;
+            Ok(ExitCode::SUCCESS)
+        }
         _ => {
-            eprintln!("usage: cargo xtask tidy    check the rules of the house");
+            eprintln!("usage: cargo xtask tidy              check the rules of the house");
+            eprintln!(
+                "       cargo xtask mutants [NAME]    put mistakes into a copy: the tests must find each"
+            );
             Ok(ExitCode::from(2))
         }
     }

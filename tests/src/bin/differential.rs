@@ -1,4 +1,4 @@
-//! Long runs of the differential test: `differential [--programs N] [--seed S] [--jobs J] [--kind KIND] [--interpreter]`,
+//! Long runs of the differential test: `differential [--programs N] [--seed S] [--jobs J] [--kind KIND] [--interpreter] [--as-found]`,
 //! and `differential --only SEED [--kind KIND]` for one batch, as a failure names it.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
@@ -20,7 +20,7 @@ const PROGRESS: u64 = 10_000;
 fn main() -> Result<()> {
     let mut campaign = Campaign { seed: 1, programs: 20_000, native: true, only: None };
     let mut jobs = thread::available_parallelism().map_or(1, usize::from);
-    let mut only = None;
+    let (mut only, mut is_reduced) = (None, true);
     let mut arguments = env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
@@ -29,6 +29,8 @@ fn main() -> Result<()> {
             "--seed" => campaign.seed = number(&value()?)?,
             "--only" => only = Some(number(&value()?)?),
             "--jobs" => jobs = usize::try_from(number(&value()?)?)?,
+            // What differs is not made smaller: quicker, for those who only want to know.
+            "--as-found" => is_reduced = false,
             "--interpreter" => campaign.native = false,
             "--kind" => {
                 let name = value()?;
@@ -36,7 +38,7 @@ fn main() -> Result<()> {
                 campaign.only = Some(found.with_context(|| format!("no programs are called {name:?}"))?);
             }
             _ => bail!(
-                "usage: differential [--programs N] [--seed S] [--jobs J] [--kind KIND] [--interpreter] [--only SEED]\n\
+                "usage: differential [--programs N] [--seed S] [--jobs J] [--kind KIND] [--interpreter] [--as-found] [--only SEED]\n\
                  kinds: {}",
                 Choice::ALL.map(Choice::name).join(" ")
             ),
@@ -54,7 +56,7 @@ fn main() -> Result<()> {
     println!("{tally}");
     let seconds = started.elapsed().as_secs_f64();
     println!("{:.1} s, {:.0} programs/s", seconds, tally.programs as f64 / seconds);
-    report(failure)
+    report(failure, is_reduced)
 }
 
 /// A decimal number, or a hexadecimal one after `0x`.
@@ -72,18 +74,20 @@ fn run(campaign: &Campaign, jobs: usize, started: Instant) -> Result<(Tally, Opt
     })
 }
 
-fn report(failure: Option<Failure>) -> Result<()> {
+fn report(failure: Option<Failure>, is_reduced: bool) -> Result<()> {
     let Some(failure) = failure else { return Ok(()) };
     let (options, choice) = (failure.batch.options, failure.batch.choice);
     println!("DIFFERENT in batch {:#x}, program {}: {}", failure.seed, failure.index, failure.difference);
     println!("{}, version {}, isa {}", choice.name(), options.vm_version, options.isa);
-    match reduce(&mut Machine::new()?, &failure)? {
+    let reduced = if is_reduced { reduce(&mut Machine::new()?, &failure)? } else { None };
+    match reduced {
         Some(reduced) => {
             let file = format!("different-{:x}.elf", failure.seed);
             fs::write(&file, &reduced.elf)?;
             println!("reduced, program {} of {file}: {}", reduced.index, disassembly(&reduced));
         }
-        None => println!("does not fail again when it is reduced"),
+        None if is_reduced => println!("does not fail again when it is reduced"),
+        None => {}
     }
     bail!("a program differs; run it again with --only {:#x} --kind {}", failure.seed, choice.name())
 }

@@ -36,10 +36,10 @@ const MUTANT_CYCLES_MAX: u64 = 500_000;
 /// Of a hundred batches, how many are of each kind; the rest are mutants. Long programs take longer to compile, so that
 /// a batch holds fewer of them.
 const KINDS: [(Kind, u32, usize); 6] = [
-    (Kind::Short, 42, 150),
+    (Kind::Short, 38, 150),
     (Kind::Boundary, 20, 100),
     (Kind::Links, 14, 60),
-    (Kind::Loading, 4, 60),
+    (Kind::Loading, 8, 60),
     (Kind::Stream, 5, 40),
     (Kind::Structured, 5, 20),
 ];

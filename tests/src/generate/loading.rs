@@ -92,12 +92,15 @@ impl Builder {
             address(self, T1);
             let offset = ROUTINE_BYTES * self.random.between(0, count);
             self.addi(T1, T1, offset);
-            if self.random.one_in(4) {
-                // A load and a store there: readable, not writable.
+            // Readable, not writable.
+            if self.random.one_in(3) {
                 self.load64(T2, T1, 0);
-                if self.settings.wild {
-                    self.store64(T1, T2, 0);
-                }
+            }
+            if self.random.one_in(8) {
+                self.store64(T1, T2, 0);
+            }
+            if self.random.one_in(4) {
+                continue;
             }
             self.word(encode::i(0x67, 0, RA, T1, 0));
         }
