@@ -11,3 +11,4 @@ mod journey;
 mod kills;
 mod server;
 mod strangers;
+mod transactions;
