@@ -125,7 +125,7 @@ impl Shared {
                 Ended::Reported(verified)
             }
             Ended::Reported(VerifyReport::Refused { path, detail }) => {
-                let field = path.unwrap_or_else(|| field_of(order.form).to_owned());
+                let field = place(path.as_deref()).unwrap_or(field_of(order.form)).to_owned();
                 return Err(ExecuteError::Transaction { field, problem: detail });
             }
             Ended::DeadlineExceeded => Ended::DeadlineExceeded,
@@ -208,7 +208,7 @@ fn fallback(error: SourceError, tier: Tier) -> Result<Fallback, SourceError> {
 
 fn read(order: &VerifyOrder) -> Result<Vec<Candidate>, ExecuteError> {
     let mock = parse(order.form, &order.transaction).map_err(|error| ExecuteError::Transaction {
-        field: error.path().filter(|path| !path.is_empty()).unwrap_or(field_of(order.form)).to_owned(),
+        field: place(error.path()).unwrap_or(field_of(order.form)).to_owned(),
         problem: error.to_string(),
     })?;
     if order.tier == Tier::Interpreter {
@@ -225,6 +225,11 @@ fn read(order: &VerifyOrder) -> Result<Vec<Candidate>, ExecuteError> {
     }
     candidates.truncate(PROGRAMS_MAX);
     Ok(candidates)
+}
+
+/// A path in a transaction, unless it is that of the whole.
+fn place(path: Option<&str>) -> Option<&str> {
+    path.filter(|path| !matches!(*path, "" | "."))
 }
 
 fn parse(form: TransactionForm, transaction: &[u8]) -> Result<Mock, MockError> {
