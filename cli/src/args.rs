@@ -116,15 +116,18 @@ pub(crate) struct VerifyArgs {
     /// Judge by the rules of the main network in this epoch [default: all hard forks are active]
     #[arg(long, value_name = "N", conflicts_with = "script_version")]
     pub mainnet_epoch: Option<u64>,
-    /// Cycle limit of all groups together [default: 3500000000]
+    /// Cycle limit of all groups together [default: 3500000000, with --server the server's]
     #[arg(long, value_name = "N")]
     pub max_cycles: Option<u64>,
     /// Which tiers may run the scripts
     #[arg(long, value_enum, default_value_t)]
     pub tier: Tier,
-    /// Wall time of the verification, milliseconds, without compiles [default: 60000]
+    /// Wall time of the verification, milliseconds, without compiles [default: 60000, with --server the server's]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=DEADLINE_MS_MAX))]
     pub deadline_ms: Option<u64>,
+    /// Verify on this server instead of on this machine, for example http://127.0.0.1:50051
+    #[arg(long, value_name = "URL")]
+    pub server: Option<String>,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,

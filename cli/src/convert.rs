@@ -1,5 +1,9 @@
 //! Between the command's own types and those on the wire.
 
+pub(crate) mod transaction;
+
+use std::time::Duration;
+
 use antares_abi::{ArtifactKey, Sha256Digest};
 use antares_pool::job::Tier;
 use antares_proto::v1;
@@ -29,24 +33,27 @@ pub(crate) fn execute_request(request: &Request, naming: Naming) -> v1::ExecuteR
         vm_version: Some(request.options.vm_version),
         isa: Some(request.options.isa.to_string()),
     };
-    let tier = match request.tier {
-        Tier::Auto => v1::Tier::Auto,
-        Tier::Native => v1::Tier::Native,
-        Tier::Interpreter => v1::Tier::Interpreter,
-    };
+    let tier = tier(request.tier);
     v1::ExecuteRequest {
         script: Some(v1::Script { source: Some(source), options: Some(options) }),
         args: request.args.iter().map(|arg| arg.clone().into()).collect(),
-        limits: Some(v1::RunLimits {
-            max_cycles: request.cycles_max,
-            deadline_ms: request
-                .deadline
-                .map(|deadline| u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)),
-            debug_bytes_max: None,
-        }),
+        limits: Some(run_limits(request.cycles_max, request.deadline)),
         tier: tier.into(),
         request_id: String::new(),
     }
+}
+
+fn tier(tier: Tier) -> v1::Tier {
+    match tier {
+        Tier::Auto => v1::Tier::Auto,
+        Tier::Native => v1::Tier::Native,
+        Tier::Interpreter => v1::Tier::Interpreter,
+    }
+}
+
+fn run_limits(max_cycles: Option<u64>, deadline: Option<Duration>) -> v1::RunLimits {
+    let deadline_ms = deadline.map(|deadline| u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX));
+    v1::RunLimits { max_cycles, deadline_ms, debug_bytes_max: None }
 }
 
 /// The report of an answer; `artifact` is the key where the server names none.
@@ -83,7 +90,9 @@ fn outcome(number: i32) -> anyhow::Result<Outcome> {
         Ok(v1::Outcome::DeadlineExceeded) => Ok(Outcome::DeadlineExceeded),
         Ok(v1::Outcome::OutputLimit) => Ok(Outcome::OutputLimit),
         Ok(v1::Outcome::SandboxViolation) => Ok(Outcome::SandboxViolation),
-        Ok(v1::Outcome::Unspecified) | Err(_) => anyhow::bail!("unknown outcome {number}"),
+        Ok(v1::Outcome::NotRun | v1::Outcome::Unspecified) | Err(_) => {
+            anyhow::bail!("unknown outcome {number}")
+        }
     }
 }
 

@@ -24,6 +24,8 @@ use crate::{
     report::{Outcome, Report},
     run::Request,
     status::{self, Problem},
+    verdict::{self, Verdict},
+    verify,
 };
 
 /// A server that was named on the command line.
@@ -45,23 +47,43 @@ impl Server {
 
     /// Runs `request` there.
     pub(crate) fn run(&self, request: &Request) -> Result<Report, Failure> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .context("cannot start the network runtime")
-            .map_err(Failure::Service)?;
         let message = format!("running on {}", self.url);
-        progress::while_working(&message, || runtime.block_on(self.run_connected(request)))
+        progress::while_working(&message, || runtime()?.block_on(self.run_connected(request)))
+    }
+
+    /// Verifies `request` there.
+    pub(crate) fn verify(&self, request: &verify::Request) -> Result<Verdict, Failure> {
+        let message = format!("verifying on {}", self.url);
+        progress::while_working(&message, || runtime()?.block_on(self.verify_connected(request)))
+    }
+
+    async fn connect(&self) -> Result<Channel, Failure> {
+        let channel = self.endpoint.connect().await;
+        channel.with_context(|| format!("cannot reach {}", self.url)).map_err(Failure::Service)
+    }
+
+    async fn verify_connected(&self, request: &verify::Request) -> Result<Verdict, Failure> {
+        let mut call = Call::new(convert::transaction::verify_request(request));
+        call.set_timeout(call_time(request.deadline));
+        let runner = RunnerServiceClient::new(self.connect().await?);
+        match runner.max_decoding_message_size(ANSWER_BYTES_MAX).verify_transaction(call).await {
+            Ok(response) => {
+                let response = response.into_inner();
+                convert::transaction::fallbacks(&response).into_iter().for_each(tell_fallback);
+                convert::transaction::verdict(response)
+                    .with_context(|| format!("{} gave an answer that makes no sense", self.url))
+                    .map_err(Failure::Service)
+            }
+            Err(status) if Problem::of(&status) == Problem::WorkerLost => {
+                let detail = status.message().to_owned();
+                Ok(Verdict::without_figures(verdict::Outcome::WorkerLost, detail))
+            }
+            Err(status) => Err(status::failure(&self.url, &status)),
+        }
     }
 
     async fn run_connected(&self, request: &Request) -> Result<Report, Failure> {
-        let channel = self
-            .endpoint
-            .connect()
-            .await
-            .with_context(|| format!("cannot reach {}", self.url))
-            .map_err(Failure::Service)?;
+        let channel = self.connect().await?;
         let response = match execute(channel.clone(), request, Naming::Digest).await {
             Err(status) if Problem::of(&status) == Problem::ScriptNotFound => {
                 let naming = match upload(channel.clone(), &request.elf).await {
@@ -90,12 +112,21 @@ impl Server {
     }
 }
 
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    runtime.context("cannot start the network runtime").map_err(Failure::Service)
+}
+
+/// How long a call may take that runs for `deadline` at most.
+fn call_time(deadline: Option<Duration>) -> Duration {
+    let run = deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
+    run + Duration::from_millis(CompileLimits::default().wall_ms_max) + CALL_OVERHEAD_MAX
+}
+
 /// Runs the script.
 async fn execute(channel: Channel, request: &Request, naming: Naming) -> Result<v1::ExecuteResponse, Status> {
     let mut call = Call::new(convert::execute_request(request, naming));
-    let run = request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
-    let compile = Duration::from_millis(CompileLimits::default().wall_ms_max);
-    call.set_timeout(run + compile + CALL_OVERHEAD_MAX);
+    call.set_timeout(call_time(request.deadline));
     let mut runner = RunnerServiceClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
     Ok(runner.execute(call).await?.into_inner())
 }

@@ -62,9 +62,13 @@ fn run_there(url: &str, request: &Request) -> Result<Report, Failure> {
 
 #[cfg(not(feature = "server"))]
 fn run_there(url: &str, _request: &Request) -> Result<Report, Failure> {
-    Err(Failure::Usage(anyhow::anyhow!(
-        "cannot reach {url}: this antares was built without the feature `server`"
-    )))
+    Err(no_server(url))
+}
+
+/// There is no client in this binary.
+#[cfg(not(feature = "server"))]
+pub(crate) fn no_server(url: &str) -> Failure {
+    Failure::Usage(anyhow::anyhow!("cannot reach {url}: this antares was built without the feature `server`"))
 }
 
 /// Runs `request`. A script that the VM cannot even load has no native code, but it has an outcome: the interpreter

@@ -40,6 +40,7 @@ pub(crate) fn failure(url: &str, status: &Status) -> Failure {
         "LIMIT_FUNCTIONS" => refused("limit_functions"),
         "LIMIT_BLOCKS" => refused("limit_blocks"),
         "LIMIT_OPERATIONS" => refused("limit_operations"),
+        "TRANSACTION_INVALID" => Failure::Usage(anyhow::anyhow!("{}", status.message())),
         "REQUEST_INVALID" | "OPTIONS_INVALID" | "SCRIPT_TOO_LARGE" => {
             Failure::Usage(server_error(url, &text(status)))
         }

@@ -11,6 +11,7 @@ use crate::{
     failure::Failure,
     input, local, output,
     run::tier,
+    verdict::Verdict,
 };
 
 /// One verification as asked for, checked.
@@ -79,9 +80,22 @@ pub(crate) fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
         cycles_max: args.max_cycles,
         deadline: args.deadline_ms.map(Duration::from_millis),
     };
-    let report = local::verify(&request)?;
+    let report = match args.server.as_deref() {
+        None => local::verify(&request),
+        Some(url) => verify_there(url, &request),
+    }?;
     output::print(if args.json { report.to_json() } else { report.to_text() }.as_bytes())?;
     Ok(report.exit_status())
+}
+
+#[cfg(feature = "server")]
+fn verify_there(url: &str, request: &Request) -> Result<Verdict, Failure> {
+    crate::remote::Server::parse(url)?.verify(request)
+}
+
+#[cfg(not(feature = "server"))]
+fn verify_there(url: &str, _request: &Request) -> Result<Verdict, Failure> {
+    Err(crate::run::no_server(url))
 }
 
 /// The text at `path`, `-` for standard input, with its placeholders filled in if it is a file.

@@ -1,9 +1,13 @@
-//! The border between wire types and ours. Proto types go no further than this file, `service.rs` and `remote.rs`.
+//! The border between wire types and ours. Proto types go no further than this file, `service.rs`, `session.rs` and
+//! `remote.rs`.
+
+pub(crate) mod batch;
+pub(crate) mod transaction;
 
 use std::time::Duration;
 
 use antares_abi::{
-    ABI_VERSION, CompileOptions, ENGINE_VERSION, Isa, LLVM_VERSION, TARGET_CPU, TARGET_FEATURES,
+    ABI_VERSION, ArtifactKey, CompileOptions, ENGINE_VERSION, Isa, LLVM_VERSION, TARGET_CPU, TARGET_FEATURES,
     TARGET_TRIPLE,
 };
 use antares_pool::{
@@ -12,8 +16,13 @@ use antares_pool::{
 };
 use antares_proto::v1;
 use antares_serve::{Fault, RawRunner};
+use antares_transaction::limits::TRANSACTION_BYTES_MAX;
 
-use crate::execute::{Ended, Execution, Order, Runner, Script};
+use crate::{
+    execute::{Ended, Execution, Order, Runner, Script},
+    limits::SESSION_INPUTS_MAX,
+    source::Fallback,
+};
 
 /// Where the table of cycles per instruction is from.
 pub const COST_MODEL: &str = "ckb-vm 0.24.15";
@@ -43,6 +52,11 @@ impl Violations {
         }
     }
 
+    /// `value`, if nothing was noted.
+    fn unless_any<T>(self, value: Option<T>) -> Result<T, Fault> {
+        value.filter(|_| self.0.is_empty()).ok_or_else(|| self.into_fault())
+    }
+
     fn into_fault(self) -> Fault {
         let words: Vec<String> = self.0.iter().map(|(field, problem)| format!("{field} {problem}")).collect();
         let fault = Fault::invalid("REQUEST_INVALID", words.join("; "));
@@ -60,12 +74,7 @@ pub(crate) fn order(request: v1::ExecuteRequest, limits: &RawRunner) -> Result<O
     check_args(&request.args, limits, &mut wrong);
     wrong.at_most("request_id", request.request_id.len() as u64, limits.request_id_bytes_max, " bytes");
     let script = script(source.source, limits, &mut wrong)?;
-    let (Some(script), Some(options), Some(tier)) = (script, options, tier) else {
-        return Err(wrong.into_fault());
-    };
-    if !wrong.0.is_empty() {
-        return Err(wrong.into_fault());
-    }
+    let ((script, options), tier) = wrong.unless_any(script.zip(options).zip(tier))?;
     let job = RunJob {
         options,
         tier,
@@ -156,11 +165,6 @@ fn options(options: v1::ScriptOptions, wrong: &mut Violations) -> Option<Compile
 
 /// The answer to an execution.
 pub(crate) fn executed(execution: Execution, id: String, request_id: String) -> v1::ExecuteResponse {
-    let cache = match execution.native {
-        None => v1::CacheUse::None,
-        Some((_, None)) => v1::CacheUse::Hit,
-        Some((_, Some(_))) => v1::CacheUse::Miss,
-    };
     let (verdict, report) = verdict(execution.ended);
     v1::ExecuteResponse {
         execution_id: id,
@@ -173,18 +177,33 @@ pub(crate) fn executed(execution: Execution, id: String, request_id: String) -> 
             run_us: report.as_ref().map_or(0, |report| report.run_us),
         }),
         verdict: Some(verdict),
-        tiers: report.map(|report| v1::TierSplit {
-            native_cycles: report.native_cycles,
-            interpreted_cycles: report.interpreted_cycles,
-            restarted: report.restarted.unwrap_or_default(),
-        }),
-        artifact: Some(v1::ArtifactUse {
-            key: execution.native.map(|(key, _)| key.to_string()).unwrap_or_default(),
-            cache: cache.into(),
-        }),
-        fallback: execution.fallback.map(|fallback| fallback.name().to_owned()).unwrap_or_default(),
+        tiers: report.map(tier_split),
+        artifact: Some(artifact_use(execution.native)),
+        fallback: fallback_name(execution.fallback),
         script_sha256: execution.script.to_string(),
     }
+}
+
+fn tier_split(report: RunReport) -> v1::TierSplit {
+    v1::TierSplit {
+        native_cycles: report.native_cycles,
+        interpreted_cycles: report.interpreted_cycles,
+        restarted: report.restarted.unwrap_or_default(),
+    }
+}
+
+/// Native code by its key and, if it was compiled for the call, for how many milliseconds.
+fn artifact_use(native: Option<(ArtifactKey, Option<u64>)>) -> v1::ArtifactUse {
+    let cache = match native {
+        None => v1::CacheUse::None,
+        Some((_, None)) => v1::CacheUse::Hit,
+        Some((_, Some(_))) => v1::CacheUse::Miss,
+    };
+    v1::ArtifactUse { key: native.map(|(key, _)| key.to_string()).unwrap_or_default(), cache: cache.into() }
+}
+
+fn fallback_name(fallback: Option<Fallback>) -> String {
+    fallback.map(|fallback| fallback.name().to_owned()).unwrap_or_default()
 }
 
 /// A verdict, and what of the report does not go into it.
@@ -258,6 +277,9 @@ fn runner_limits(limits: &RawRunner, message_bytes_max: u64) -> v1::RunnerLimits
         deadline_ms_max: limits.deadline_ms_max,
         debug_bytes_max: limits.debug_bytes_max,
         run_workers_max: limits.workers_max,
+        batch_runs_max: limits.batch_runs_max,
+        session_inputs_max: SESSION_INPUTS_MAX as u64,
+        transaction_bytes_max: TRANSACTION_BYTES_MAX as u64,
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use antares_abi::{ArtifactKey, CompileOptions, Sha256Digest};
 use antares_pool::{
-    LayerStatus, Pool, PoolError, Sealed, Verdict,
+    Cancel, LayerStatus, Pool, PoolError, Sealed, Until, Verdict,
     job::{RunJob, RunReport, Tier},
     verify_library,
 };
@@ -44,11 +44,11 @@ pub(crate) struct Order {
     pub(crate) run_time: Duration,
 }
 
-/// How a script ended.
+/// How a job ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum Ended<R = RunReport> {
     /// The worker told.
-    Reported(RunReport),
+    Reported(R),
     /// Its wall time was over.
     DeadlineExceeded,
     /// It broke a rule of the fence.
@@ -78,6 +78,8 @@ pub(crate) enum ExecuteError {
     Busy,
     #[error("the run worker was lost: {detail}")]
     WorkerLost { detail: String },
+    #[error("the transaction cannot be used: {problem}")]
+    Transaction { field: String, problem: String },
     #[error(transparent)]
     Pool(PoolError),
     #[error("internal error")]
@@ -87,32 +89,50 @@ pub(crate) enum ExecuteError {
 /// Runs scripts. Cheap to clone.
 #[derive(Clone)]
 pub struct Runner {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
-struct Shared {
+pub(crate) struct Shared {
     pool: Pool,
     source: Arc<dyn ArtifactSource>,
-    limits: RawRunner,
+    pub(crate) limits: RawRunner,
     slots: Arc<Semaphore>,
+    /// Transactions that are read at once: each takes several times its bytes meanwhile.
+    pub(crate) reading: Semaphore,
     ready: Ready,
     scripts: Flights<Sha256Digest, Result<Arc<Sealed>, SourceError>>,
     libraries: Flights<ArtifactKey, Result<Native, SourceError>>,
-    metrics: RunnerMetrics,
+    pub(crate) metrics: RunnerMetrics,
 }
 
 /// Native code, ready to be loaded.
 #[derive(Clone, Debug)]
-struct Native {
-    key: ArtifactKey,
-    library: Arc<Sealed>,
-    made_ms: Option<u64>,
+pub(crate) struct Native {
+    pub(crate) key: ArtifactKey,
+    pub(crate) library: Arc<Sealed>,
+    pub(crate) made_ms: Option<u64>,
+}
+
+impl Native {
+    /// Its key and, if it was compiled for this call, for how many milliseconds.
+    pub(crate) fn origin(&self) -> (ArtifactKey, Option<u64>) {
+        (self.key, self.made_ms)
+    }
+}
+
+/// A script with all that there is to run it.
+pub(crate) struct Prepared {
+    pub(crate) script: Loaded,
+    pub(crate) native: Option<Native>,
+    pub(crate) fallback: Option<Fallback>,
+    /// Waiting for all this, without the compile.
+    pub(crate) fetch: Duration,
 }
 
 /// A script, ready to be loaded.
-struct Loaded {
-    digest: Sha256Digest,
-    elf: Arc<Sealed>,
+pub(crate) struct Loaded {
+    pub(crate) digest: Sha256Digest,
+    pub(crate) elf: Arc<Sealed>,
     /// Its bytes, if they came with the request: the source may not have them.
     inline: Option<Bytes>,
 }
@@ -123,6 +143,7 @@ impl Runner {
         let workers = usize::try_from(limits.workers_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         let shared = Arc::new(Shared {
             slots: Arc::new(Semaphore::new(workers)),
+            reading: Semaphore::new(workers),
             ready: Ready::new(limits.ready_bytes_max),
             scripts: Flights::default(),
             libraries: Flights::default(),
@@ -158,8 +179,7 @@ impl Runner {
         self.shared.pool.stats().zygote_pid.is_some()
     }
 
-    /// Runs `order`. The caller waits until `deadline` at most. One that goes away earlier frees its worker when the
-    /// wall time of its run is over, at the latest: the wait for a worker's answer cannot be taken back.
+    /// Runs `order`. The caller waits until `deadline` at most. One that goes away earlier frees its worker at once.
     pub(crate) async fn execute(&self, order: Order, deadline: Instant) -> Result<Execution, ExecuteError> {
         let steps = self.shared.clone().steps(order, deadline);
         let result = timeout_at(deadline.into(), steps).await.unwrap_or(Err(ExecuteError::CallDeadline));
@@ -170,21 +190,41 @@ impl Runner {
 
 impl Shared {
     async fn steps(self: Arc<Self>, order: Order, deadline: Instant) -> Result<Execution, ExecuteError> {
+        let Order { script, job, run_time } = order;
+        let Prepared { script, native, fallback, fetch } =
+            self.prepare(script, job.options, job.tier, deadline).await?;
+        let (slot, queue) = self.slot().instrument(tracing::info_span!("queue")).await?;
+        let origin = native.as_ref().map(Native::origin);
+        let keys = origin.map(|(key, _)| key);
+        let elf = script.elf;
+        let run = move |pool: &Pool, until| {
+            pool.run(&job, &elf, native.as_ref().map(|native| &*native.library), until)
+        };
+        let ended = self.lend(slot, run_time, deadline, run).instrument(tracing::info_span!("worker"));
+        let ended = self.judge(ended.await?, keys.as_slice())?;
+        if let Ended::Reported(report) = &ended {
+            tell_spans(report);
+        }
+        Ok(Execution { script: script.digest, ended, native: origin, fallback, fetch, queue })
+    }
+
+    /// Gets a script and, if the tier wants it, its native code.
+    pub(crate) async fn prepare(
+        &self,
+        script: Script,
+        options: CompileOptions,
+        tier: Tier,
+        deadline: Instant,
+    ) -> Result<Prepared, ExecuteError> {
         let started = Instant::now();
-        let script = self.script(order.script).instrument(tracing::info_span!("script")).await?;
-        let (native, fallback) = match order.job.tier {
+        let script = self.script(script).instrument(tracing::info_span!("script")).await?;
+        let (native, fallback) = match tier {
             Tier::Interpreter => (None, None),
-            tier => self.native(&script, order.job.options, tier, deadline).await?,
+            tier => self.native(&script, options, tier, deadline).await?,
         };
         let made_ms = native.as_ref().and_then(|native| native.made_ms);
         let fetch = started.elapsed().saturating_sub(Duration::from_millis(made_ms.unwrap_or(0)));
-        let (slot, queue) = self.slot().instrument(tracing::info_span!("queue")).await?;
-        let native_key = native.as_ref().map(|native| (native.key, native.made_ms));
-        let ended = self
-            .run(slot, order.job, order.run_time, script.elf, native, deadline)
-            .instrument(tracing::info_span!("worker"))
-            .await?;
-        Ok(Execution { script: script.digest, ended, native: native_key, fallback, fetch, queue })
+        Ok(Prepared { script, native, fallback, fetch })
     }
 
     async fn script(&self, script: Script) -> Result<Loaded, ExecuteError> {
@@ -222,7 +262,7 @@ impl Shared {
         deadline: Instant,
     ) -> Result<(Option<Native>, Option<Fallback>), ExecuteError> {
         let span = tracing::info_span!("artifact", cache = tracing::field::Empty);
-        let fetched = self.library(script, options).instrument(span);
+        let fetched = self.library(script.digest, script.inline.as_ref(), options).instrument(span);
         if tier == Tier::Native {
             return Ok((Some(fetched.await?), None));
         }
@@ -241,13 +281,19 @@ impl Shared {
         Ok((None, Some(fallback)))
     }
 
-    async fn library(&self, script: &Loaded, options: CompileOptions) -> Result<Native, SourceError> {
-        let key = Sha256Digest::for_artifact(script.digest, options);
+    /// Native code of `script`, whose bytes are `elf` if they are at hand.
+    pub(crate) async fn library(
+        &self,
+        script: Sha256Digest,
+        elf: Option<&Bytes>,
+        options: CompileOptions,
+    ) -> Result<Native, SourceError> {
+        let key = Sha256Digest::for_artifact(script, options);
         if let Some(library) = self.ready.get(ReadyKey::Library(key)) {
             return Ok(Native { key, library, made_ms: None });
         }
         let source = self.source.clone();
-        let wanted = Wanted { script: script.digest, options, elf: script.inline.clone() };
+        let wanted = Wanted { script, options, elf: elf.cloned() };
         let fetched = self.libraries.join(key, || async move {
             let fetched = source.artifact(wanted).await?;
             if fetched.key != key {
@@ -261,7 +307,7 @@ impl Shared {
         Ok(native)
     }
 
-    async fn slot(&self) -> Result<(OwnedSemaphorePermit, Duration), ExecuteError> {
+    pub(crate) async fn slot(&self) -> Result<(OwnedSemaphorePermit, Duration), ExecuteError> {
         let started = Instant::now();
         let waiting = self.metrics.waiting();
         // The semaphore is never closed.
@@ -270,48 +316,71 @@ impl Shared {
         Ok((slot, started.elapsed()))
     }
 
-    async fn run(
+    /// Has `work` done by a worker for at most `run_time`. A caller that goes away takes it back.
+    pub(crate) async fn lend<T: Send + 'static>(
         &self,
         slot: OwnedSemaphorePermit,
-        job: RunJob,
         run_time: Duration,
-        elf: Arc<Sealed>,
-        native: Option<Native>,
         deadline: Instant,
-    ) -> Result<Ended, ExecuteError> {
+        work: impl FnOnce(&Pool, Until) -> Result<T, PoolError> + Send + 'static,
+    ) -> Result<Lent<T>, ExecuteError> {
         let pool = self.pool.clone();
+        let recall = Recall(Cancel::new());
         let own = Instant::now() + run_time;
-        let key = native.as_ref().map(|native| native.key);
-        let ran = tokio::task::spawn_blocking(move || {
-            let library = native.as_ref().map(|native| &*native.library);
-            let verdict = pool.run(&job, &elf, library, own.min(deadline));
+        let until = Until::new(own.min(deadline), &recall.0);
+        let worked = tokio::task::spawn_blocking(move || {
+            let answer = work(&pool, until);
             // Held until the worker is gone, also when nobody waits for it any more.
             drop(slot);
-            verdict
+            answer
         });
-        match ran.await.map_err(|_| ExecuteError::Internal)? {
-            Ok(Verdict::Done(report)) => {
-                tell_spans(&report);
-                Ok(Ended::Reported(report))
-            }
-            Ok(Verdict::DeadlineExceeded) if deadline < own => Err(ExecuteError::CallDeadline),
-            Ok(Verdict::DeadlineExceeded) => Ok(Ended::DeadlineExceeded),
-            Ok(Verdict::SandboxViolation { detail }) => Ok(Ended::SandboxViolation { detail }),
-            Ok(Verdict::WorkerLost { detail }) => {
-                // If its native code is to blame, the next call shall not meet the same copy.
-                if let Some(key) = key {
-                    self.ready.remove(ReadyKey::Library(key));
-                }
-                Err(ExecuteError::WorkerLost { detail })
-            }
+        match worked.await.map_err(|_| ExecuteError::Internal)? {
+            Ok(answer) => Ok(Lent { answer, is_call_s: deadline < own }),
             Err(PoolError::Busy { .. } | PoolError::ZygoteLost) => Err(ExecuteError::Busy),
             Err(error) => Err(ExecuteError::Pool(error)),
         }
     }
+
+    /// What the end of a worker that ran the native code `keys` means.
+    pub(crate) fn judge<R>(
+        &self,
+        lent: Lent<Verdict<R>>,
+        keys: &[ArtifactKey],
+    ) -> Result<Ended<R>, ExecuteError> {
+        match lent.answer {
+            Verdict::Done(report) => Ok(Ended::Reported(report)),
+            Verdict::DeadlineExceeded if lent.is_call_s => Err(ExecuteError::CallDeadline),
+            Verdict::DeadlineExceeded => Ok(Ended::DeadlineExceeded),
+            Verdict::SandboxViolation { detail } => Ok(Ended::SandboxViolation { detail }),
+            Verdict::WorkerLost { detail } => {
+                // If its native code is to blame, the next call shall not meet the same copy.
+                for key in keys {
+                    self.ready.remove(ReadyKey::Library(*key));
+                }
+                Err(ExecuteError::WorkerLost { detail })
+            }
+        }
+    }
+}
+
+/// What a worker gave.
+pub(crate) struct Lent<T> {
+    pub(crate) answer: T,
+    /// Whether the call's deadline came before the end of the run's own time.
+    pub(crate) is_call_s: bool,
+}
+
+/// Takes a job back when whoever waits for it goes away. One that has ended is not touched.
+struct Recall(Cancel);
+
+impl Drop for Recall {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
 }
 
 /// The worker's own times as spans: it ended about now, ran before that, and loaded before that.
-fn tell_spans(report: &RunReport) {
+pub(crate) fn tell_spans(report: &RunReport) {
     let (load, run) = (Duration::from_micros(report.load_us), Duration::from_micros(report.run_us));
     let end = SystemTime::now();
     let facts = vec![
@@ -323,7 +392,7 @@ fn tell_spans(report: &RunReport) {
     past_span("run", end - run, run, facts);
 }
 
-async fn seal(name: &'static str, bytes: Bytes) -> Result<Sealed, SourceError> {
+pub(crate) async fn seal(name: &'static str, bytes: Bytes) -> Result<Sealed, SourceError> {
     let span = Span::current();
     let sealed = tokio::task::spawn_blocking(move || span.in_scope(|| Sealed::new(name, &bytes)));
     match sealed.await {

@@ -2,18 +2,22 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+mod batch;
 mod convert;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 mod execute;
+mod limits;
 #[cfg(feature = "embedded")]
 mod local;
 mod metrics;
 mod ready;
 mod remote;
 mod service;
+mod session;
 mod source;
 mod status;
+mod verify;
 
 pub use convert::COST_MODEL;
 pub use execute::Runner;

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use antares_pool::{PoolStats, job::RunOutcome};
+use antares_pool::{
+    PoolStats,
+    job::{RunOutcome, VerifyOutcome},
+};
 use antares_serve::{Metrics, RUN_SECONDS, WorkerNumbers, set_gauge, set_total};
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 
@@ -10,6 +13,7 @@ use crate::{
     execute::{Ended, ExecuteError, Execution},
     ready::ReadyStats,
     source::Fallback,
+    verify::{Verification, Verified},
 };
 
 /// All values of the label `outcome`: the verdicts, and then why there was none.
@@ -26,10 +30,25 @@ const OUTCOMES: [&str; 10] = [
     "failed",
 ];
 
+/// All values of the label `outcome` of verifications: the verdicts, and then why there was none.
+const VERIFICATIONS: [&str; 10] = [
+    "ok",
+    "failed",
+    "output_limit",
+    "deadline_exceeded",
+    "sandbox_violation",
+    "refused",
+    "worker_lost",
+    "call_deadline",
+    "no_artifact",
+    "internal",
+];
+
 /// Metrics of executions.
 #[derive(Clone, Debug)]
 pub(crate) struct RunnerMetrics {
     executions: IntCounterVec,
+    verifications: IntCounterVec,
     native_cycles: IntCounter,
     interpreted_cycles: IntCounter,
     run_seconds: Histogram,
@@ -56,6 +75,14 @@ impl RunnerMetrics {
         for outcome in OUTCOMES {
             executions.with_label_values(&[outcome]);
         }
+        let verifications = metrics.counters(
+            "antares_verifications_total",
+            "Verifications of transactions by how they ended.",
+            &["outcome"],
+        );
+        for outcome in VERIFICATIONS {
+            verifications.with_label_values(&[outcome]);
+        }
         let cycles = metrics.counters(
             "antares_guest_cycles_total",
             "Guest cycles by the tier that ran them.",
@@ -72,6 +99,7 @@ impl RunnerMetrics {
         let queue = metrics.gauges("antares_queue_depth", "Work that waits for a worker.", &["role"]);
         Self {
             executions,
+            verifications,
             native_cycles: cycles.with_label_values(&["native"]),
             interpreted_cycles: cycles.with_label_values(&["interpreter"]),
             run_seconds: metrics.histogram(
@@ -108,10 +136,26 @@ impl RunnerMetrics {
     }
 
     pub(crate) fn note(&self, result: &Result<Execution, ExecuteError>) {
-        self.executions.with_label_values(&[outcome_of(result)]).inc();
-        let Ok(execution) = result else { return };
-        self.queue_seconds.observe(execution.queue.as_secs_f64());
-        if let Ended::Reported(report) = &execution.ended {
+        match result {
+            Ok(execution) => {
+                self.note_queue(execution.queue);
+                self.note_ended(&execution.ended);
+            }
+            Err(error) => self.note_error(error),
+        }
+    }
+
+    pub(crate) fn note_error(&self, error: &ExecuteError) {
+        self.executions.with_label_values(&[error_name(error)]).inc();
+    }
+
+    pub(crate) fn note_queue(&self, queue: Duration) {
+        self.queue_seconds.observe(queue.as_secs_f64());
+    }
+
+    pub(crate) fn note_ended(&self, ended: &Ended) {
+        self.executions.with_label_values(&[ended_name(ended)]).inc();
+        if let Ended::Reported(report) = ended {
             self.native_cycles.inc_by(report.native_cycles);
             self.interpreted_cycles.inc_by(report.interpreted_cycles);
             self.run_seconds.observe(Duration::from_micros(report.run_us).as_secs_f64());
@@ -119,6 +163,21 @@ impl RunnerMetrics {
             if report.restarted.is_some() {
                 self.restarts.inc();
             }
+        }
+    }
+
+    pub(crate) fn note_verification(&self, result: &Result<Verification, ExecuteError>) {
+        self.verifications.with_label_values(&[verification_name(result)]).inc();
+        let Ok(verification) = result else { return };
+        self.note_queue(verification.queue);
+        if let Ended::Reported(verified) = &verification.ended {
+            for group in &verified.groups {
+                self.native_cycles.inc_by(group.native_cycles);
+                self.interpreted_cycles.inc_by(group.interpreted_cycles);
+                self.restarts.inc_by(u64::from(group.restarted.is_some()));
+            }
+            self.run_seconds.observe(Duration::from_micros(verified.run_us).as_secs_f64());
+            self.load_seconds.observe(Duration::from_micros(verified.read_us).as_secs_f64());
         }
     }
 
@@ -137,13 +196,34 @@ impl RunnerMetrics {
     }
 }
 
-fn outcome_of(result: &Result<Execution, ExecuteError>) -> &'static str {
+fn error_name(error: &ExecuteError) -> &'static str {
+    match error {
+        ExecuteError::WorkerLost { .. } => "worker_lost",
+        ExecuteError::CallDeadline => "call_deadline",
+        ExecuteError::Source(_) => "no_artifact",
+        ExecuteError::Transaction { .. } => "refused",
+        ExecuteError::Busy | ExecuteError::Pool(_) | ExecuteError::Internal => "failed",
+    }
+}
+
+/// Name of how a verification ended for metrics and logs.
+pub(crate) fn verification_name(result: &Result<Verification, ExecuteError>) -> &'static str {
     match result {
-        Ok(execution) => ended_name(&execution.ended),
-        Err(ExecuteError::WorkerLost { .. }) => "worker_lost",
-        Err(ExecuteError::CallDeadline) => "call_deadline",
-        Err(ExecuteError::Source(_)) => "no_artifact",
-        Err(ExecuteError::Busy | ExecuteError::Pool(_) | ExecuteError::Internal) => "failed",
+        Ok(verification) => verified_name(&verification.ended),
+        Err(ExecuteError::Busy | ExecuteError::Pool(_) | ExecuteError::Internal) => "internal",
+        Err(error) => error_name(error),
+    }
+}
+
+fn verified_name(ended: &Ended<Verified>) -> &'static str {
+    match ended {
+        Ended::Reported(verified) => match verified.outcome {
+            VerifyOutcome::Ok => "ok",
+            VerifyOutcome::Failed | VerifyOutcome::NotRun => "failed",
+            VerifyOutcome::OutputLimit => "output_limit",
+        },
+        Ended::DeadlineExceeded => "deadline_exceeded",
+        Ended::SandboxViolation { .. } => "sandbox_violation",
     }
 }
 

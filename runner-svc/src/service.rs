@@ -4,13 +4,21 @@ use std::time::{Duration, Instant};
 
 use antares_proto::v1::{self, runner_service_server};
 use antares_serve::CallDeadline;
-use tonic::{Request, Response, Status, async_trait};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming, async_trait};
 use tracing::{Instrument, field};
 
 use crate::{
-    convert::{capabilities, executed, order},
+    convert::{
+        batch::{batch_executed, batch_order},
+        capabilities, executed, order,
+        transaction::{verified, verify_order},
+    },
     execute::{Ended, ExecuteError, Execution, Runner},
-    metrics::ended_name,
+    limits::SESSION_ANSWERS_MAX,
+    metrics::{ended_name, verification_name},
+    session::Session,
 };
 
 /// The gRPC face of a [`Runner`].
@@ -24,6 +32,25 @@ impl Service {
     pub(crate) fn new(runner: Runner, message_bytes_max: u64) -> Self {
         Self { runner, message_bytes_max }
     }
+
+    /// When the call of `request` must have ended.
+    fn deadline<T>(&self, request: &Request<T>) -> Instant {
+        let longest = Instant::now() + Duration::from_millis(self.runner.limits().call_ms_max);
+        CallDeadline::of(request).map_or(longest, |deadline| deadline.min(longest))
+    }
+}
+
+/// A name for an execution.
+fn new_id() -> String {
+    format!("{:016x}", rand::random::<u64>())
+}
+
+/// Tells the log why there is no verdict.
+fn tell_error(error: &ExecuteError) {
+    match error {
+        ExecuteError::WorkerLost { detail } => tracing::warn!(detail, "a worker was lost"),
+        error => tracing::debug!(%error, "no verdict"),
+    }
 }
 
 #[async_trait]
@@ -32,12 +59,11 @@ impl runner_service_server::RunnerService for Service {
         &self,
         request: Request<v1::ExecuteRequest>,
     ) -> Result<Response<v1::ExecuteResponse>, Status> {
-        let longest = Instant::now() + Duration::from_millis(self.runner.limits().call_ms_max);
-        let deadline = CallDeadline::of(&request).map_or(longest, |deadline| deadline.min(longest));
+        let deadline = self.deadline(&request);
         let message = request.into_inner();
         let request_id = message.request_id.clone();
         let order = order(message, self.runner.limits())?;
-        let id = format!("{:016x}", rand::random::<u64>());
+        let id = new_id();
         let span = tracing::info_span!(
             "execute",
             execution_id = id,
@@ -53,13 +79,77 @@ impl runner_service_server::RunnerService for Service {
             let result = self.runner.execute(order, deadline).await;
             match &result {
                 Ok(execution) => tell(execution),
-                Err(ExecuteError::WorkerLost { detail }) => tracing::warn!(detail, "a worker was lost"),
-                Err(error) => tracing::debug!(%error, "no verdict"),
+                Err(error) => tell_error(error),
             }
             result
         };
         let execution = execution.instrument(span).await?;
         Ok(Response::new(executed(execution, id, request_id)))
+    }
+
+    async fn execute_batch(
+        &self,
+        request: Request<v1::ExecuteBatchRequest>,
+    ) -> Result<Response<v1::ExecuteBatchResponse>, Status> {
+        let deadline = self.deadline(&request);
+        let message = request.into_inner();
+        let request_id = message.request_id.clone();
+        let (context, inputs) = batch_order(message, self.runner.limits())?;
+        let id = new_id();
+        let (tier, count) = (context.tier, inputs.len());
+        let span = tracing::info_span!("batch", execution_id = id, request_id, ?tier, inputs = count);
+        let execution = async { self.runner.batch(context, inputs, deadline).await.inspect_err(tell_error) };
+        let execution = execution.instrument(span).await?;
+        Ok(Response::new(batch_executed(execution, id, request_id)))
+    }
+
+    type ExecuteSessionStream = ReceiverStream<Result<v1::ExecuteSessionResponse, Status>>;
+
+    async fn execute_session(
+        &self,
+        request: Request<Streaming<v1::ExecuteSessionRequest>>,
+    ) -> Result<Response<Self::ExecuteSessionStream>, Status> {
+        let deadline = self.deadline(&request);
+        let id = new_id();
+        let span = tracing::info_span!("session", execution_id = id, request_id = field::Empty);
+        // One place more, for how the session ended.
+        let (answers, stream) = mpsc::channel(SESSION_ANSWERS_MAX + 1);
+        let session = Session { runner: self.runner.clone(), id, deadline };
+        tokio::spawn(session.serve(request.into_inner(), answers).instrument(span));
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+
+    async fn verify_transaction(
+        &self,
+        request: Request<v1::VerifyTransactionRequest>,
+    ) -> Result<Response<v1::VerifyTransactionResponse>, Status> {
+        let deadline = self.deadline(&request);
+        let message = request.into_inner();
+        let request_id = message.request_id.clone();
+        let order = verify_order(message, self.runner.limits())?;
+        let id = new_id();
+        let span = tracing::info_span!(
+            "verify",
+            execution_id = id,
+            request_id,
+            tier = ?order.tier,
+            outcome = field::Empty,
+            cycles = field::Empty,
+        );
+        let verification = async {
+            let result = self.runner.verify(order, deadline).await.inspect_err(tell_error);
+            let span = tracing::Span::current();
+            span.record("outcome", verification_name(&result));
+            if let Ok(verification) = &result
+                && let Ended::Reported(verified) = &verification.ended
+            {
+                span.record("cycles", signed(verified.cycles));
+            }
+            tracing::debug!("verified");
+            result
+        };
+        let verification = verification.instrument(span).await?;
+        Ok(Response::new(verified(verification, id, request_id)))
     }
 
     async fn get_capabilities(

@@ -10,6 +10,7 @@ use tonic_types::StatusExt;
 
 use crate::{
     execute::ExecuteError,
+    limits::MISTAKE_BYTES_MAX,
     source::{Fallback, SourceError},
 };
 
@@ -29,6 +30,7 @@ impl From<ExecuteError> for Status {
             ExecuteError::CallDeadline => Fault::call_deadline().into(),
             ExecuteError::Busy => Fault::exhausted("WORKERS_BUSY", message, RETRY_BUSY).into(),
             ExecuteError::WorkerLost { .. } => Fault::unavailable("WORKER_LOST", message, RETRY_LOST).into(),
+            ExecuteError::Transaction { field, problem } => transaction_fault(&field, &problem).into(),
             ExecuteError::Pool(PoolError::JobTooLarge { .. }) => {
                 Fault::invalid("REQUEST_INVALID", message.clone()).violation("args", message).into()
             }
@@ -38,6 +40,21 @@ impl From<ExecuteError> for Status {
             }
             ExecuteError::Source(error) => source_status(error, message),
         }
+    }
+}
+
+/// A mistake in a transaction: its place and what is wrong there.
+pub(crate) fn transaction_fault(field: &str, problem: &str) -> Fault {
+    let problem = cut(problem);
+    let message = format!("the transaction cannot be used: {problem}");
+    Fault::invalid("TRANSACTION_INVALID", message).violation(cut(field), problem)
+}
+
+/// The beginning of `text`, if it is long.
+fn cut(text: &str) -> String {
+    match text.char_indices().map(|(at, _)| at).find(|at| *at > MISTAKE_BYTES_MAX) {
+        Some(end) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
     }
 }
 
@@ -106,6 +123,14 @@ mod tests {
         check(ExecuteError::Busy, Code::ResourceExhausted, "WORKERS_BUSY", true);
         check(ExecuteError::WorkerLost { detail: detail() }, Code::Unavailable, "WORKER_LOST", true);
         check(ExecuteError::Internal, Code::Internal, "INTERNAL", false);
+        let mistake =
+            ExecuteError::Transaction { field: "tx.inputs[0]".to_owned(), problem: "ä".repeat(9_000) };
+        let status = Status::from(mistake);
+        assert_eq!(
+            status.get_error_details().bad_request().unwrap().field_violations[0].field,
+            "tx.inputs[0]"
+        );
+        assert!(status.message().len() < 1_000 && status.details().len() < 2_000);
         let source = |error| ExecuteError::Source(error);
         check(source(SourceError::ScriptNotFound(digest())), Code::NotFound, "SCRIPT_NOT_FOUND", false);
         let unavailable = SourceError::Unavailable { detail: detail() };

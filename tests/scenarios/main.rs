@@ -5,9 +5,11 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 #![forbid(unsafe_code)]
 
+mod batches;
 mod client;
 mod damage;
 mod journey;
 mod kills;
 mod server;
 mod strangers;
+mod transactions;

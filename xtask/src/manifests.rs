@@ -40,7 +40,14 @@ const OURS: [(&str, &[&str]); 19] = [
     // With the compiler service in the same process, for `antares serve`.
     (
         "antares-runner-svc",
-        &["antares-abi", "antares-proto", "antares-pool", "antares-serve", "antares-compiler-svc"],
+        &[
+            "antares-abi",
+            "antares-transaction",
+            "antares-proto",
+            "antares-pool",
+            "antares-serve",
+            "antares-compiler-svc",
+        ],
     ),
     (
         "antares-cli",

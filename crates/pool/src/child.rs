@@ -49,6 +49,8 @@ pub(crate) enum Reply<T> {
     Done(T),
     /// There is none, and why.
     Failed { detail: String },
+    /// A part of the answer; more follows.
+    Part(T),
 }
 
 /// The files beside a job.
@@ -71,6 +73,14 @@ impl Files {
     /// The sealed libraries in a run child, the output file in a compile child.
     pub fn extras(&self) -> impl ExactSizeIterator<Item = &File> {
         self.extras.iter().map(|file| &**file)
+    }
+
+    /// Answers with a part of the report; how many there may be is part of the job.
+    ///
+    /// # Errors
+    /// What the kernel says, or the part is longer than a report may be.
+    pub fn tell_part<T: Serialize>(&self, part: &T) -> io::Result<()> {
+        answer(&Reply::Part(part)).map_err(io::Error::other)
     }
 
     /// The process id of the zygote, for [`Jail::lock_in`].

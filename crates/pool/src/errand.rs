@@ -5,6 +5,7 @@ use std::{
     fs::File,
     io::{ErrorKind, Read},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -14,6 +15,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     PoolError, Verdict,
+    cancel::Until,
     child::Reply,
     frame::{self, FrameError, JOB_BYTES_MAX},
     ledger::{Count, Fate, Ledger, Link},
@@ -28,14 +30,14 @@ const LAST_WORDS_BYTES_MAX: usize = 4 << 10;
 
 /// A job to be done, without the job itself.
 pub(crate) struct Errand<'a> {
-    pub(crate) ledger: &'a Ledger,
+    pub(crate) ledger: &'a Arc<Ledger>,
     pub(crate) elf: BorrowedFd<'a>,
     /// At most `EXTRA_FDS_MAX`.
     pub(crate) extras: Vec<BorrowedFd<'a>>,
     /// Whether the child's standard error is worth keeping, and its end worth waiting for.
     pub(crate) compiles: bool,
     pub(crate) reply_bytes_max: usize,
-    pub(crate) deadline: Instant,
+    pub(crate) until: Until,
 }
 
 /// A child, from its slot to its end; whatever happens in between, it does not outlive this.
@@ -53,15 +55,38 @@ impl Drop for Admitted<'_> {
 impl Errand<'_> {
     /// Has `job` done in a fresh child.
     pub(crate) fn run<J: Serialize, R: DeserializeOwned>(&self, job: &J) -> Result<Verdict<R>, PoolError> {
+        self.run_in_parts(job, 0, |_| {})
+    }
+
+    /// As [`Errand::run`]; the child may answer with as many as `parts_max` parts first.
+    pub(crate) fn run_in_parts<J: Serialize, R: DeserializeOwned>(
+        &self,
+        job: &J,
+        parts_max: usize,
+        mut take: impl FnMut(R),
+    ) -> Result<Verdict<R>, PoolError> {
         let job = frame::encode(job, JOB_BYTES_MAX).map_err(|error| match error {
             FrameError::TooLarge { bytes, bytes_max } => PoolError::JobTooLarge { bytes, bytes_max },
             other => PoolError::Io { step: "encode a job", source: std::io::Error::other(other) },
         })?;
         let (admitted, stream, last_words) = self.admit()?;
-        let heard = converse(stream.as_fd(), &job, self.reply_bytes_max, self.deadline)
+        let mut parts_left = parts_max;
+        let take_part =
+            |content: &[u8]| match parts_left.checked_sub(1).map(|left| (left, frame::decode(content))) {
+                Some((left, Ok(Reply::Part(part)))) => {
+                    parts_left = left;
+                    take(part);
+                    true
+                }
+                _ => false,
+            };
+        let heard = converse(stream.as_fd(), &job, self.reply_bytes_max, self.until.deadline, take_part)
             .map_err(PoolError::io("talk to a worker"))?;
         let verdict = self.judge(&admitted, heard);
         drop(admitted);
+        if self.until.is_cancelled() && !matches!(verdict, Verdict::Done(_)) {
+            return Err(PoolError::Cancelled);
+        }
         let count = match verdict {
             Verdict::Done(_) => return Ok(verdict),
             Verdict::DeadlineExceeded => Count::Deadline,
@@ -75,9 +100,17 @@ impl Errand<'_> {
     /// Waits for a slot and a zygote, and asks it for a child. A zygote that died before it could be asked did not lose
     /// anything: the next one is asked.
     fn admit(&self) -> Result<(Admitted<'_>, OwnedFd, Option<OwnedFd>), PoolError> {
+        let cancel = self.until.cancel.as_ref();
         loop {
-            let (ticket, link) = self.ledger.admit(self.deadline)?;
+            if let Some(cancel) = cancel {
+                cancel.begin(self.ledger);
+            }
+            let (ticket, link) = self.ledger.admit(&self.until)?;
             let admitted = Admitted { ledger: self.ledger, ticket };
+            if cancel.is_some_and(|cancel| !cancel.admitted(ticket)) {
+                self.ledger.ended(ticket, Fate::NotSpawned { detail: PoolError::Cancelled.to_string() });
+                return Err(PoolError::Cancelled);
+            }
             match self.spawn(ticket, &link) {
                 Ok((stream, last_words)) => return Ok((admitted, stream, last_words)),
                 Err(error) => {
@@ -130,6 +163,11 @@ impl Errand<'_> {
         let reply = match frame::decode(&content) {
             Ok(Reply::Done(report)) => report,
             Ok(Reply::Failed { detail }) => return Verdict::WorkerLost { detail },
+            Ok(Reply::Part(_)) => {
+                return Verdict::WorkerLost {
+                    detail: "it answered with more parts than asked for".to_owned(),
+                };
+            }
             Err(error) => return Verdict::WorkerLost { detail: error.to_string() },
         };
         if self.compiles {

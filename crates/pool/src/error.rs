@@ -68,6 +68,9 @@ pub enum PoolError {
         /// Files allowed.
         most: usize,
     },
+    /// The caller took the job back.
+    #[error("the job was taken back")]
+    Cancelled,
     /// A call to the kernel failed.
     #[error("cannot {step}")]
     Io {

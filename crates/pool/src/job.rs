@@ -3,11 +3,13 @@
 //! Encoded with postcard behind a `u32` little-endian length. Bulk data (ELF, library) travels beside them as sealed
 //! memfds, never inside them.
 
+mod batch;
 mod verify;
 
 use antares_abi::{CompileOptions, Sha256Digest};
 use serde::{Deserialize, Serialize};
 
+pub use batch::{BatchJob, BatchReport};
 pub use verify::{
     CellName, GroupError, GroupKind, GroupReport, LibraryOf, Rules, TransactionForm, VerifyJob,
     VerifyOutcome, VerifyReport,
@@ -15,20 +17,24 @@ pub use verify::{
 
 /// What a run worker is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RunWorkerJob<R = RunJob, V = VerifyJob> {
+pub enum RunWorkerJob<R = RunJob, V = VerifyJob, B = BatchJob> {
     /// To run the script that is beside the job.
     Run(R),
     /// To verify the transaction that is beside the job.
     Verify(V),
+    /// To run the script that is beside the job with each of many inputs.
+    Batch(B),
 }
 
 /// What a run worker answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunWorkerReport {
-    /// To [`RunWorkerJob::Run`].
+    /// To [`RunWorkerJob::Run`], and to each input of a [`RunWorkerJob::Batch`].
     Run(RunReport),
     /// To [`RunWorkerJob::Verify`].
     Verify(VerifyReport),
+    /// To [`RunWorkerJob::Batch`], behind the reports of its runs.
+    Batch(BatchReport),
 }
 
 /// Which tiers may run a script.

@@ -9,7 +9,7 @@ use std::{
 
 use rustix::process::{Signal, pidfd_send_signal};
 
-use crate::{PoolError, PoolStats, wire::End};
+use crate::{PoolError, PoolStats, cancel::Until, wire::End};
 
 /// How a child's life ended, as the ledger knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,13 +89,16 @@ impl Ledger {
     }
 
     /// Waits for a slot and a zygote; the slot is taken until the ticket's child has ended.
-    pub(crate) fn admit(&self, deadline: Instant) -> Result<(u64, Link), PoolError> {
+    pub(crate) fn admit(&self, until: &Until) -> Result<(u64, Link), PoolError> {
         let mut state = self.state();
         loop {
+            if until.is_cancelled() {
+                return Err(PoolError::Cancelled);
+            }
             let link = match &state.link {
                 Some(link) if state.busy < self.workers_max => link.clone(),
                 _ => {
-                    let left = deadline.saturating_duration_since(Instant::now());
+                    let left = until.deadline.saturating_duration_since(Instant::now());
                     if left == Duration::ZERO {
                         return Err(match state.link {
                             Some(_) => PoolError::Busy { workers_max: self.workers_max },
@@ -149,6 +152,18 @@ impl Ledger {
         if let Some(entry) = self.state().entries.get_mut(&ticket) {
             entry.condemned = true;
             entry.execute();
+        }
+    }
+
+    /// The caller takes back the job with this ticket, or one that waits for its ticket.
+    pub(crate) fn recall(&self, ticket: Option<u64>) {
+        match ticket {
+            Some(ticket) => self.condemn(ticket),
+            None => {
+                // Whoever looked before it was taken back waits by now, since it held the lock until then.
+                drop(self.state());
+                self.vacancy.notify_all();
+            }
         }
     }
 
@@ -277,13 +292,13 @@ mod tests {
     #[test]
     fn a_slot_is_free_when_its_child_has_ended() {
         let ledger = ledger();
-        let (first, _) = ledger.admit(Instant::now()).unwrap();
-        assert!(matches!(ledger.admit(Instant::now()), Err(PoolError::Busy { workers_max: 1 })));
+        let (first, _) = ledger.admit(&Instant::now().into()).unwrap();
+        assert!(matches!(ledger.admit(&Instant::now().into()), Err(PoolError::Busy { workers_max: 1 })));
         ledger.forget(first);
-        assert!(matches!(ledger.admit(Instant::now()), Err(PoolError::Busy { workers_max: 1 })));
+        assert!(matches!(ledger.admit(&Instant::now().into()), Err(PoolError::Busy { workers_max: 1 })));
         ledger.ended(first, Fate::Ended(End::Exit(0)));
         ledger.ended(first, Fate::ZygoteLost);
-        let (second, _) = ledger.admit(Instant::now()).unwrap();
+        let (second, _) = ledger.admit(&Instant::now().into()).unwrap();
         assert_eq!(ledger.fate(second, Instant::now()), None);
         ledger.ended(second, Fate::Ended(End::Signal(9)));
         assert_eq!(ledger.fate(second, Instant::now()), Some(Fate::Ended(End::Signal(9))));
@@ -295,10 +310,10 @@ mod tests {
     #[test]
     fn a_lost_zygote_takes_its_children_along() {
         let ledger = ledger();
-        let (ticket, _) = ledger.admit(Instant::now()).unwrap();
+        let (ticket, _) = ledger.admit(&Instant::now().into()).unwrap();
         assert!(ledger.unlink());
         assert_eq!(ledger.fate(ticket, Instant::now()), Some(Fate::ZygoteLost));
-        assert!(matches!(ledger.admit(Instant::now()), Err(PoolError::ZygoteLost)));
+        assert!(matches!(ledger.admit(&Instant::now().into()), Err(PoolError::ZygoteLost)));
         ledger.close();
         assert!(!ledger.unlink());
         assert_eq!(ledger.stats().zygote_restarts_total, 1);

@@ -10,6 +10,7 @@
 //! memory files. A child that does not answer in time, dies, or breaks its rules is a [`Verdict`] for its own caller.
 
 mod artifact;
+mod cancel;
 mod child;
 mod errand;
 mod error;
@@ -26,10 +27,11 @@ mod zygote;
 
 pub use antares_sandbox::{Layer, LayerStatus};
 pub use artifact::{ArtifactError, verify_library};
+pub use cancel::{Cancel, Until};
 pub use child::{Files, Worker};
 pub use error::PoolError;
 pub use frame::{JOB_BYTES_MAX, REPORT_BYTES_MAX};
 pub use output::OUTPUT_BYTES_MAX;
-pub use pool::{Compiled, Pool, PoolConfig, PoolStats, Verdict, WORKERS_MAX, worker_path};
+pub use pool::{BatchEnd, Compiled, Pool, PoolConfig, PoolStats, Verdict, WORKERS_MAX, worker_path};
 pub use sealed::Sealed;
 pub use zygote::{ZygoteError, serve};

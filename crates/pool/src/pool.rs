@@ -13,10 +13,11 @@ use antares_sandbox::{Layer, LayerStatus};
 use rustix::net::{Shutdown, shutdown};
 
 use crate::{
-    PoolError, REPORT_BYTES_MAX, Sealed,
+    PoolError, REPORT_BYTES_MAX, Sealed, Until,
     errand::Errand,
     job::{
-        CompileJob, CompileReport, RunJob, RunReport, RunWorkerJob, RunWorkerReport, VerifyJob, VerifyReport,
+        BatchJob, BatchReport, CompileJob, CompileReport, RunJob, RunReport, RunWorkerJob, RunWorkerReport,
+        VerifyJob, VerifyReport,
     },
     ledger::{Count, Ledger},
     output::take_output,
@@ -32,6 +33,9 @@ const REPORT_OVERHEAD_BYTES: usize = 512 << 10;
 /// Bytes of the reports of a transaction's groups, beside their debug output: at most 49,152 groups, and each cell's
 /// place in its groups.
 const GROUPS_BYTES_MAX: u64 = 8 << 20;
+
+/// Bytes of the report of one run of a batch beside its debug output: the detail of an error is the longest part.
+const RUN_BYTES_MAX: usize = 8 << 10;
 
 /// What a pool is made of.
 #[derive(Clone, Debug)]
@@ -95,6 +99,15 @@ pub struct Compiled {
     pub report: CompileReport,
     /// The output, if the report is [`CompileReport::Done`]: sealed, and its digest is the report's.
     pub output: Option<Sealed>,
+}
+
+/// How a batch ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchEnd {
+    /// Reports of the runs that came to an end, in the order of the inputs.
+    pub reports: Vec<RunReport>,
+    /// How the batch as a whole ended. If the worker did not answer, the first input without a report is what it ran last.
+    pub verdict: Verdict<BatchReport>,
 }
 
 /// How a pool does.
@@ -164,17 +177,18 @@ impl Pool {
         Ok(Self { owner: Arc::new(Owner { ledger, layers, supervisor: Some(supervisor) }) })
     }
 
-    /// Runs `job` on the script `elf` in a fresh child, with native code if `library` is given. Blocks until `deadline`
-    /// at the latest (and then for as long as the kernel needs to end the child).
+    /// Runs `job` on the script `elf` in a fresh child, with native code if `library` is given. Blocks `until` a deadline at
+    /// the latest, or until the job is taken back (and then for as long as the kernel needs to end the child).
     ///
     /// # Errors
-    /// [`PoolError::Busy`] and [`PoolError::ZygoteLost`] when no child could be had before `deadline`.
+    /// [`PoolError::Busy`] and [`PoolError::ZygoteLost`] when no child could be had before the deadline;
+    /// [`PoolError::Cancelled`] when the job was taken back.
     pub fn run(
         &self,
         job: &RunJob,
         elf: &Sealed,
         library: Option<&Sealed>,
-        deadline: Instant,
+        until: impl Into<Until>,
     ) -> Result<Verdict<RunReport>, PoolError> {
         let errand = Errand {
             ledger: &self.owner.ledger,
@@ -182,12 +196,12 @@ impl Pool {
             extras: library.map(AsFd::as_fd).into_iter().collect(),
             compiles: false,
             reply_bytes_max: report_bytes_max(job.debug_bytes_max),
-            deadline,
+            until: until.into(),
         };
-        let verdict = errand.run(&RunWorkerJob::<_, &VerifyJob>::Run(job))?;
+        let verdict = errand.run(&RunWorkerJob::<_, &VerifyJob, &BatchJob>::Run(job))?;
         self.expect_answer(verdict, |report| match report {
             RunWorkerReport::Run(report) => Some(report),
-            RunWorkerReport::Verify(_) => None,
+            RunWorkerReport::Verify(_) | RunWorkerReport::Batch(_) => None,
         })
     }
 
@@ -201,7 +215,7 @@ impl Pool {
         job: &VerifyJob,
         transaction: &Sealed,
         libraries: &[&Sealed],
-        deadline: Instant,
+        until: impl Into<Until>,
     ) -> Result<Verdict<VerifyReport>, PoolError> {
         let errand = Errand {
             ledger: &self.owner.ledger,
@@ -209,13 +223,50 @@ impl Pool {
             extras: libraries.iter().map(|library| library.as_fd()).collect(),
             compiles: false,
             reply_bytes_max: report_bytes_max(job.debug_bytes_max.saturating_add(GROUPS_BYTES_MAX)),
-            deadline,
+            until: until.into(),
         };
-        let verdict = errand.run(&RunWorkerJob::<&RunJob, _>::Verify(job))?;
+        let verdict = errand.run(&RunWorkerJob::<&RunJob, _, &BatchJob>::Verify(job))?;
         self.expect_answer(verdict, |report| match report {
             RunWorkerReport::Verify(report) => Some(report),
-            RunWorkerReport::Run(_) => None,
+            RunWorkerReport::Run(_) | RunWorkerReport::Batch(_) => None,
         })
+    }
+
+    /// Runs `elf` with each input of `job` in one fresh child, one after another. Blocks as [`Pool::run`] does.
+    ///
+    /// # Errors
+    /// As [`Pool::run`].
+    pub fn batch(
+        &self,
+        job: &BatchJob,
+        elf: &Sealed,
+        library: Option<&Sealed>,
+        until: impl Into<Until>,
+    ) -> Result<BatchEnd, PoolError> {
+        let runs_bytes = RUN_BYTES_MAX.saturating_mul(job.inputs.len());
+        let debug_bytes = report_bytes_max(job.debug_bytes_max.saturating_add(job.output_bytes_max));
+        let errand = Errand {
+            ledger: &self.owner.ledger,
+            elf: elf.as_fd(),
+            extras: library.map(AsFd::as_fd).into_iter().collect(),
+            compiles: false,
+            reply_bytes_max: debug_bytes.saturating_add(runs_bytes),
+            until: until.into(),
+        };
+        let mut reports = Vec::new();
+        let mut is_understood = true;
+        let asked = RunWorkerJob::<&RunJob, &VerifyJob, _>::Batch(job);
+        let verdict = errand.run_in_parts(&asked, job.inputs.len(), |part| match part {
+            RunWorkerReport::Run(report) => reports.push(report),
+            RunWorkerReport::Verify(_) | RunWorkerReport::Batch(_) => is_understood = false,
+        })?;
+        let verdict = self.expect_answer(verdict, |report| match report {
+            RunWorkerReport::Batch(report) if is_understood && report.runs == reports.len() as u64 => {
+                Some(report)
+            }
+            _ => None,
+        })?;
+        Ok(BatchEnd { reports, verdict })
     }
 
     /// The part of a worker's answer that belongs to what it was asked.
@@ -240,10 +291,13 @@ impl Pool {
         &self,
         job: &CompileJob,
         elf: &Sealed,
-        deadline: Instant,
+        until: impl Into<Until>,
     ) -> Result<Verdict<Compiled>, PoolError> {
         let wall = Duration::from_millis(job.limits.wall_ms_max);
-        let deadline = Instant::now().checked_add(wall).map_or(deadline, |own| own.min(deadline));
+        let mut until = until.into();
+        if let Some(own) = Instant::now().checked_add(wall) {
+            until.deadline = until.deadline.min(own);
+        }
         let output =
             File::from(sealed::create("antares-output").map_err(PoolError::io("make an output file"))?);
         let errand = Errand {
@@ -252,7 +306,7 @@ impl Pool {
             extras: vec![output.as_fd()],
             compiles: true,
             reply_bytes_max: REPORT_OVERHEAD_BYTES,
-            deadline,
+            until,
         };
         errand.run(job)?.and_then(|report: CompileReport| {
             let verdict = take_output(job.stage, &report, output)?;

@@ -29,15 +29,18 @@ pub(crate) enum Heard {
     Malformed { detail: String },
 }
 
-/// Sends `job` (a frame) on `stream`, which must not block, and reads one frame of at most `reply_bytes_max` bytes.
+/// Sends `job` (a frame) on `stream`, which must not block, and reads frames of at most `reply_bytes_max` bytes together: any
+/// number that `take_part` takes, and one that it does not, which is the reply.
 pub(crate) fn converse(
     stream: BorrowedFd<'_>,
     job: &[u8],
     reply_bytes_max: usize,
     deadline: Instant,
+    mut take_part: impl FnMut(&[u8]) -> bool,
 ) -> Result<Heard, Errno> {
     let mut unsent = job;
     let mut received = Vec::new();
+    let mut left = reply_bytes_max;
     loop {
         // A child that is gone may still have left words: keep reading when writing fails.
         unsent = send_some(stream, unsent)?;
@@ -47,16 +50,23 @@ pub(crate) fn converse(
             Received::Nothing => continue,
             Received::End => return Ok(Heard::Closed),
         }
-        match content_end(&received, reply_bytes_max) {
-            Ok(Some(end)) if received.len() > end => {
-                let detail = format!("{} bytes follow the reply", received.len() - end);
-                return Ok(Heard::Malformed { detail });
+        loop {
+            match content_end(&received, left) {
+                Ok(Some(end)) if received.len() >= end && take_part(&received[LENGTH_BYTES..end]) => {
+                    left -= end - LENGTH_BYTES;
+                    received.drain(..end);
+                    continue;
+                }
+                Ok(Some(end)) if received.len() > end => {
+                    let detail = format!("{} bytes follow the reply", received.len() - end);
+                    return Ok(Heard::Malformed { detail });
+                }
+                Ok(Some(end)) if received.len() == end => {
+                    return Ok(Heard::Reply(received.split_off(LENGTH_BYTES)));
+                }
+                Ok(_) => break,
+                Err(error) => return Ok(Heard::Malformed { detail: error.to_string() }),
             }
-            Ok(Some(end)) if received.len() == end => {
-                return Ok(Heard::Reply(received.split_off(LENGTH_BYTES)));
-            }
-            Ok(_) => {}
-            Err(error) => return Ok(Heard::Malformed { detail: error.to_string() }),
         }
     }
 }
@@ -130,16 +140,38 @@ mod tests {
     fn a_reply_is_heard() {
         let (ours, theirs) = stream_pair().unwrap();
         File::from(theirs.try_clone().unwrap()).write_all(&[2, 0, 0, 0, 7, 8]).unwrap();
-        assert_eq!(converse(ours.as_fd(), b"job", 2, soon()), Ok(Heard::Reply(vec![7, 8])));
+        assert_eq!(converse(ours.as_fd(), b"job", 2, soon(), |_| false), Ok(Heard::Reply(vec![7, 8])));
+    }
+
+    #[test]
+    fn parts_come_before_the_reply_and_share_its_limit() {
+        for (bytes_max, expected) in
+            [(3, Heard::Reply(vec![9])), (2, Heard::Malformed { detail: String::new() })]
+        {
+            let (ours, theirs) = stream_pair().unwrap();
+            let frames = [1, 0, 0, 0, 7, 1, 0, 0, 0, 8, 1, 0, 0, 0, 9];
+            File::from(theirs.try_clone().unwrap()).write_all(&frames).unwrap();
+            let mut parts = Vec::new();
+            let heard = converse(ours.as_fd(), b"", bytes_max, soon(), |part| {
+                let is_part = parts.len() < 2;
+                parts.extend(is_part.then(|| part.to_vec()));
+                is_part
+            });
+            assert_eq!(parts, [[7], [8]]);
+            let heard = heard.unwrap();
+            let is_as_expected =
+                heard == expected || matches!(&heard, Heard::Malformed { .. } if bytes_max == 2);
+            assert!(is_as_expected, "{heard:?}");
+        }
     }
 
     #[test]
     fn silence_ends_at_the_deadline() {
         let (ours, theirs) = stream_pair().unwrap();
         let job = vec![0; 8 << 20];
-        assert_eq!(converse(ours.as_fd(), &job, 2, soon()), Ok(Heard::TimedOut));
+        assert_eq!(converse(ours.as_fd(), &job, 2, soon(), |_| false), Ok(Heard::TimedOut));
         File::from(theirs).write_all(&[2, 0, 0, 0, 7]).unwrap();
-        assert_eq!(converse(ours.as_fd(), &job, 2, soon()), Ok(Heard::Closed));
+        assert_eq!(converse(ours.as_fd(), &job, 2, soon(), |_| false), Ok(Heard::Closed));
     }
 
     #[test]
@@ -148,7 +180,7 @@ mod tests {
             let (ours, theirs) = stream_pair().unwrap();
             File::from(theirs.try_clone().unwrap()).write_all(reply).unwrap();
             assert!(
-                matches!(converse(ours.as_fd(), b"", 2, soon()), Ok(Heard::Malformed { .. })),
+                matches!(converse(ours.as_fd(), b"", 2, soon(), |_| false), Ok(Heard::Malformed { .. })),
                 "{reply:?}"
             );
         }

@@ -11,8 +11,8 @@ use std::{
 };
 
 use antares_pool::{
-    Layer, Pool, PoolConfig, PoolError, Sealed, Verdict,
-    job::{Rules, Tier, TransactionForm, VerifyJob, VerifyReport},
+    Cancel, Layer, Pool, PoolConfig, PoolError, Sealed, Until, Verdict,
+    job::{Rules, RunReport, Tier, TransactionForm, VerifyJob, VerifyReport},
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -131,6 +131,61 @@ fn a_deadline_ends_whatever_a_worker_does() {
         assert_works(&pool);
     }
     assert_eq!(pool.stats().deadline_total, 4);
+}
+
+/// Runs `job` and takes it back after `pause`. Gives the answer, and how long after that it came.
+fn take_back(
+    pool: &Pool,
+    attempt: &str,
+    pause: Duration,
+) -> (Result<Verdict<RunReport>, PoolError>, Duration) {
+    let (cancel, elf) = (Cancel::new(), Sealed::new("elf", b"not an elf").unwrap());
+    thread::scope(|scope| {
+        let until = Until::new(Instant::now() + PATIENCE, &cancel);
+        let run = || (pool.run(&job("run", attempt, &[]), &elf, None, until), Instant::now());
+        let running = scope.spawn(run);
+        thread::sleep(pause);
+        let since = Instant::now();
+        cancel.cancel();
+        let (answer, ended) = running.join().unwrap();
+        (answer, ended.saturating_duration_since(since))
+    })
+}
+
+#[test]
+fn a_job_that_is_taken_back_ends_at_once() {
+    let pool = start(1, &[]).unwrap();
+    let mut took = Vec::new();
+    // From before there is a worker to the middle of its work.
+    for pause_ms in [0, 0, 1, 1, 2, 3, 5, 10, 20, 20, 30, 30, 50, 50, 50] {
+        for name in ["loop", "hang"] {
+            let (answer, after) = take_back(&pool, name, Duration::from_millis(pause_ms));
+            assert!(matches!(answer, Err(PoolError::Cancelled)), "{name}: {answer:?}");
+            took.push(after);
+        }
+    }
+    took.sort();
+    println!("taken back: median {:?}, longest {:?}", took[took.len() / 2], took[took.len() - 1]);
+    assert!(took[took.len() / 2] < Duration::from_millis(10), "{took:?}");
+    eventually("the slot is free", || pool.stats().busy == 0);
+    assert_works(&pool);
+    let (done, _) = take_back(&pool, "nothing", Duration::from_millis(200));
+    assert!(matches!(done, Ok(Verdict::Done(_))), "{done:?}");
+    let stats = pool.stats();
+    assert_eq!((stats.lost_total, stats.deadline_total), (0, 0));
+}
+
+#[test]
+fn a_job_that_waits_for_a_worker_can_be_taken_back() {
+    let pool = start(1, &[]).unwrap();
+    during(&pool, "loop", |worker| {
+        let (answer, after) = take_back(&pool, "nothing", Duration::from_millis(20));
+        assert!(matches!(answer, Err(PoolError::Cancelled)), "{answer:?}");
+        assert!(after < Duration::from_secs(1), "{after:?}");
+        assert_eq!(pool.stats().busy, 1);
+        kill(worker);
+    });
+    assert_works(&pool);
 }
 
 #[test]

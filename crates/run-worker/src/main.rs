@@ -3,10 +3,12 @@
 //! A child is forked with a machine that its zygote mapped. It reads the script and loads the library in the load stage,
 //! enters the run stage, where hardly a system call is left, and only then executes the first guest instruction.
 
+mod batch;
 mod verify;
 
 use std::{collections::hash_map::RandomState, mem, os::fd::AsFd};
 
+use antares_abi::CompileOptions;
 use antares_pool::{
     Files, REPORT_BYTES_MAX, Worker,
     job::{RunJob, RunOutcome, RunReport, RunWorkerJob, RunWorkerReport, Tier, VerifyJob, VerifyReport},
@@ -57,6 +59,7 @@ impl Worker for RunWorker {
         match job {
             RunWorkerJob::Run(job) => self.run(job, files).map(RunWorkerReport::Run),
             RunWorkerJob::Verify(job) => self.verify(&job, files).map(RunWorkerReport::Verify),
+            RunWorkerJob::Batch(job) => self.batch(job, files).map(RunWorkerReport::Batch),
         }
     }
 }
@@ -70,25 +73,57 @@ impl RunWorker {
     }
 
     fn run(&mut self, job: RunJob, files: &Files) -> Result<RunReport, String> {
+        let args: Vec<Bytes> = job.args.into_iter().map(Bytes::from).collect();
+        let loaded = self.load(job.debug_bytes_max, files)?;
+        let report = self.run_loaded(
+            &loaded,
+            job.options,
+            &args,
+            limits(job.cycles_max, job.debug_bytes_max),
+            job.tier,
+        );
+        // The process ends after its report; unmapping the library would be work for nothing.
+        mem::forget(loaded);
+        report
+    }
+
+    /// Reads the ELF, loads the library, takes memory for a run, and enters the run stage.
+    fn load(&self, debug_bytes_max: u64, files: &Files) -> Result<Loaded, String> {
         let elf = Bytes::from(files.elf().map_err(|error| format!("cannot read the ELF: {error}"))?);
         // The supervisor verified the library's digest and shape after it was sealed: these are the same bytes.
         let library = files.extras().next().map(|file| Library::load(file.as_fd())).transpose();
         let library = library.map_err(|error| describe(&error))?;
-        let args: Vec<Bytes> = job.args.into_iter().map(Bytes::from).collect();
-        let isa = job.options.isa.0;
-        let script = Script { elf: &elf, args: &args, vm_version: job.options.vm_version, isa };
-        let limits = Limits { cycles_max: job.cycles_max, debug_bytes_max: job.debug_bytes_max };
-        let debug_bytes = usize::try_from(job.debug_bytes_max).unwrap_or(usize::MAX).min(REPORT_BYTES_MAX);
+        let debug_bytes = usize::try_from(debug_bytes_max).unwrap_or(usize::MAX).min(REPORT_BYTES_MAX);
         if !reserve_heap(RUN_HEAP_BYTES + DEBUG_HEAP_BYTES + HEAP_PER_DEBUG_BYTE * debug_bytes) {
             return Err("cannot reserve heap".to_owned());
         }
         // SAFETY: the run stage closes no descriptor.
         unsafe { self.run.lock_in(files.zygote()) }.map_err(|error| describe(&error))?;
-        let report = self.machine.run(&script, &limits, tier(job.tier), library.as_ref());
-        // The process ends after its report; unmapping the library would be work for nothing.
-        mem::forget(library);
+        Ok(Loaded { elf, library })
+    }
+
+    fn run_loaded(
+        &mut self,
+        loaded: &Loaded,
+        options: CompileOptions,
+        args: &[Bytes],
+        limits: Limits,
+        tier: Tier,
+    ) -> Result<RunReport, String> {
+        let script = Script { elf: &loaded.elf, args, vm_version: options.vm_version, isa: options.isa.0 };
+        let report = self.machine.run(&script, &limits, self::tier(tier), loaded.library.as_ref());
         Ok(to_report(report.map_err(|error| describe(&error))?))
     }
+}
+
+/// A script that can be run.
+struct Loaded {
+    elf: Bytes,
+    library: Option<Library>,
+}
+
+fn limits(cycles_max: u64, debug_bytes_max: u64) -> Limits {
+    Limits { cycles_max, debug_bytes_max }
 }
 
 fn tier(tier: Tier) -> antares_vm::Tier {

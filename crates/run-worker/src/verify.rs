@@ -147,7 +147,11 @@ fn selection(job: &VerifyJob) -> Selection {
 }
 
 fn refused(error: &PrepareError) -> VerifyReport {
-    VerifyReport::Refused { path: None, detail: error.to_string() }
+    let path = match error {
+        PrepareError::NoSuchGroup { .. } => Some("group".to_owned()),
+        PrepareError::Resolve(_) => None,
+    };
+    VerifyReport::Refused { path, detail: error.to_string() }
 }
 
 fn to_report(report: Report, read_us: u64, run_us: u64) -> Result<VerifyReport, String> {

@@ -171,6 +171,8 @@ pub struct RawRunner {
     pub args_max: u64,
     /// All arguments together, bytes.
     pub args_bytes_max: u64,
+    /// Inputs of one batch.
+    pub batch_runs_max: u64,
     /// The caller's `request_id`, bytes.
     pub request_id_bytes_max: u64,
     /// Cycle limit where the request has none.
@@ -267,6 +269,7 @@ impl Default for RawRunner {
             script_bytes_max: 16 * MIB,
             args_max: 1_024,
             args_bytes_max: MIB,
+            batch_runs_max: 1_024,
             request_id_bytes_max: 128,
             max_cycles_default: 3_500_000_000,
             max_cycles_max: 1_000_000_000_000,

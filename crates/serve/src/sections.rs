@@ -59,6 +59,7 @@ pub(crate) fn check_runner(raw: &RawRunner, checker: &mut Checker) {
         ("runner.script_bytes_max", raw.script_bytes_max),
         ("runner.args_max", raw.args_max),
         ("runner.args_bytes_max", raw.args_bytes_max),
+        ("runner.batch_runs_max", raw.batch_runs_max),
         ("runner.request_id_bytes_max", raw.request_id_bytes_max),
         ("runner.max_cycles_default", raw.max_cycles_default),
         ("runner.max_cycles_max", raw.max_cycles_max),

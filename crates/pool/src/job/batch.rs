@@ -1,0 +1,30 @@
+//! One script, many inputs: what is asked of a run worker, and what it answers beside the report of each run.
+
+use antares_abi::CompileOptions;
+use serde::{Deserialize, Serialize};
+
+use super::Tier;
+
+/// Runs of one script, one after another, each from cleared memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchJob {
+    /// VM version and ISA.
+    pub options: CompileOptions,
+    /// Which tiers may run.
+    pub tier: Tier,
+    /// The arguments of each run.
+    pub inputs: Vec<Vec<Vec<u8>>>,
+    /// Cycle limit of each run.
+    pub cycles_max: u64,
+    /// Bytes of debug output of each run.
+    pub debug_bytes_max: u64,
+    /// Bytes of debug output of all runs together after which no more runs are started, with some for each line.
+    pub output_bytes_max: u64,
+}
+
+/// What a run worker answers to a [`BatchJob`], after the report of each run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchReport {
+    /// Runs that were made: fewer than inputs if they wrote too much together.
+    pub runs: u64,
+}

@@ -1,0 +1,116 @@
+//! Batches in a jailed child: each run as if it were alone, and what becomes of the rest when one goes wrong.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use antares_abi::{CompileOptions, Isa};
+use antares_pool::{
+    BatchEnd, Pool, PoolConfig, Sealed, Verdict,
+    job::{BatchJob, RunJob, RunOutcome, Tier},
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Guest address of the code.
+const ENTRY: u64 = 0x1_0000;
+/// `ld a0, 8(sp)`, `lbu a0, 0(a0)`: the first byte of the first argument; of nothing without one.
+const FIRST_BYTE: [u32; 2] = [0x0081_3503, 0x0005_4503];
+/// `lui a1, 256`, `ld a2, 0(a1)`, `addi a3, zero, 1`, `sd a3, 0(a1)`, `add a0, a0, a2`: counts the runs before this one at
+/// 0x100000, if memory keeps them.
+const COUNT: [u32; 5] = [0x0010_05b7, 0x0005_b603, 0x0010_0693, 0x00d5_b023, 0x00c5_0533];
+/// `addi a1, zero, 120`, `beq a0, a1, 0`: for ever, if the byte is `x`.
+const LOOP_AT_X: [u32; 2] = [0x0780_0593, 0x00b5_0063];
+/// `addi a7, zero, 93`, `ecall`: ends with the number in a0.
+const EXIT: [u32; 2] = [0x05d0_0893, 0x0000_0073];
+/// `ld a0, 8(sp)`, `lui a7, 1`, `addi a7, a7, -1919`, `ecall`: prints the first argument.
+const PRINT: [u32; 4] = [0x0081_3503, 0x0000_18b7, 0x8818_8893, 0x0000_0073];
+
+fn pool() -> Pool {
+    let worker = PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker"));
+    Pool::start(PoolConfig { worker, workers_max: 2, allow_degraded: Vec::new() }).unwrap()
+}
+
+/// An RV64 executable of `code`.
+fn elf(code: &[&[u32]]) -> Sealed {
+    let code: Vec<u8> = code.concat().iter().flat_map(|word| word.to_le_bytes()).collect();
+    let length = code.len() as u64;
+    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
+    elf.extend([ENTRY, 64, 0].into_iter().flat_map(u64::to_le_bytes));
+    elf.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 64, 0, 0, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0]);
+    elf.extend([120, ENTRY, ENTRY, length, length, 1].into_iter().flat_map(u64::to_le_bytes));
+    elf.extend(code);
+    Sealed::new("elf", &elf).unwrap()
+}
+
+fn job(args: &[&str]) -> BatchJob {
+    BatchJob {
+        options: CompileOptions { vm_version: 2, isa: Isa::of_version(2) },
+        tier: Tier::Interpreter,
+        inputs: args.iter().map(|arg| vec![arg.as_bytes().to_vec()]).collect(),
+        cycles_max: u64::MAX,
+        debug_bytes_max: 1 << 20,
+        output_bytes_max: 8 << 20,
+    }
+}
+
+fn outcomes(end: &BatchEnd) -> Vec<RunOutcome> {
+    end.reports.iter().map(|report| report.outcome.clone()).collect()
+}
+
+#[test]
+fn each_run_is_as_if_it_were_alone() {
+    let pool = pool();
+    let elf = elf(&[&FIRST_BYTE, &COUNT, &EXIT]);
+    let mut job = job(&["a", "b", "c"]);
+    // Without an argument the pointer is null, and memory there can be read.
+    job.inputs.push(Vec::new());
+    let end = pool.batch(&job, &elf, None, Instant::now() + PATIENCE).unwrap();
+    assert!(matches!(end.verdict, Verdict::Done(report) if report.runs == 4), "{end:?}");
+    assert_eq!(outcomes(&end), [97, 98, 99, 0].map(RunOutcome::Exit));
+    for (args, report) in job.inputs.iter().zip(&end.reports) {
+        let alone = RunJob {
+            options: job.options,
+            tier: job.tier,
+            args: args.clone(),
+            cycles_max: job.cycles_max,
+            debug_bytes_max: job.debug_bytes_max,
+        };
+        let Verdict::Done(alone) = pool.run(&alone, &elf, None, Instant::now() + PATIENCE).unwrap() else {
+            panic!("no answer");
+        };
+        assert_eq!(
+            (&alone.outcome, alone.cycles, alone.load_cycles),
+            (&report.outcome, report.cycles, report.load_cycles)
+        );
+    }
+}
+
+#[test]
+fn what_was_run_before_the_deadline_is_known() {
+    let elf = elf(&[&FIRST_BYTE, &LOOP_AT_X, &EXIT]);
+    let end =
+        pool().batch(&job(&["a", "b", "x", "c"]), &elf, None, Instant::now() + Duration::from_millis(500));
+    let end = end.unwrap();
+    assert_eq!(end.verdict, Verdict::DeadlineExceeded);
+    assert_eq!(outcomes(&end), [97, 98].map(RunOutcome::Exit));
+    let limited = BatchJob { cycles_max: 100_000, ..job(&["a", "x", "c"]) };
+    let end = pool().batch(&limited, &elf, None, Instant::now() + PATIENCE).unwrap();
+    assert_eq!(outcomes(&end), [RunOutcome::Exit(97), RunOutcome::CyclesExceeded, RunOutcome::Exit(99)]);
+}
+
+#[test]
+fn output_of_all_runs_together_has_a_limit() {
+    let pool = pool();
+    let elf = elf(&[&PRINT, &FIRST_BYTE, &EXIT]);
+    let long = "z".repeat(1000);
+    let all = vec![&*long; 1024];
+    let end = pool.batch(&job(&all), &elf, None, Instant::now() + PATIENCE).unwrap();
+    assert_eq!(end.reports.len(), 1024);
+    assert!(end.reports.iter().all(|report| report.debug == [&*long]));
+    let little = BatchJob { output_bytes_max: 2500, ..job(&all) };
+    let end = pool.batch(&little, &elf, None, Instant::now() + PATIENCE).unwrap();
+    assert!(matches!(end.verdict, Verdict::Done(report) if report.runs == 3), "{end:?}");
+}

@@ -1,0 +1,129 @@
+//! One script with many inputs: prepared once, then lent one worker for all of them.
+
+use std::time::{Duration, Instant};
+
+use antares_abi::{ArtifactKey, CompileOptions, Sha256Digest};
+use antares_pool::{
+    Pool, Verdict,
+    job::{BatchJob, Tier},
+};
+use tokio::time::timeout_at;
+use tracing::Instrument;
+
+use crate::{
+    execute::{Ended, ExecuteError, Lent, Native, Prepared, Runner, Script},
+    limits::BATCH_OUTPUT_BYTES_MAX,
+    source::Fallback,
+};
+
+/// What is the same for all runs of a batch or a session.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    pub(crate) script: Script,
+    pub(crate) options: CompileOptions,
+    pub(crate) tier: Tier,
+    /// Of each run.
+    pub(crate) cycles_max: u64,
+    /// Of each run.
+    pub(crate) debug_bytes_max: u64,
+    /// Wall time of all runs that one worker makes.
+    pub(crate) run_time: Duration,
+}
+
+/// The arguments of one run.
+pub(crate) type Input = Vec<Vec<u8>>;
+
+/// A batch that came to an end.
+#[derive(Clone, Debug)]
+pub(crate) struct BatchExecution {
+    pub(crate) script: Sha256Digest,
+    /// One for each input; none for those that were not reached.
+    pub(crate) results: Vec<Option<Ended>>,
+    pub(crate) native: Option<(ArtifactKey, Option<u64>)>,
+    pub(crate) fallback: Option<Fallback>,
+    pub(crate) fetch: Duration,
+    pub(crate) queue: Duration,
+}
+
+impl Runner {
+    /// Runs a script with all of `inputs`. Waits as [`Runner::execute`] does.
+    pub(crate) async fn batch(
+        &self,
+        context: Context,
+        inputs: Vec<Input>,
+        deadline: Instant,
+    ) -> Result<BatchExecution, ExecuteError> {
+        let steps = async {
+            let prepared = self.prepare(&context, deadline).await?;
+            let (results, queue) = self.run_lot(&context, &prepared, inputs, deadline).await?;
+            Ok(BatchExecution {
+                script: prepared.script.digest,
+                results,
+                native: prepared.native.as_ref().map(Native::origin),
+                fallback: prepared.fallback,
+                fetch: prepared.fetch,
+                queue,
+            })
+        };
+        let result = timeout_at(deadline.into(), steps).await.unwrap_or(Err(ExecuteError::CallDeadline));
+        if let Err(error) = &result {
+            self.shared.metrics.note_error(error);
+        }
+        result
+    }
+
+    /// Gets the script and its native code.
+    pub(crate) async fn prepare(
+        &self,
+        context: &Context,
+        deadline: Instant,
+    ) -> Result<Prepared, ExecuteError> {
+        self.shared.prepare(context.script.clone(), context.options, context.tier, deadline).await
+    }
+
+    /// Runs `inputs` in one worker. Gives how each ended, and how long a worker was waited for.
+    pub(crate) async fn run_lot(
+        &self,
+        context: &Context,
+        prepared: &Prepared,
+        inputs: Vec<Input>,
+        deadline: Instant,
+    ) -> Result<(Vec<Option<Ended>>, Duration), ExecuteError> {
+        let shared = &self.shared;
+        let (slot, queue) = shared.slot().instrument(tracing::info_span!("queue")).await?;
+        let count = inputs.len();
+        let job = BatchJob {
+            options: context.options,
+            tier: context.tier,
+            inputs,
+            cycles_max: context.cycles_max,
+            debug_bytes_max: context.debug_bytes_max,
+            output_bytes_max: BATCH_OUTPUT_BYTES_MAX,
+        };
+        let (elf, native) = (prepared.script.elf.clone(), prepared.native.clone());
+        let key = native.as_ref().map(|native| native.key);
+        let run = move |pool: &Pool, until| {
+            pool.batch(&job, &elf, native.as_ref().map(|native| &*native.library), until)
+        };
+        let lent = shared.lend(slot, context.run_time, deadline, run);
+        let Lent { answer, is_call_s } = lent.instrument(tracing::info_span!("worker")).await?;
+        let is_all = answer.reports.len() == count;
+        let mut results: Vec<_> =
+            answer.reports.into_iter().map(|report| Some(Ended::Reported(report))).collect();
+        let verdict = answer.verdict.map(|_| ());
+        // All that was asked for is there, however the worker ended after that.
+        let is_done = is_all && !matches!(verdict, Verdict::WorkerLost { .. });
+        if !is_done {
+            match shared.judge(Lent { answer: verdict, is_call_s }, key.as_slice())? {
+                // They wrote too much together.
+                Ended::Reported(()) => {}
+                Ended::DeadlineExceeded => results.push(Some(Ended::DeadlineExceeded)),
+                Ended::SandboxViolation { detail } => results.push(Some(Ended::SandboxViolation { detail })),
+            }
+        }
+        results.iter().flatten().for_each(|ended| shared.metrics.note_ended(ended));
+        shared.metrics.note_queue(queue);
+        results.resize(count, None);
+        Ok((results, queue))
+    }
+}

@@ -1,0 +1,263 @@
+//! Verifications of transactions between wire types and ours.
+
+use std::time::Duration;
+
+use antares_pool::job::{self, TransactionForm, VerifyOutcome};
+use antares_proto::v1::{self, rules::Rules, script_group::Cell, verify_transaction_request::Transaction};
+use antares_serve::{Fault, RawRunner};
+use antares_transaction::{CellFields, DepFields, Environment, Fields};
+use bytes::Bytes;
+
+use super::{Violations, artifact_use, fallback_name, microseconds, run_limits, tier};
+use crate::{
+    execute::Ended,
+    status::transaction_fault,
+    verify::{ProgramUse, Verification, VerifyOrder},
+};
+
+/// A request as an order, or everything that is wrong with it. The transaction itself is read later.
+pub(crate) fn verify_order(
+    request: v1::VerifyTransactionRequest,
+    limits: &RawRunner,
+) -> Result<VerifyOrder, Fault> {
+    let mut wrong = Violations::default();
+    let tier = tier(request.tier, &mut wrong);
+    let environment = environment(request.rules, &mut wrong);
+    let group = request.group.map(|group| self::group(group, &mut wrong));
+    let run = run_limits(request.limits.unwrap_or_default(), limits, &mut wrong);
+    wrong.at_most("request_id", request.request_id.len() as u64, limits.request_id_bytes_max, " bytes");
+    if request.transaction.is_none() {
+        wrong.note("transaction", "is needed: mock_json or fields");
+    }
+    let (tier, source) = wrong.unless_any(tier.zip(request.transaction))?;
+    let (form, transaction) = match source {
+        Transaction::MockJson(json) => (TransactionForm::Json, json),
+        Transaction::Fields(fields) => (TransactionForm::Molecule, encode(&fields)?),
+    };
+    Ok(VerifyOrder {
+        form,
+        transaction,
+        environment,
+        group: group.flatten(),
+        tier,
+        cycles_max: run.cycles_max,
+        debug_bytes_max: run.debug_bytes_max,
+        run_time: Duration::from_millis(run.deadline_ms),
+    })
+}
+
+fn environment(rules: Option<v1::Rules>, wrong: &mut Violations) -> Environment {
+    match rules.and_then(|rules| rules.rules) {
+        None => Environment::default(),
+        Some(Rules::ScriptVersion(version)) => {
+            wrong.at_most("rules.script_version", version.into(), 2, "");
+            Environment::of_version(version)
+        }
+        Some(Rules::MainnetEpoch(epoch)) => Environment::mainnet(epoch),
+        Some(Rules::HardForks(v1::HardForks { vm_1_epoch, vm_2_epoch, epoch })) => {
+            Environment { vm_1_epoch, vm_2_epoch, epoch }
+        }
+    }
+}
+
+fn group(group: v1::ScriptGroup, wrong: &mut Violations) -> Option<(job::GroupKind, job::CellName)> {
+    let kind = match v1::ScriptKind::try_from(group.kind) {
+        Ok(v1::ScriptKind::Lock) => Some(job::GroupKind::Lock),
+        Ok(v1::ScriptKind::Type) => Some(job::GroupKind::Type),
+        Ok(v1::ScriptKind::Unspecified) | Err(_) => {
+            wrong.note("group.kind", "must be SCRIPT_KIND_LOCK or SCRIPT_KIND_TYPE");
+            None
+        }
+    };
+    let cell = match group.cell {
+        Some(Cell::Input(index)) => Some(job::CellName::Input(index)),
+        Some(Cell::Output(index)) => Some(job::CellName::Output(index)),
+        None => {
+            wrong.note("group.cell", "is needed: input or output");
+            None
+        }
+    };
+    kind.zip(cell)
+}
+
+/// The parts of a transaction in the form that workers read.
+fn encode(fields: &v1::TransactionFields) -> Result<Bytes, Fault> {
+    let hash = |path: String, bytes: &[u8]| {
+        let problem = format!("must be 32 bytes, is {}", bytes.len());
+        <[u8; 32]>::try_from(bytes).map_err(|_| transaction_fault(&path, &format!("{path}: {problem}")))
+    };
+    fn cell<'a>(
+        path: &str,
+        cell: &'a v1::CellFields,
+        hash: impl Fn(String, &[u8]) -> Result<[u8; 32], Fault>,
+    ) -> Result<CellFields<'a>, Fault> {
+        let block_hash = cell.block_hash.as_ref().map(|bytes| hash(format!("{path}.block_hash"), bytes));
+        Ok(CellFields { output: &cell.output, data: &cell.data, block_hash: block_hash.transpose()? })
+    }
+    let absent = v1::CellFields::default();
+    let inputs = fields.inputs.iter().enumerate();
+    let deps = fields.cell_deps.iter().enumerate();
+    let extensions = fields.extensions.iter().enumerate();
+    let fields = Fields {
+        tx: &fields.tx,
+        inputs: inputs
+            .map(|(at, input)| cell(&format!("inputs[{at}]"), input, hash))
+            .collect::<Result<_, _>>()?,
+        cell_deps: deps
+            .map(|(at, dep)| {
+                let path = format!("cell_deps[{at}].cell");
+                let cell = cell(&path, dep.cell.as_ref().unwrap_or(&absent), hash)?;
+                Ok(DepFields { out_point: &dep.out_point, cell })
+            })
+            .collect::<Result<_, Fault>>()?,
+        headers: fields.headers.iter().map(|header| &**header).collect(),
+        extensions: extensions
+            .map(|(at, extension)| {
+                let block_hash = hash(format!("extensions[{at}].block_hash"), &extension.block_hash)?;
+                Ok((block_hash, &*extension.extension))
+            })
+            .collect::<Result<_, Fault>>()?,
+    };
+    let encoded = postcard::to_stdvec(&fields).map_err(|error| Fault::internal(&error))?;
+    Ok(encoded.into())
+}
+
+/// The answer to a verification.
+pub(crate) fn verified(
+    verification: Verification,
+    id: String,
+    request_id: String,
+) -> v1::VerifyTransactionResponse {
+    let compile_ms = verification.programs.iter().filter_map(|program| program.native?.1).max();
+    let mut response = v1::VerifyTransactionResponse {
+        execution_id: id,
+        request_id,
+        programs: verification.programs.into_iter().map(program_use).collect(),
+        ..v1::VerifyTransactionResponse::default()
+    };
+    let mut timings = v1::Timings {
+        fetch_us: microseconds(verification.fetch),
+        compile_ms: compile_ms.unwrap_or(0),
+        queue_us: microseconds(verification.queue),
+        load_us: 0,
+        run_us: 0,
+    };
+    match verification.ended {
+        Ended::Reported(verified) => {
+            response.set_outcome(outcome(verified.outcome));
+            response.cycles = verified.cycles;
+            response.groups = verified.groups.into_iter().map(group_result).collect();
+            (timings.load_us, timings.run_us) = (verified.read_us, verified.run_us);
+        }
+        Ended::DeadlineExceeded => response.set_outcome(v1::VerifyOutcome::DeadlineExceeded),
+        Ended::SandboxViolation { detail } => {
+            response.set_outcome(v1::VerifyOutcome::SandboxViolation);
+            response.detail = detail;
+        }
+    }
+    response.timings = Some(timings);
+    response
+}
+
+fn outcome(outcome: VerifyOutcome) -> v1::VerifyOutcome {
+    match outcome {
+        VerifyOutcome::Ok => v1::VerifyOutcome::Ok,
+        VerifyOutcome::Failed => v1::VerifyOutcome::Failed,
+        VerifyOutcome::OutputLimit => v1::VerifyOutcome::OutputLimit,
+        VerifyOutcome::NotRun => v1::VerifyOutcome::NotRun,
+    }
+}
+
+fn group_result(group: job::GroupReport) -> v1::GroupResult {
+    let kind = match group.kind {
+        job::GroupKind::Lock => v1::ScriptKind::Lock,
+        job::GroupKind::Type => v1::ScriptKind::Type,
+    };
+    v1::GroupResult {
+        script_hash: hex(&group.script_hash),
+        kind: kind.into(),
+        outcome: outcome(group.outcome).into(),
+        exit_code: group.exit_code.map(i32::from),
+        error: group.error.map(|error| v1::ScriptError {
+            kind: error.kind,
+            vm_error: error.vm_error.unwrap_or_default(),
+            source: error.source,
+            detail: error.detail,
+        }),
+        cycles: group.cycles,
+        tiers: Some(v1::TierSplit {
+            native_cycles: group.native_cycles,
+            interpreted_cycles: group.interpreted_cycles,
+            restarted: group.restarted.unwrap_or_default(),
+        }),
+        debug: group.debug,
+        inputs: group.inputs,
+        outputs: group.outputs,
+    }
+}
+
+fn program_use(program: ProgramUse) -> v1::ProgramUse {
+    v1::ProgramUse {
+        data_hash: hex(&program.data_hash),
+        vm_version: program.vm_version,
+        artifact: Some(artifact_use(program.native)),
+        fallback: fallback_name(program.fallback),
+    }
+}
+
+fn hex(bytes: &[u8; 32]) -> String {
+    antares_abi::Sha256Digest(*bytes).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use antares_serve::RawConfig;
+    use tonic::Status;
+    use tonic_types::StatusExt;
+
+    use super::*;
+
+    fn order(request: v1::VerifyTransactionRequest) -> Result<VerifyOrder, Vec<String>> {
+        verify_order(request, &RawConfig::default().runner).map_err(|fault| {
+            let status = Status::from(fault);
+            let violations = status.get_error_details().bad_request().unwrap().field_violations.clone();
+            violations.into_iter().map(|violation| violation.field).collect()
+        })
+    }
+
+    fn request() -> v1::VerifyTransactionRequest {
+        let transaction = Some(Transaction::MockJson(Bytes::from_static(b"{}")));
+        v1::VerifyTransactionRequest { transaction, ..v1::VerifyTransactionRequest::default() }
+    }
+
+    #[test]
+    fn rules_are_the_caller_s() {
+        let environment =
+            |rules| order(v1::VerifyTransactionRequest { rules, ..request() }).unwrap().environment;
+        let of = |rules| Some(v1::Rules { rules: Some(rules) });
+        assert_eq!(environment(None), Environment::default());
+        assert_eq!(environment(of(Rules::ScriptVersion(1))), Environment::of_version(1));
+        assert_eq!(environment(of(Rules::MainnetEpoch(5414))), Environment::mainnet(5414));
+        let forks = v1::HardForks { vm_1_epoch: 1, vm_2_epoch: 2, epoch: 3 };
+        let expected = Environment { vm_1_epoch: 1, vm_2_epoch: 2, epoch: 3 };
+        assert_eq!(environment(of(Rules::HardForks(forks))), expected);
+    }
+
+    #[test]
+    fn every_wrong_field_is_named() {
+        let wrong = v1::VerifyTransactionRequest {
+            transaction: None,
+            rules: Some(v1::Rules { rules: Some(Rules::ScriptVersion(3)) }),
+            group: Some(v1::ScriptGroup::default()),
+            tier: 9,
+            ..request()
+        };
+        let expected = ["tier", "rules.script_version", "group.kind", "group.cell", "transaction"];
+        assert_eq!(order(wrong).unwrap_err(), expected);
+        let short = v1::BlockExtension { block_hash: Bytes::from_static(b"short"), extension: Bytes::new() };
+        let fields = v1::TransactionFields { extensions: vec![short], ..v1::TransactionFields::default() };
+        let wrong =
+            v1::VerifyTransactionRequest { transaction: Some(Transaction::Fields(fields)), ..request() };
+        assert_eq!(order(wrong).unwrap_err(), ["extensions[0].block_hash"]);
+    }
+}

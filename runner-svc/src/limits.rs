@@ -1,0 +1,19 @@
+//! Limits that are no matter of configuration, each with its unit.
+
+/// Inputs of one session that wait for their answers.
+pub(crate) const SESSION_INPUTS_MAX: usize = 256;
+
+/// Bytes of the arguments of a session's waiting inputs, with [`INPUT_BYTES`] for each.
+pub(crate) const SESSION_BYTES_MAX: u32 = 8 << 20;
+
+/// Bytes that an input takes beside its arguments.
+pub(crate) const INPUT_BYTES: u32 = 256;
+
+/// Answers of a session that wait for its caller to take them.
+pub(crate) const SESSION_ANSWERS_MAX: usize = 16;
+
+/// Bytes of debug output of all runs of a batch together, after which no more runs are started.
+pub(crate) const BATCH_OUTPUT_BYTES_MAX: u64 = 8 << 20;
+
+/// Bytes of each text about a mistake in a transaction. Statuses travel in headers, and the transaction decides the text.
+pub(crate) const MISTAKE_BYTES_MAX: usize = 600;

@@ -1,0 +1,158 @@
+//! The call `ExecuteSession`: inputs as they come, answers in their order. All of a session lives in one task, which ends when
+//! its caller goes away; its worker then ends with it.
+
+use std::{sync::Arc, time::Instant};
+
+use antares_proto::v1::{self, execute_session_request::Message};
+use antares_serve::{Fault, RawRunner};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    time::timeout_at,
+};
+use tonic::{Status, Streaming};
+
+use crate::{
+    batch::{Context, Input},
+    convert::batch::{session_input, session_order, session_result, session_started},
+    execute::{Ended, ExecuteError, Prepared, Runner},
+    limits::{INPUT_BYTES, SESSION_BYTES_MAX, SESSION_INPUTS_MAX},
+};
+
+/// Where the answers of a session go.
+type Answers = mpsc::Sender<Result<v1::ExecuteSessionResponse, Status>>;
+
+/// One session.
+pub(crate) struct Session {
+    pub(crate) runner: Runner,
+    pub(crate) id: String,
+    pub(crate) deadline: Instant,
+}
+
+/// An input that waits for its answer.
+struct Waiting {
+    id: u64,
+    input: Input,
+    /// Its share of what a session may hold.
+    _share: OwnedSemaphorePermit,
+}
+
+impl Session {
+    /// Serves until the caller has sent all and got all, or goes away, or the time is over.
+    pub(crate) async fn serve(self, inputs: Streaming<v1::ExecuteSessionRequest>, answers: Answers) {
+        // The place of the last word is taken now: a caller that takes no answers is told why they end.
+        let Ok(last_word) = answers.clone().try_reserve_owned() else { return };
+        let served = timeout_at(self.deadline.into(), self.steps(inputs, &answers));
+        let ended = tokio::select! {
+            ended = served => ended.unwrap_or_else(|_| Err(Fault::call_deadline().into())),
+            // The caller has gone away.
+            () = answers.closed() => return,
+        };
+        if let Err(status) = ended {
+            last_word.send(Err(status));
+        }
+    }
+
+    async fn steps(
+        &self,
+        mut inputs: Streaming<v1::ExecuteSessionRequest>,
+        answers: &Answers,
+    ) -> Result<(), Status> {
+        let limits = self.runner.limits();
+        let start = match inputs.message().await?.and_then(|first| first.message) {
+            Some(Message::Start(start)) => start,
+            Some(Message::Input(_)) | None => {
+                let problem = "must be the first message";
+                return Err(Fault::invalid("REQUEST_INVALID", problem).violation("start", problem).into());
+            }
+        };
+        let request_id = start.request_id.clone();
+        let context = session_order(start, limits)?;
+        tracing::Span::current().record("request_id", &*request_id);
+        let prepared = self.noted(self.runner.prepare(&context, self.deadline).await)?;
+        let started = session_started(&prepared, self.id.clone(), request_id);
+        answers.send(Ok(started)).await.map_err(|_| Status::cancelled(""))?;
+        let (queue, queued) = mpsc::channel(SESSION_INPUTS_MAX);
+        // What came before a message that makes no sense is answered first.
+        let read = async { Ok(read(inputs, queue, limits).await) };
+        let (read, ()) = tokio::try_join!(read, self.run(&context, &prepared, queued, answers))?;
+        read
+    }
+
+    /// Runs what waits, together, until there is no more.
+    async fn run(
+        &self,
+        context: &Context,
+        prepared: &Prepared,
+        mut queued: mpsc::Receiver<Waiting>,
+        answers: &Answers,
+    ) -> Result<(), Status> {
+        let mut waiting = Vec::new();
+        while !waiting.is_empty() || queued.recv_many(&mut waiting, SESSION_INPUTS_MAX).await > 0 {
+            let inputs = waiting.iter().map(|one: &Waiting| one.input.clone()).collect();
+            let (results, _) =
+                self.noted(self.runner.run_lot(context, prepared, inputs, self.deadline).await)?;
+            let count = answerable(&results);
+            for (one, result) in waiting.drain(..count).zip(results) {
+                let answer = session_result(one.id, result);
+                answers.send(Ok(answer)).await.map_err(|_| Status::cancelled(""))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts an error.
+    fn noted<T>(&self, result: Result<T, ExecuteError>) -> Result<T, ExecuteError> {
+        result.inspect_err(|error| {
+            tracing::debug!(%error, "a session ends");
+            self.runner.shared.metrics.note_error(error);
+        })
+    }
+}
+
+/// How many of the inputs of a lot have their answer; the rest goes into another lot. An input that began when others had used
+/// up some of the time gets all of it then.
+fn answerable(results: &[Option<Ended>]) -> usize {
+    let count = results.iter().take_while(|result| result.is_some()).count();
+    match results[..count].last() {
+        Some(Some(Ended::DeadlineExceeded)) if count > 1 => count - 1,
+        // A lot that got nowhere would be tried for ever.
+        _ => count.max(1),
+    }
+}
+
+/// Reads inputs until there are no more. Waits while too many of them have no answer.
+async fn read(
+    mut inputs: Streaming<v1::ExecuteSessionRequest>,
+    queue: mpsc::Sender<Waiting>,
+    limits: &RawRunner,
+) -> Result<(), Status> {
+    let shares = Arc::new(Semaphore::new(SESSION_BYTES_MAX as usize));
+    while let Some(message) = inputs.message().await? {
+        let (id, input) = session_input(message, limits)?;
+        let bytes: usize = input.iter().map(|arg| arg.len() + size_of::<Vec<u8>>()).sum();
+        let share =
+            u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(INPUT_BYTES).min(SESSION_BYTES_MAX);
+        let share = shares.clone().acquire_many_owned(share).await;
+        let Ok(share) = share else { return Err(Status::from(ExecuteError::Internal)) };
+        if queue.send(Waiting { id, input, _share: share }).await.is_err() {
+            // Nobody runs them any more.
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_that_others_kept_waiting_is_tried_again() {
+        let violation = || Some(Ended::SandboxViolation { detail: String::new() });
+        let late = || Some(Ended::DeadlineExceeded);
+        assert_eq!(answerable(&[late(), None]), 1);
+        assert_eq!(answerable(&[violation(), late(), None]), 1);
+        assert_eq!(answerable(&[violation(), violation(), None]), 2);
+        assert_eq!(answerable(&[None, None]), 1);
+    }
+}

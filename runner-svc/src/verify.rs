@@ -1,0 +1,276 @@
+//! One verification, from a checked order to how the scripts ended: read the transaction, get native code of its programs,
+//! wait for a worker, run.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use antares_abi::{ArtifactKey, CompileOptions, Isa, Sha256Digest};
+use antares_pool::{
+    Pool, Sealed,
+    job::{
+        CellName, GroupKind, GroupReport, LibraryOf, Rules, Tier, TransactionForm, VerifyJob, VerifyOutcome,
+        VerifyReport,
+    },
+};
+use antares_serve::{chain, fact, past_span};
+use antares_transaction::{Environment, Fields, Mock, MockError, limits::PROGRAMS_MAX, programs};
+use bytes::Bytes;
+use tokio::{task::JoinSet, time::timeout_at};
+use tracing::{Instrument, Span};
+
+use crate::{
+    execute::{Ended, ExecuteError, Native, Runner, Shared, seal},
+    source::{Fallback, SourceError},
+};
+
+/// A request, checked.
+#[derive(Clone, Debug)]
+pub(crate) struct VerifyOrder {
+    pub(crate) form: TransactionForm,
+    /// The transaction in that form.
+    pub(crate) transaction: Bytes,
+    pub(crate) environment: Environment,
+    pub(crate) group: Option<(GroupKind, CellName)>,
+    pub(crate) tier: Tier,
+    pub(crate) cycles_max: u64,
+    pub(crate) debug_bytes_max: u64,
+    /// Wall time of the verification in its worker.
+    pub(crate) run_time: Duration,
+}
+
+/// What a worker told of a transaction.
+#[derive(Clone, Debug)]
+pub(crate) struct Verified {
+    pub(crate) outcome: VerifyOutcome,
+    pub(crate) cycles: u64,
+    pub(crate) groups: Vec<GroupReport>,
+    pub(crate) read_us: u64,
+    pub(crate) run_us: u64,
+}
+
+/// A verification that came to an end.
+#[derive(Clone, Debug)]
+pub(crate) struct Verification {
+    pub(crate) ended: Ended<Verified>,
+    pub(crate) programs: Vec<ProgramUse>,
+    pub(crate) fetch: Duration,
+    pub(crate) queue: Duration,
+}
+
+/// How the native code of a program was had.
+#[derive(Clone, Debug)]
+pub(crate) struct ProgramUse {
+    pub(crate) data_hash: [u8; 32],
+    pub(crate) vm_version: u32,
+    /// As in an execution; none if there is none.
+    pub(crate) native: Option<(ArtifactKey, Option<u64>)>,
+    pub(crate) fallback: Option<Fallback>,
+}
+
+/// A program that may be worth compiling.
+#[derive(Clone, Debug)]
+struct Candidate {
+    data_hash: [u8; 32],
+    digest: Sha256Digest,
+    elf: Bytes,
+    options: CompileOptions,
+}
+
+impl Runner {
+    /// Verifies what `order` says. Waits as [`Runner::execute`] does.
+    pub(crate) async fn verify(
+        &self,
+        order: VerifyOrder,
+        deadline: Instant,
+    ) -> Result<Verification, ExecuteError> {
+        let steps = self.shared.clone().verify_steps(order, deadline);
+        let result = timeout_at(deadline.into(), steps).await.unwrap_or(Err(ExecuteError::CallDeadline));
+        self.shared.metrics.note_verification(&result);
+        result
+    }
+}
+
+impl Shared {
+    async fn verify_steps(
+        self: Arc<Self>,
+        order: VerifyOrder,
+        deadline: Instant,
+    ) -> Result<Verification, ExecuteError> {
+        let started = Instant::now();
+        let candidates = self.candidates(&order).instrument(tracing::info_span!("transaction")).await?;
+        let sealed = seal("antares-transaction", order.transaction.clone()).await?;
+        let span = tracing::info_span!("artifacts", count = candidates.len());
+        let programs = self.clone().natives(candidates, order.tier, deadline).instrument(span).await?;
+        let made_ms = programs.iter().filter_map(|(_, native)| native.as_ref()?.made_ms).max();
+        let fetch = started.elapsed().saturating_sub(Duration::from_millis(made_ms.unwrap_or(0)));
+        let (slot, queue) = self.slot().instrument(tracing::info_span!("queue")).await?;
+        let (programs, natives): (Vec<ProgramUse>, Vec<Option<Native>>) = programs.into_iter().unzip();
+        let known = programs.iter().zip(natives);
+        let libraries: Vec<(LibraryOf, Native)> = known
+            .filter_map(|(program, native)| Some((LibraryOf { data_hash: program.data_hash }, native?)))
+            .collect();
+        let keys: Vec<ArtifactKey> = libraries.iter().map(|(_, native)| native.key).collect();
+        let job = job(&order, &sealed, &libraries);
+        let run = move |pool: &Pool, until| {
+            let libraries: Vec<&Sealed> = libraries.iter().map(|(_, native)| &*native.library).collect();
+            pool.verify(&job, &sealed, &libraries, until)
+        };
+        let lent = self.lend(slot, order.run_time, deadline, run).instrument(tracing::info_span!("worker"));
+        let ended = match self.judge(lent.await?, &keys)? {
+            Ended::Reported(VerifyReport::Done { outcome, cycles, groups, read_us, run_us }) => {
+                let verified = Verified { outcome, cycles, groups, read_us, run_us };
+                tell_spans(&verified);
+                Ended::Reported(verified)
+            }
+            Ended::Reported(VerifyReport::Refused { path, detail }) => {
+                let field = place(path.as_deref()).unwrap_or(field_of(order.form)).to_owned();
+                return Err(ExecuteError::Transaction { field, problem: detail });
+            }
+            Ended::DeadlineExceeded => Ended::DeadlineExceeded,
+            Ended::SandboxViolation { detail } => Ended::SandboxViolation { detail },
+        };
+        Ok(Verification { ended, programs, fetch, queue })
+    }
+
+    /// Reads the transaction: whether it can be used, and what is worth compiling.
+    async fn candidates(&self, order: &VerifyOrder) -> Result<Vec<Candidate>, ExecuteError> {
+        // The semaphore is never closed.
+        let _reading = self.reading.acquire().await.map_err(|_| ExecuteError::Internal)?;
+        let (order, span) = (order.clone(), Span::current());
+        let read = tokio::task::spawn_blocking(move || span.in_scope(|| read(&order)));
+        // It panicked; the hook has told where.
+        read.await.map_err(|_| ExecuteError::Internal)?
+    }
+
+    /// Native code of each candidate, or why there is none.
+    async fn natives(
+        self: Arc<Self>,
+        candidates: Vec<Candidate>,
+        tier: Tier,
+        deadline: Instant,
+    ) -> Result<Vec<(ProgramUse, Option<Native>)>, ExecuteError> {
+        // Half of what is left is for the run: an interpreter's answer is worth more than compiles without a run.
+        let left = deadline.saturating_duration_since(Instant::now());
+        let until = if tier == Tier::Native { deadline } else { Instant::now() + left / 2 };
+        let late = |candidate: &Candidate| ProgramUse {
+            data_hash: candidate.data_hash,
+            vm_version: candidate.options.vm_version,
+            native: None,
+            fallback: Some(Fallback::Deadline),
+        };
+        let mut programs: Vec<_> = candidates.iter().map(|candidate| (late(candidate), None)).collect();
+        let mut fetches = JoinSet::new();
+        for (index, candidate) in candidates.into_iter().enumerate() {
+            if candidate.elf.len() as u64 > self.limits.script_bytes_max {
+                programs[index].0.fallback = Some(Fallback::CompileRefused);
+                continue;
+            }
+            let shared = self.clone();
+            let fetch = async move {
+                let Candidate { digest, elf, options, .. } = candidate;
+                (index, shared.library(digest, Some(&elf), options).await)
+            };
+            fetches.spawn(fetch.in_current_span());
+        }
+        while let Ok(Some(fetched)) = timeout_at(until.into(), fetches.join_next()).await {
+            let (index, fetched) = fetched.map_err(|_| ExecuteError::Internal)?;
+            let (program, native) = &mut programs[index];
+            program.fallback = None;
+            match fetched {
+                Ok(found) => {
+                    program.native = Some(found.origin());
+                    *native = Some(found);
+                }
+                Err(error) => program.fallback = Some(fallback(error, tier)?),
+            }
+        }
+        programs
+            .iter()
+            .filter_map(|(program, _)| program.fallback)
+            .for_each(|why| self.metrics.note_fallback(why));
+        Ok(programs)
+    }
+}
+
+/// Why the interpreter runs a program after this error. What the compiler refuses is left to it in every tier: it names the
+/// error, if the program is run at all.
+fn fallback(error: SourceError, tier: Tier) -> Result<Fallback, SourceError> {
+    match error.fallback() {
+        Some(why) if tier != Tier::Native || why == Fallback::CompileRefused => {
+            tracing::info!(fallback = why.name(), error = chain(&error), "no native code");
+            Ok(why)
+        }
+        _ => Err(error),
+    }
+}
+
+fn read(order: &VerifyOrder) -> Result<Vec<Candidate>, ExecuteError> {
+    let mock = parse(order.form, &order.transaction).map_err(|error| ExecuteError::Transaction {
+        field: place(error.path()).unwrap_or(field_of(order.form)).to_owned(),
+        problem: error.to_string(),
+    })?;
+    if order.tier == Tier::Interpreter {
+        return Ok(Vec::new());
+    }
+    let mut candidates = Vec::new();
+    for program in programs(&mock, &order.environment) {
+        let digest = Sha256Digest::of(&program.elf);
+        for vm_version in program.vm_versions {
+            let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
+            let (data_hash, elf) = (program.data_hash, program.elf.clone());
+            candidates.push(Candidate { data_hash, digest, elf, options });
+        }
+    }
+    candidates.truncate(PROGRAMS_MAX);
+    Ok(candidates)
+}
+
+/// A path in a transaction, unless it is that of the whole.
+fn place(path: Option<&str>) -> Option<&str> {
+    path.filter(|path| !matches!(*path, "" | "."))
+}
+
+fn parse(form: TransactionForm, transaction: &[u8]) -> Result<Mock, MockError> {
+    match form {
+        TransactionForm::Json => Mock::from_json(transaction),
+        TransactionForm::Molecule => {
+            let fields: Fields<'_> = postcard::from_bytes(transaction).map_err(|error| {
+                MockError::Molecule { path: field_of(form).to_owned(), detail: error.to_string() }
+            })?;
+            Mock::from_molecule(&fields)
+        }
+    }
+}
+
+/// The field of the request that has the transaction.
+fn field_of(form: TransactionForm) -> &'static str {
+    match form {
+        TransactionForm::Json => "mock_json",
+        TransactionForm::Molecule => "fields",
+    }
+}
+
+fn job(order: &VerifyOrder, transaction: &Sealed, libraries: &[(LibraryOf, Native)]) -> VerifyJob {
+    let Environment { vm_1_epoch, vm_2_epoch, epoch } = order.environment;
+    VerifyJob {
+        form: order.form,
+        rules: Rules { vm_1_epoch, vm_2_epoch, epoch },
+        group: order.group,
+        tier: order.tier,
+        cycles_max: order.cycles_max,
+        debug_bytes_max: order.debug_bytes_max,
+        transaction_bytes: transaction.len(),
+        libraries: libraries.iter().map(|(of, _)| *of).collect(),
+    }
+}
+
+/// The worker's own times as spans: it ended about now, ran before that, and read before that.
+fn tell_spans(verified: &Verified) {
+    let (read, run) = (Duration::from_micros(verified.read_us), Duration::from_micros(verified.run_us));
+    let end = std::time::SystemTime::now();
+    past_span("read", end - run - read, read, Vec::new());
+    let facts = vec![fact("cycles", verified.cycles), fact("groups", verified.groups.len() as u64)];
+    past_span("run", end - run, run, facts);
+}

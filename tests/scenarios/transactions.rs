@@ -1,0 +1,270 @@
+//! Whole transactions over gRPC: cycles and errors of ckb-script with native code carrying the work, mistakes with their
+//! place, and rubbish that disturbs nobody.
+
+use std::fs;
+
+use antares_proto::v1::{
+    self, CacheUse, ScriptKind, Tier, VerifyOutcome, script_group::Cell,
+    verify_transaction_request::Transaction,
+};
+use antares_tests::guests::{self, debugger_examples};
+use ckb_types::prelude::Entity as _;
+use serde_json::Value;
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+use crate::{
+    client::{Client, exit_code, inline, reason},
+    server::Server,
+};
+
+/// Share of native cycles that real transactions must have, percent.
+const NATIVE_PERCENT_MIN: u64 = 99;
+
+fn example(name: &str) -> Vec<u8> {
+    fs::read(debugger_examples().unwrap().join(name)).unwrap()
+}
+
+fn request(json: impl Into<Vec<u8>>, tier: Tier) -> v1::VerifyTransactionRequest {
+    v1::VerifyTransactionRequest {
+        transaction: Some(Transaction::MockJson(json.into().into())),
+        tier: tier.into(),
+        ..v1::VerifyTransactionRequest::default()
+    }
+}
+
+async fn verify(
+    client: &Client,
+    request: v1::VerifyTransactionRequest,
+) -> Result<v1::VerifyTransactionResponse, Status> {
+    Ok(client.runner.clone().verify_transaction(request).await?.into_inner())
+}
+
+/// Place and text of the mistake that a status is about.
+#[track_caller]
+fn mistake(status: &Status) -> (String, String) {
+    assert_eq!(
+        (status.code(), reason(status).as_str()),
+        (Code::InvalidArgument, "TRANSACTION_INVALID"),
+        "{status}"
+    );
+    let details = status.get_error_details();
+    let violation = &details.bad_request().unwrap().field_violations[0];
+    (violation.field.clone(), violation.description.clone())
+}
+
+/// The example with one value changed.
+fn changed(change: impl FnOnce(&mut Value)) -> Vec<u8> {
+    let mut value = serde_json::from_slice(&example("mock_tx.json")).unwrap();
+    change(&mut value);
+    serde_json::to_vec(&value).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_transactions_run_natively_with_their_cycles() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let client = Client::connect(&server).await;
+    for (name, cycles) in [
+        ("mock_tx.json", 1_686_515),
+        ("dynamic.json", 2_808_365),
+        ("spawn_cycle_mismatch_tx.json", 49_186_319),
+    ] {
+        let json = example(name);
+        let mut verdicts = Vec::new();
+        for round in 0..2 {
+            let answer = verify(&client, request(json.clone(), Tier::Native)).await.unwrap();
+            assert_eq!((answer.outcome(), answer.cycles), (VerifyOutcome::Ok, cycles), "{name}: {answer:?}");
+            let tiers = || answer.groups.iter().filter_map(|group| group.tiers.as_ref());
+            let native: u64 = tiers().map(|tiers| tiers.native_cycles).sum();
+            let interpreted: u64 = tiers().map(|tiers| tiers.interpreted_cycles).sum();
+            assert!(
+                native * 100 > (native + interpreted) * NATIVE_PERCENT_MIN,
+                "{name}: {native}, {interpreted}"
+            );
+            assert!(
+                !answer.programs.is_empty()
+                    && answer.programs.iter().all(|program| program.fallback.is_empty())
+            );
+            // Programs of one transaction may be known from another.
+            let used = || answer.programs.iter().filter_map(|program| program.artifact.as_ref());
+            assert!(
+                round == 0 || used().all(|used| used.cache() == CacheUse::Hit),
+                "{name}: {:?}",
+                answer.programs
+            );
+            println!(
+                "{name}, round {round}: {native} native, {interpreted} interpreted, {:?}",
+                answer.timings.unwrap()
+            );
+            verdicts.push((answer.outcome, answer.groups));
+        }
+        let interpreted = verify(&client, request(json, Tier::Interpreter)).await.unwrap();
+        assert!(interpreted.programs.is_empty());
+        let verdict = |groups: &[v1::GroupResult]| -> Vec<_> {
+            let one = |group: &v1::GroupResult| {
+                (group.script_hash.clone(), group.outcome, group.exit_code, group.cycles)
+            };
+            groups.iter().map(one).collect()
+        };
+        for (_, groups) in &verdicts {
+            assert_eq!(verdict(groups), verdict(&interpreted.groups), "{name}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_group_runs_alone_and_limits_are_exact() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let client = Client::connect(&server).await;
+    let json = example("mock_tx.json");
+    let group = |kind: ScriptKind, input| v1::VerifyTransactionRequest {
+        group: Some(v1::ScriptGroup { kind: kind.into(), cell: Some(Cell::Input(input)) }),
+        ..request(json.clone(), Tier::Auto)
+    };
+    let answer = verify(&client, group(ScriptKind::Lock, 0)).await.unwrap();
+    assert_eq!((answer.outcome(), answer.cycles), (VerifyOutcome::Ok, 1_641_938));
+    let ran = answer.groups.iter().filter(|group| group.outcome() != VerifyOutcome::NotRun);
+    assert_eq!(ran.map(|group| group.exit_code).collect::<Vec<_>>(), [Some(0)]);
+    let missing = verify(&client, group(ScriptKind::Lock, 99)).await.unwrap_err();
+    assert_eq!(mistake(&missing).0, "group");
+
+    let with_cycles = |cycles| v1::VerifyTransactionRequest {
+        limits: Some(v1::RunLimits { max_cycles: Some(cycles), ..v1::RunLimits::default() }),
+        ..request(json.clone(), Tier::Auto)
+    };
+    assert_eq!(verify(&client, with_cycles(1_686_515)).await.unwrap().outcome(), VerifyOutcome::Ok);
+    let short = verify(&client, with_cycles(1_686_514)).await.unwrap();
+    assert_eq!(short.outcome(), VerifyOutcome::Failed);
+    let error = short.groups.iter().find_map(|group| group.error.clone()).unwrap();
+    assert_eq!(error.kind, "ExceededMaximumCycles");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mistakes_are_told_with_their_place() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let client = Client::connect(&server).await;
+    let cases: [(Vec<u8>, &str, &str); 5] = [
+        (b"{".to_vec(), "mock_json", "line 1, column 1"),
+        (b"{}".to_vec(), "mock_json", "missing field `mock_info`"),
+        (
+            changed(|tx| tx["mock_info"]["inputs"][0]["output"]["lock"]["hash_type"] = "data9".into()),
+            "mock_info.inputs[0].output.lock.hash_type",
+            "data9",
+        ),
+        (
+            changed(|tx| tx["tx"]["inputs"][0]["previous_output"]["index"] = "0x77".into()),
+            "tx.inputs[0].previous_output",
+            "no entry of mock_info.inputs gives the cell",
+        ),
+        (changed(|tx| tx["tx"]["outputs_data"] = Value::Array(Vec::new())), "tx.outputs_data", "0 entries"),
+    ];
+    for (json, place, problem) in cases {
+        for tier in [Tier::Auto, Tier::Interpreter] {
+            let status = verify(&client, request(json.clone(), tier)).await.unwrap_err();
+            let (field, description) = mistake(&status);
+            assert_eq!(field, place, "{description}");
+            assert!(description.contains(problem), "{description}");
+        }
+    }
+    // A text as long as may be, in the place of a number: its beginning is told, and the call does not break.
+    let long = changed(|tx| tx["tx"]["version"] = "é".repeat(100_000).into());
+    assert_eq!(mistake(&verify(&client, request(long, Tier::Auto)).await.unwrap_err()).0, "tx.version");
+    let none = verify(&client, v1::VerifyTransactionRequest::default()).await.unwrap_err();
+    assert_eq!(reason(&none), "REQUEST_INVALID");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_of_garbage_fails_its_transaction_and_nothing_else() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let client = Client::connect(&server).await;
+    let lock = guests::bytes("exit-imc").unwrap();
+    let mut wide = lock.clone();
+    // The class: 32 bits.
+    wide[4] = 1;
+    for elf in [b"garbage".to_vec(), lock[..100].to_vec(), wide] {
+        for tier in [Tier::Auto, Tier::Native, Tier::Interpreter] {
+            let answer = verify(&client, request(with_lock(&elf), tier)).await.unwrap();
+            assert_eq!(answer.outcome(), VerifyOutcome::Failed, "{answer:?}");
+            let error = answer.groups[0].error.as_ref().unwrap();
+            assert_eq!(
+                (error.kind.as_str(), error.source.as_str()),
+                ("VMInternalError", "Inputs[0].Lock"),
+                "{error:?}"
+            );
+            let good = verify(&client, request(with_lock(&lock), Tier::Native)).await.unwrap();
+            assert_eq!(good.groups[0].exit_code, Some(0), "{good:?}");
+        }
+    }
+}
+
+/// A transaction of one input, whose lock is `elf`.
+fn with_lock(elf: &[u8]) -> String {
+    let hash = hex(ckb_types::packed::CellOutput::calc_data_hash(elf).as_slice());
+    let place = |tx: &str| format!("{{\"tx_hash\":\"0x{}\",\"index\":\"0x0\"}}", tx.repeat(32));
+    let input = format!("{{\"since\":\"0x0\",\"previous_output\":{}}}", place("11"));
+    let dep = format!("{{\"out_point\":{},\"dep_type\":\"code\"}}", place("22"));
+    let lock = format!("{{\"code_hash\":\"0x{hash}\",\"hash_type\":\"data1\",\"args\":\"0x\"}}");
+    let output = format!("{{\"capacity\":\"0x1\",\"lock\":{lock},\"type\":null}}");
+    format!(
+        "{{\"mock_info\":{{\"inputs\":[{{\"input\":{input},\"output\":{output},\"data\":\"0x\"}}],\"cell_deps\":\
+         [{{\"cell_dep\":{dep},\"output\":{output},\"data\":\"0x{}\"}}],\"header_deps\":[]}},\"tx\":{{\"version\":\"0x0\",\
+         \"cell_deps\":[{dep}],\"header_deps\":[],\"inputs\":[{input}],\"outputs\":[],\"outputs_data\":[],\
+         \"witnesses\":[]}}}}",
+        hex(elf)
+    )
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rubbish_never_ends_the_service() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let mut client = Client::connect(&server).await;
+    let good = example("mock_tx.json");
+    // A generator whose next number is the last one times a constant: the same rubbish each time.
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap()
+    };
+    for round in 0..300 {
+        let json: Vec<u8> = if round % 3 == 0 {
+            (0..next() % 4096).map(|_| next().to_le_bytes()[0]).collect()
+        } else {
+            let mut json = good.clone();
+            for _ in 0..=next() % 8 {
+                let at = next() % json.len();
+                json[at] = b"{}[]\",:0x9fazn \xff"[next() % 15];
+            }
+            if round % 3 == 1 {
+                json.truncate(next() % json.len());
+            }
+            json
+        };
+        match verify(&client, request(json, Tier::Interpreter)).await {
+            Ok(answer) => assert_ne!(answer.outcome(), VerifyOutcome::Unspecified),
+            Err(status) => drop(mistake(&status)),
+        }
+    }
+    let fields = v1::TransactionFields {
+        tx: vec![0xff; 1000].into(),
+        inputs: vec![v1::CellFields::default(); 1000],
+        ..v1::TransactionFields::default()
+    };
+    let molecule = v1::VerifyTransactionRequest {
+        transaction: Some(Transaction::Fields(fields)),
+        ..request("", Tier::Auto)
+    };
+    assert_eq!(mistake(&verify(&client, molecule).await.unwrap_err()).0, "tx");
+    let lost = server.metric("antares_workers_lost_total{role=\"run\"}");
+    assert!(lost.abs() < 0.5, "{lost} workers lost");
+    let elf = guests::bytes("exit-imc").unwrap();
+    assert_eq!(exit_code(&client.execute(inline(&elf, &["3"], Tier::Native)).await.unwrap()), Some(3));
+}
