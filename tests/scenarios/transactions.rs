@@ -1,8 +1,9 @@
 //! Whole transactions over gRPC: cycles and errors of ckb-script with native code carrying the work, mistakes with their
 //! place, and rubbish that disturbs nobody.
 
-use std::fs;
+use std::{fs, process::Command};
 
+use antares_pool::worker_path;
 use antares_proto::v1::{
     self, CacheUse, ScriptKind, Tier, VerifyOutcome, script_group::Cell,
     verify_transaction_request::Transaction,
@@ -150,9 +151,9 @@ async fn mistakes_are_told_with_their_place() {
         (b"{".to_vec(), "mock_json", "line 1, column 1"),
         (b"{}".to_vec(), "mock_json", "missing field `mock_info`"),
         (
-            changed(|tx| tx["mock_info"]["inputs"][0]["output"]["lock"]["hash_type"] = "data9".into()),
+            changed(|tx| tx["mock_info"]["inputs"][0]["output"]["lock"]["hash_type"] = "data9999".into()),
             "mock_info.inputs[0].output.lock.hash_type",
-            "data9",
+            "data9999",
         ),
         (
             changed(|tx| tx["tx"]["inputs"][0]["previous_output"]["index"] = "0x77".into()),
@@ -267,4 +268,33 @@ async fn rubbish_never_ends_the_service() {
     assert!(lost.abs() < 0.5, "{lost} workers lost");
     let elf = guests::bytes("exit-imc").unwrap();
     assert_eq!(exit_code(&client.execute(inline(&elf, &["3"], Tier::Native)).await.unwrap()), Some(3));
+}
+
+/// What `antares verify` answers about an example, without its times.
+fn command(name: &str, args: &[&str]) -> (Option<i32>, String) {
+    let antares = worker_path("antares").unwrap();
+    let path = debugger_examples().unwrap().join(name);
+    let output = Command::new(antares).arg("verify").arg("--tx").arg(path).args(args).output().unwrap();
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_says_the_same_here_and_there() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let there = ["--json", "--server", server.address.as_str()];
+    for more in [&[][..], &["--max-cycles", "1000"], &["--group", "lock", "--cell", "input.0"]] {
+        let here = command("mock_tx.json", &[&["--json"], more].concat());
+        assert_eq!(command("mock_tx.json", &[&there, more].concat()), here);
+        assert_eq!(here.0, Some(i32::from(more.contains(&"1000"))));
+    }
+    let empty = data.path().join("empty.json");
+    fs::write(&empty, "{}").unwrap();
+    let refused = Command::new(worker_path("antares").unwrap())
+        .args(["verify", "--tx", empty.to_str().unwrap(), "--server", &server.address])
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("missing field `mock_info`"));
 }
