@@ -200,11 +200,14 @@ impl Shared {
         let run = move |pool: &Pool, until| {
             pool.run(&job, &elf, native.as_ref().map(|native| &*native.library), until)
         };
-        let ended = self.lend(slot, run_time, deadline, run).instrument(tracing::info_span!("worker"));
-        let ended = self.judge(ended.await?, keys.as_slice())?;
-        if let Ended::Reported(report) = &ended {
-            tell_spans(report);
-        }
+        let work = async {
+            let ended = self.judge(self.lend(slot, run_time, deadline, run).await?, keys.as_slice())?;
+            if let Ended::Reported(report) = &ended {
+                tell_spans(report);
+            }
+            Ok::<_, ExecuteError>(ended)
+        };
+        let ended = work.instrument(tracing::info_span!("worker")).await?;
         Ok(Execution { script: script.digest, ended, native: origin, fallback, fetch, queue })
     }
 

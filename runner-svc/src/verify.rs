@@ -14,7 +14,7 @@ use antares_pool::{
         VerifyReport,
     },
 };
-use antares_serve::{chain, fact, past_span};
+use antares_serve::{chain, past_span};
 use antares_transaction::{Environment, Fields, Mock, MockError, limits::PROGRAMS_MAX, programs};
 use bytes::Bytes;
 use tokio::{task::JoinSet, time::timeout_at};
@@ -117,12 +117,16 @@ impl Shared {
             let libraries: Vec<&Sealed> = libraries.iter().map(|(_, native)| &*native.library).collect();
             pool.verify(&job, &sealed, &libraries, until)
         };
-        let lent = self.lend(slot, order.run_time, deadline, run).instrument(tracing::info_span!("worker"));
-        let ended = match self.judge(lent.await?, &keys)? {
+        let work = async {
+            let ended = self.judge(self.lend(slot, order.run_time, deadline, run).await?, &keys)?;
+            if let Ended::Reported(VerifyReport::Done { read_us, run_us, .. }) = &ended {
+                tell_spans(*read_us, *run_us);
+            }
+            Ok::<_, ExecuteError>(ended)
+        };
+        let ended = match work.instrument(tracing::info_span!("worker")).await? {
             Ended::Reported(VerifyReport::Done { outcome, cycles, groups, read_us, run_us }) => {
-                let verified = Verified { outcome, cycles, groups, read_us, run_us };
-                tell_spans(&verified);
-                Ended::Reported(verified)
+                Ended::Reported(Verified { outcome, cycles, groups, read_us, run_us })
             }
             Ended::Reported(VerifyReport::Refused { path, detail }) => {
                 let field = place(path.as_deref()).unwrap_or(field_of(order.form)).to_owned();
@@ -267,10 +271,9 @@ fn job(order: &VerifyOrder, transaction: &Sealed, libraries: &[(LibraryOf, Nativ
 }
 
 /// The worker's own times as spans: it ended about now, ran before that, and read before that.
-fn tell_spans(verified: &Verified) {
-    let (read, run) = (Duration::from_micros(verified.read_us), Duration::from_micros(verified.run_us));
+fn tell_spans(read_us: u64, run_us: u64) {
+    let (read, run) = (Duration::from_micros(read_us), Duration::from_micros(run_us));
     let end = std::time::SystemTime::now();
     past_span("read", end - run - read, read, Vec::new());
-    let facts = vec![fact("cycles", verified.cycles), fact("groups", verified.groups.len() as u64)];
-    past_span("run", end - run, run, facts);
+    past_span("run", end - run, run, Vec::new());
 }
