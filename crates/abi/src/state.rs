@@ -141,6 +141,11 @@ pub struct LibraryHeader {
     pub isa: u32,
     /// Number of entries of the entry table.
     pub table_length: u32,
+    /// 1 if every store of the guest is one of the host, even where it changes nothing: then a page that became
+    /// executable can be protected from them. Else 0.
+    pub keeps_stores: u32,
+    /// 0.
+    pub reserved: u32,
     /// Guest address of the first entry of the table; entry `i` is for pc `table_base + 2 * i`.
     pub table_base: u64,
     /// Distance in bytes from this header to the entry table (`table_length` times i32): each entry is the distance
@@ -153,5 +158,5 @@ pub struct LibraryHeader {
 
 const _: () = assert!(size_of::<State>() <= 4096);
 const _: () = assert!(offset_of!(State, registers) == 0);
-const _: () = assert!(offset_of!(LibraryHeader, table_base) == 24);
-const _: () = assert!(offset_of!(LibraryHeader, table_offset) == 32);
+const _: () = assert!(offset_of!(LibraryHeader, table_base) == 32);
+const _: () = assert!(offset_of!(LibraryHeader, table_offset) == 40);

@@ -233,6 +233,8 @@ impl<'c, 'm> Emitter<'c, 'm> {
             i32.into(),
             i32.into(),
             i32.into(),
+            i32.into(),
+            i32.into(),
             self.i64.into(),
             self.i64.into(),
         ];
@@ -249,6 +251,8 @@ impl<'c, 'm> Emitter<'c, 'm> {
             number(options.vm_version).into(),
             number(u32::from(options.isa.0)).into(),
             number(self.table_length()).into(),
+            number(u32::from(self.ir.keeps_stores)).into(),
+            number(0).into(),
             self.i64.const_int(self.ir.code_start, false).into(),
             distance.into(),
         ]));

@@ -388,6 +388,8 @@ pub struct Module {
     pub writable: (u64, u64),
     /// Whether code may appear while the script runs: an address without native code is left for with all registers.
     pub is_open: bool,
+    /// Whether every store happens, even one that changes nothing: pages that become executable refuse them.
+    pub keeps_stores: bool,
     /// Registers that some exposed function reads.
     pub indirect_params: RegSet,
     /// Registers that some exposed function may change.

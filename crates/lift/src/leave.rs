@@ -31,18 +31,23 @@ pub(crate) struct Habits {
     pub(crate) loads_code: bool,
 }
 
+impl Habits {
+    /// Whether addresses without code are left for with all registers.
+    pub(crate) fn are_open(self, vm_version: u32) -> bool {
+        self.loads_code && vm_version >= VERSION_MIN
+    }
+}
+
 /// Looks for the numbers of the syscalls in question.
 pub(crate) fn habits(functions: &[FunctionDraft], vm_version: u32) -> Habits {
-    if vm_version < VERSION_MIN {
-        return Habits::default();
-    }
     let blocks = functions.iter().flat_map(|function| &function.blocks);
     let numbers = blocks.flat_map(|block| block.builder.ops.iter()).filter_map(|op| match *op {
         Op::Const(number) => Some(number),
         _ => None,
     });
+    let is_late = vm_version >= VERSION_MIN;
     numbers.fold(Habits::default(), |habits, number| Habits {
-        stops: habits.stops || STOPPING.contains(&number),
+        stops: habits.stops || (is_late && STOPPING.contains(&number)),
         loads_code: habits.loads_code || number == LOAD_CODE,
     })
 }

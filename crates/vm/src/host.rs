@@ -40,8 +40,8 @@ pub(crate) trait Code {
     fn texts(&self) -> &[Range<usize>];
     /// The entry thunk for a guest address.
     fn thunk(&self, pc: u64) -> Option<*const u8>;
-    /// Memory may have become executable.
-    fn changed(&mut self, core: &mut Core);
+    /// Memory may have become executable. Whether native code may go on.
+    fn changed(&mut self, core: &mut Core) -> bool;
 }
 
 /// Where native code starts or goes on.
@@ -79,6 +79,8 @@ enum Ended {
     Paused,
     /// A syscall put another program into the machine.
     Replaced,
+    /// A syscall made pages executable, and native code might not notice that it writes to them.
+    Outdated,
     /// The host panicked; native frames are no place to unwind through.
     Panic(Box<dyn Any + Send>),
 }
@@ -238,8 +240,8 @@ impl Stay<'_> {
             Ok(()) if !self.vm.running() => Some(Ended::Exited),
             Ok(()) if self.vm.inner_mut().was_reset() => Some(Ended::Replaced),
             Ok(()) => {
-                if number == LOAD_CODE {
-                    self.code.changed(self.vm.inner_mut());
+                if number == LOAD_CODE && !self.code.changed(self.vm.inner_mut()) {
+                    return Some(Ended::Outdated);
                 }
                 state.registers[A0] = self.vm.registers()[A0];
                 // A processed syscall is within the limit; beyond i64 a limit is none that a script can reach.
@@ -286,6 +288,7 @@ impl Stay<'_> {
             Some(Ended::Failed(error)) => Attempted::Failed(error),
             Some(Ended::Yielded) => Attempted::Yielded,
             Some(Ended::Replaced) => Attempted::Replaced,
+            Some(Ended::Outdated) => Attempted::Left(LeaveReason::Ecall),
             Some(Ended::Paused) => {
                 self.commit(state);
                 Attempted::Paused
@@ -342,7 +345,9 @@ mod tests {
             None
         }
 
-        fn changed(&mut self, _core: &mut Core) {}
+        fn changed(&mut self, _core: &mut Core) -> bool {
+            true
+        }
     }
 
     /// Counts in a0 with an extra cycle for each call; panics at 3 if it shall.

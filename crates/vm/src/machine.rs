@@ -218,7 +218,10 @@ impl Code for OneLibrary<'_> {
         self.library.entry(pc)
     }
 
-    fn changed(&mut self, _core: &mut Core) {}
+    fn changed(&mut self, _core: &mut Core) -> bool {
+        // No syscall of a script alone makes pages executable.
+        true
+    }
 }
 
 impl std::fmt::Debug for Machine {

@@ -78,6 +78,11 @@ impl Library {
         self.header.isa
     }
 
+    /// Whether every store of the guest is one of the host.
+    pub(crate) fn keeps_stores(&self) -> bool {
+        self.header.keeps_stores != 0
+    }
+
     /// Host addresses of its instructions.
     pub(crate) fn text(&self) -> Range<usize> {
         self.text.clone()

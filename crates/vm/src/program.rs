@@ -94,6 +94,8 @@ impl Program {
 pub(crate) struct Programs {
     known: Vec<Arc<Program>>,
     in_memory: Vec<Arc<Program>>,
+    /// Whether there are executable pages that some program in memory does not know of.
+    has_others: bool,
     texts: Vec<Range<usize>>,
 }
 
@@ -111,6 +113,11 @@ impl Programs {
         self.known.is_empty()
     }
 
+    /// Whether no store of `program` can miss that a page is protected.
+    fn may_run(&self, program: &Program) -> bool {
+        !self.has_others || program.library.keeps_stores()
+    }
+
     fn look(&mut self, core: &mut Core) {
         let (isa, vm_version) = (core.isa(), core.version());
         for program in &self.known {
@@ -123,7 +130,8 @@ impl Programs {
     }
 
     /// Native code knows of no executable pages but its own program's.
-    fn protect(&self, core: &mut Core) {
+    fn protect(&mut self, core: &mut Core) {
+        self.has_others = false;
         if self.in_memory.is_empty() {
             return;
         }
@@ -131,6 +139,7 @@ impl Programs {
         for page in 0..core.flags().len() {
             if is_executable(core, page) && !self.in_memory.iter().all(|program| program.covers(page)) {
                 core.protect(page);
+                self.has_others = true;
             }
         }
     }
@@ -142,10 +151,12 @@ impl Code for Programs {
     }
 
     fn thunk(&self, pc: u64) -> Option<*const u8> {
-        self.in_memory.iter().find_map(|program| program.library.entry(pc))
+        let mut programs = self.in_memory.iter().filter(|program| self.may_run(program));
+        programs.find_map(|program| program.library.entry(pc))
     }
 
-    fn changed(&mut self, core: &mut Core) {
+    fn changed(&mut self, core: &mut Core) -> bool {
         self.look(core);
+        self.in_memory.iter().all(|program| self.may_run(program))
     }
 }

@@ -115,7 +115,12 @@ impl<'c> Emitter<'c, '_> {
             Width::Double => value,
             _ => self.builder.build_int_truncate(value, self.width(width), "")?,
         };
-        unaligned(Some(self.builder.build_store(address, value)?));
+        let store = self.builder.build_store(address, value)?;
+        unaligned(Some(store));
+        if self.ir.keeps_stores {
+            // LLVM drops a store of what was just loaded from there. It fails for other instructions alone.
+            let _ = store.set_volatile(true);
+        }
         Ok(())
     }
 }

@@ -94,7 +94,7 @@ pub(crate) fn library_bytes(header: &Header, code: &str) -> Vec<u8> {
         {symbol}:
         header:
         .byte {magic}
-        .long {abi_version}, {vm_version}, {isa}, {table_length}
+        .long {abi_version}, {vm_version}, {isa}, {table_length}, 0, 0
         .quad {table_base}, {table_offset}
         table:
         .long thunk - table

@@ -1,0 +1,54 @@
+# version: 1
+# show: asm
+/* A program that may load code (2091) stores even what it has just loaded from there: the page may refuse it. */
+  .globl _start
+_start:
+  lui t1, 0x200
+  ld t2, 0(t1)
+  sd t2, 0(t1)
+  lui a7, 1
+  addiw a7, a7, -2005
+  ecall
+  li a7, 93
+  ecall
+
+#=== asm
+# enter_10000:
+#   pushq  %rbx
+#   movq  %rax, %rbx
+#   movq  $-506, %r11
+#   addq  4260104(%rax), %r11
+#   js  .LBB1_1
+# .LBB1_2:
+#   movq  2097152(%rbx), %rax
+#   movq  %rax, 2097152(%rbx)
+#   movq  $2091, 4259976(%rbx)
+#   movq  $65554, 4260096(%rbx)
+#   movq  $0, 4260120(%rbx)
+#   movq  %r11, 4260104(%rbx)
+#   movq  %rbx, %rax
+#   callq  ecall
+#   movq  $-501, %r11
+#   addq  4260104(%rbx), %r11
+#   js  .LBB1_3
+# .LBB1_4:
+#   movq  $93, 4259976(%rbx)
+#   movq  $65562, 4260096(%rbx)
+#   movq  $0, 4260120(%rbx)
+#   movq  %r11, 4260104(%rbx)
+#   movq  %rbx, %rax
+#   callq  ecall
+#   ud1l  4(%eax), %eax
+# .LBB1_1:
+#   movq  %rbx, %r10
+#   #APP
+#   callq  *4260152(%r10)
+#   #NO_APP
+#   jmp  .LBB1_2
+# .LBB1_3:
+#   movq  %rbx, %r10
+#   #APP
+#   callq  *4260152(%r10)
+#   #NO_APP
+#   jmp  .LBB1_4
+# .Lfunc_end1:
