@@ -115,7 +115,7 @@ pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
     let deadline = Instant::now() + request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
     let ended = |outcome, error: &str| Verdict::without_figures(outcome, error.to_owned());
     Ok(match pool.verify(&job, &transaction, &libraries, deadline).map_err(failed)? {
-        PoolVerdict::Done(VerifyReport::Done { outcome, cycles, groups, read_us, run_us }) => {
+        PoolVerdict::Done(VerifyReport::Done { outcome, cycles, groups, read_us, run_us, hot: _ }) => {
             Verdict::of_worker(outcome, cycles, groups, (read_us, run_us))
         }
         PoolVerdict::Done(VerifyReport::Refused { detail, .. }) => {
@@ -140,7 +140,7 @@ fn compile_programs(request: &verify::Request) -> Result<Vec<(LibraryOf, Sealed)
             match compile_library(&elf, options) {
                 Ok(_) if libraries.len() == PROGRAMS_MAX => return Ok(libraries),
                 Ok(compiled) => {
-                    libraries.push((LibraryOf { data_hash: program.data_hash }, compiled.output));
+                    libraries.push((LibraryOf::Cell { data_hash: program.data_hash }, compiled.output));
                 }
                 Err(Failure::Refused { .. }) => {}
                 Err(failure) if request.tier == Tier::Auto => tell_fallback(&failure),

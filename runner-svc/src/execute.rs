@@ -20,6 +20,7 @@ use tokio::{
 use tracing::{Instrument, Span};
 
 use crate::{
+    hot::Hot,
     metrics::RunnerMetrics,
     ready::{Ready, ReadyKey},
     source::{ArtifactSource, Fallback, SourceError, Wanted},
@@ -98,7 +99,8 @@ pub(crate) struct Shared {
     pub(crate) limits: RawRunner,
     slots: Arc<Semaphore>,
     /// Transactions that are read at once: each takes several times its bytes meanwhile.
-    pub(crate) reading: Semaphore,
+    pub(crate) reading: Arc<Semaphore>,
+    pub(crate) hot: Hot,
     ready: Ready,
     scripts: Flights<Sha256Digest, Result<Arc<Sealed>, SourceError>>,
     libraries: Flights<ArtifactKey, Result<Native, SourceError>>,
@@ -143,7 +145,8 @@ impl Runner {
         let workers = usize::try_from(limits.workers_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         let shared = Arc::new(Shared {
             slots: Arc::new(Semaphore::new(workers)),
-            reading: Semaphore::new(workers),
+            reading: Arc::new(Semaphore::new(workers)),
+            hot: Hot::new(),
             ready: Ready::new(limits.ready_bytes_max),
             scripts: Flights::default(),
             libraries: Flights::default(),

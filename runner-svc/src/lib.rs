@@ -7,10 +7,12 @@ mod convert;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 mod execute;
+mod hot;
 mod limits;
 #[cfg(feature = "embedded")]
 mod local;
 mod metrics;
+mod programs;
 mod ready;
 mod remote;
 mod service;

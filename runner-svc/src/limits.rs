@@ -17,3 +17,12 @@ pub(crate) const BATCH_OUTPUT_BYTES_MAX: u64 = 8 << 20;
 
 /// Bytes of each text about a mistake in a transaction. Statuses travel in headers, and the transaction decides the text.
 pub(crate) const MISTAKE_BYTES_MAX: usize = 600;
+
+/// Hot programs that wait to be compiled.
+pub(crate) const HOT_QUEUE_MAX: usize = 16;
+
+/// Hot programs that are remembered, each in one VM version. Their bytes are at most 512 KiB each.
+pub(crate) const HOT_REMEMBERED_MAX: usize = 64;
+
+/// Programs with which a hot program is remembered to go.
+pub(crate) const HOT_CELLS_MAX: usize = 64;

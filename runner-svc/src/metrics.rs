@@ -44,6 +44,27 @@ const VERIFICATIONS: [&str; 10] = [
     "internal",
 ];
 
+/// What became of a program that was found hot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HotResult {
+    Compiled,
+    Failed,
+    /// The queue was full.
+    Dropped,
+}
+
+impl HotResult {
+    const ALL: [Self; 3] = [Self::Compiled, Self::Failed, Self::Dropped];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Compiled => "compiled",
+            Self::Failed => "failed",
+            Self::Dropped => "dropped",
+        }
+    }
+}
+
 /// Metrics of executions.
 #[derive(Clone, Debug)]
 pub(crate) struct RunnerMetrics {
@@ -56,6 +77,7 @@ pub(crate) struct RunnerMetrics {
     queue_seconds: Histogram,
     restarts: IntCounter,
     fallbacks: IntCounterVec,
+    hot: IntCounterVec,
     queue_depth: IntGauge,
 }
 
@@ -96,6 +118,14 @@ impl RunnerMetrics {
         for fallback in Fallback::ALL {
             fallbacks.with_label_values(&[fallback.name()]);
         }
+        let hot = metrics.counters(
+            "antares_hot_programs_total",
+            "Programs without native code that proved hot, by what became of them.",
+            &["result"],
+        );
+        for result in HotResult::ALL {
+            hot.with_label_values(&[result.name()]);
+        }
         let queue = metrics.gauges("antares_queue_depth", "Work that waits for a worker.", &["role"]);
         Self {
             executions,
@@ -122,6 +152,7 @@ impl RunnerMetrics {
                 "Executions whose native code was left before the end for the interpreter.",
             ),
             fallbacks,
+            hot,
             queue_depth: queue.with_label_values(&["run"]),
         }
     }
@@ -133,6 +164,10 @@ impl RunnerMetrics {
 
     pub(crate) fn note_fallback(&self, fallback: Fallback) {
         self.fallbacks.with_label_values(&[fallback.name()]).inc();
+    }
+
+    pub(crate) fn note_hot(&self, result: HotResult) {
+        self.hot.with_label_values(&[result.name()]).inc();
     }
 
     pub(crate) fn note(&self, result: &Result<Execution, ExecuteError>) {

@@ -14,15 +14,16 @@ use antares_pool::{
         VerifyReport,
     },
 };
-use antares_serve::{chain, past_span};
+use antares_serve::past_span;
 use antares_transaction::{Environment, Fields, Mock, MockError, limits::PROGRAMS_MAX, programs};
 use bytes::Bytes;
-use tokio::{task::JoinSet, time::timeout_at};
+use tokio::time::timeout_at;
 use tracing::{Instrument, Span};
 
 use crate::{
     execute::{Ended, ExecuteError, Native, Runner, Shared, seal},
-    source::{Fallback, SourceError},
+    hot::Met,
+    programs::{Candidate, FoundProgram, Place, ProgramUse, files},
 };
 
 /// A request, checked.
@@ -59,25 +60,6 @@ pub(crate) struct Verification {
     pub(crate) queue: Duration,
 }
 
-/// How the native code of a program was had.
-#[derive(Clone, Debug)]
-pub(crate) struct ProgramUse {
-    pub(crate) data_hash: [u8; 32],
-    pub(crate) vm_version: u32,
-    /// As in an execution; none if there is none.
-    pub(crate) native: Option<(ArtifactKey, Option<u64>)>,
-    pub(crate) fallback: Option<Fallback>,
-}
-
-/// A program that may be worth compiling.
-#[derive(Clone, Debug)]
-struct Candidate {
-    data_hash: [u8; 32],
-    digest: Sha256Digest,
-    elf: Bytes,
-    options: CompileOptions,
-}
-
 impl Runner {
     /// Verifies what `order` says. Waits as [`Runner::execute`] does.
     pub(crate) async fn verify(
@@ -99,23 +81,23 @@ impl Shared {
         deadline: Instant,
     ) -> Result<Verification, ExecuteError> {
         let started = Instant::now();
-        let candidates = self.candidates(&order).instrument(tracing::info_span!("transaction")).await?;
+        let mut candidates = self.candidates(&order).instrument(tracing::info_span!("transaction")).await?;
+        let met = met(&candidates);
+        candidates.extend(self.hot.find(&met.cells).into_iter().map(Candidate::from));
         let sealed = seal("antares-transaction", order.transaction.clone()).await?;
         let span = tracing::info_span!("artifacts", count = candidates.len());
         let programs = self.clone().natives(candidates, order.tier, deadline).instrument(span).await?;
-        let made_ms = programs.iter().filter_map(|(_, native)| native.as_ref()?.made_ms).max();
+        let made_ms = programs.iter().filter_map(|program| program.native.as_ref()?.made_ms).max();
         let fetch = started.elapsed().saturating_sub(Duration::from_millis(made_ms.unwrap_or(0)));
         let (slot, queue) = self.slot().instrument(tracing::info_span!("queue")).await?;
-        let (programs, natives): (Vec<ProgramUse>, Vec<Option<Native>>) = programs.into_iter().unzip();
-        let known = programs.iter().zip(natives);
-        let libraries: Vec<(LibraryOf, Native)> = known
-            .filter_map(|(program, native)| Some((LibraryOf { data_hash: program.data_hash }, native?)))
-            .collect();
+        let uses = programs.iter().filter_map(FoundProgram::to_use).collect();
+        let (libraries, beside) = files(programs);
         let keys: Vec<ArtifactKey> = libraries.iter().map(|(_, native)| native.key).collect();
         let job = job(&order, &sealed, &libraries);
         let run = move |pool: &Pool, until| {
-            let libraries: Vec<&Sealed> = libraries.iter().map(|(_, native)| &*native.library).collect();
-            pool.verify(&job, &sealed, &libraries, until)
+            let libraries = libraries.iter().map(|(_, native)| &*native.library);
+            let files: Vec<&Sealed> = libraries.chain(beside.iter().map(|elf| &**elf)).collect();
+            pool.verify(&job, &sealed, &files, until)
         };
         let work = async {
             let ended = self.judge(self.lend(slot, order.run_time, deadline, run).await?, &keys)?;
@@ -125,7 +107,8 @@ impl Shared {
             Ok::<_, ExecuteError>(ended)
         };
         let ended = match work.instrument(tracing::info_span!("worker")).await? {
-            Ended::Reported(VerifyReport::Done { outcome, cycles, groups, read_us, run_us }) => {
+            Ended::Reported(VerifyReport::Done { outcome, cycles, groups, hot, read_us, run_us }) => {
+                self.learn(hot, &met);
                 Ended::Reported(Verified { outcome, cycles, groups, read_us, run_us })
             }
             Ended::Reported(VerifyReport::Refused { path, detail }) => {
@@ -135,78 +118,21 @@ impl Shared {
             Ended::DeadlineExceeded => Ended::DeadlineExceeded,
             Ended::SandboxViolation { detail } => Ended::SandboxViolation { detail },
         };
-        Ok(Verification { ended, programs, fetch, queue })
+        Ok(Verification { ended, programs: uses, fetch, queue })
     }
 
     /// Reads the transaction: whether it can be used, and what is worth compiling.
     async fn candidates(&self, order: &VerifyOrder) -> Result<Vec<Candidate>, ExecuteError> {
         // The semaphore is never closed.
-        let _reading = self.reading.acquire().await.map_err(|_| ExecuteError::Internal)?;
+        let reading = self.reading.clone().acquire_owned().await.map_err(|_| ExecuteError::Internal)?;
         let (order, span) = (order.clone(), Span::current());
-        let read = tokio::task::spawn_blocking(move || span.in_scope(|| read(&order)));
+        let read = tokio::task::spawn_blocking(move || {
+            // Also when nobody waits for it any more.
+            let _reading = reading;
+            span.in_scope(|| read(&order))
+        });
         // It panicked; the hook has told where.
         read.await.map_err(|_| ExecuteError::Internal)?
-    }
-
-    /// Native code of each candidate, or why there is none.
-    async fn natives(
-        self: Arc<Self>,
-        candidates: Vec<Candidate>,
-        tier: Tier,
-        deadline: Instant,
-    ) -> Result<Vec<(ProgramUse, Option<Native>)>, ExecuteError> {
-        // Half of what is left is for the run: an interpreter's answer is worth more than compiles without a run.
-        let left = deadline.saturating_duration_since(Instant::now());
-        let until = if tier == Tier::Native { deadline } else { Instant::now() + left / 2 };
-        let late = |candidate: &Candidate| ProgramUse {
-            data_hash: candidate.data_hash,
-            vm_version: candidate.options.vm_version,
-            native: None,
-            fallback: Some(Fallback::Deadline),
-        };
-        let mut programs: Vec<_> = candidates.iter().map(|candidate| (late(candidate), None)).collect();
-        let mut fetches = JoinSet::new();
-        for (index, candidate) in candidates.into_iter().enumerate() {
-            if candidate.elf.len() as u64 > self.limits.script_bytes_max {
-                programs[index].0.fallback = Some(Fallback::CompileRefused);
-                continue;
-            }
-            let shared = self.clone();
-            let fetch = async move {
-                let Candidate { digest, elf, options, .. } = candidate;
-                (index, shared.library(digest, Some(&elf), options).await)
-            };
-            fetches.spawn(fetch.in_current_span());
-        }
-        while let Ok(Some(fetched)) = timeout_at(until.into(), fetches.join_next()).await {
-            let (index, fetched) = fetched.map_err(|_| ExecuteError::Internal)?;
-            let (program, native) = &mut programs[index];
-            program.fallback = None;
-            match fetched {
-                Ok(found) => {
-                    program.native = Some(found.origin());
-                    *native = Some(found);
-                }
-                Err(error) => program.fallback = Some(fallback(error, tier)?),
-            }
-        }
-        programs
-            .iter()
-            .filter_map(|(program, _)| program.fallback)
-            .for_each(|why| self.metrics.note_fallback(why));
-        Ok(programs)
-    }
-}
-
-/// Why the interpreter runs a program after this error. What the compiler refuses is left to it in every tier: it names the
-/// error, if the program is run at all.
-fn fallback(error: SourceError, tier: Tier) -> Result<Fallback, SourceError> {
-    match error.fallback() {
-        Some(why) if tier != Tier::Native || why == Fallback::CompileRefused => {
-            tracing::info!(fallback = why.name(), error = chain(&error), "no native code");
-            Ok(why)
-        }
-        _ => Err(error),
     }
 }
 
@@ -223,12 +149,27 @@ fn read(order: &VerifyOrder) -> Result<Vec<Candidate>, ExecuteError> {
         let digest = Sha256Digest::of(&program.elf);
         for vm_version in program.vm_versions {
             let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
-            let (data_hash, elf) = (program.data_hash, program.elf.clone());
-            candidates.push(Candidate { data_hash, digest, elf, options });
+            let (place, elf) = (Place::Cell(program.data_hash), program.elf.clone());
+            candidates.push(Candidate { place, digest, elf, options });
         }
     }
     candidates.truncate(PROGRAMS_MAX);
     Ok(candidates)
+}
+
+/// Where these candidates are, for programs that turn out to be hot beside them.
+fn met(candidates: &[Candidate]) -> Met {
+    let mut met = Met { cells: Vec::new(), digests: Vec::new(), options: Vec::new() };
+    for candidate in candidates {
+        if let Place::Cell(data_hash) = candidate.place {
+            met.cells.push(data_hash);
+        }
+        met.digests.push(candidate.digest);
+        if !met.options.contains(&candidate.options) {
+            met.options.push(candidate.options);
+        }
+    }
+    met
 }
 
 /// A path in a transaction, unless it is that of the whole.

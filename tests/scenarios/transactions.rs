@@ -8,7 +8,11 @@ use antares_proto::v1::{
     self, CacheUse, ScriptKind, Tier, VerifyOutcome, script_group::Cell,
     verify_transaction_request::Transaction,
 };
-use antares_tests::guests::{self, debugger_examples};
+use antares_tests::{
+    asm::encode,
+    elf::{Elf, Segment},
+    guests::{self, debugger_examples},
+};
 use ckb_types::prelude::Entity as _;
 use serde_json::Value;
 use tonic::{Code, Status};
@@ -16,7 +20,7 @@ use tonic_types::StatusExt as _;
 
 use crate::{
     client::{Client, exit_code, inline, reason},
-    server::Server,
+    server::{Server, until},
 };
 
 /// Share of native cycles that real transactions must have, percent.
@@ -297,4 +301,66 @@ async fn the_command_says_the_same_here_and_there() {
         .unwrap();
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("missing field `mock_info`"));
+}
+
+/// An ELF of `words` at 0x10000.
+fn elf(words: &[u32]) -> Vec<u8> {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let memory_bytes = bytes.len() as u64;
+    Elf {
+        entry: 0x10000,
+        segments: vec![Segment { address: 0x10000, flags: 5, bytes, memory_bytes }],
+        symbols: None,
+    }
+    .to_bytes()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slice_that_proves_hot_is_native_the_next_time() {
+    const MARGIN: usize = 24;
+    let (li, exit) = (|register, value| encode::i(0x13, 0, register, 0, value), 93);
+    // Counts down from 2^20, then exits with 0.
+    let countdown = [
+        encode::u(0x37, 5, 1 << 20),
+        encode::i(0x13, 0, 5, 5, -1),
+        encode::b(1, 5, 0, -4).unwrap(),
+        li(10, 0),
+        li(17, exit),
+        0x73,
+    ];
+    let slice = elf(&countdown);
+    // Executes the rest of the second cell dep: exec(index, source, place, offset in the upper half, argc, argv).
+    let offset = [li(13, i32::try_from(MARGIN).unwrap()), encode::i(0x13, 1, 13, 13, 32)];
+    let execs =
+        [[li(10, 1), li(11, 3), li(12, 0)].as_slice(), &offset, &[li(14, 0), li(15, 0), li(17, 2043), 0x73]]
+            .concat();
+    let data = [&[7; MARGIN], &*slice].concat();
+    // In version 2 exec is the scheduler's, which names what it loads.
+    let json = with_dep(&with_lock(&elf(&execs)), &data).replace("data1", "data2");
+
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(&folder);
+    let client = Client::connect(&server).await;
+    let cold = verify(&client, request(json.clone(), Tier::Auto)).await.unwrap();
+    assert_eq!(cold.outcome(), VerifyOutcome::Ok, "{cold:?}");
+    let tiers = |answer: &v1::VerifyTransactionResponse| answer.groups[0].tiers.clone().unwrap();
+    assert!(tiers(&cold).interpreted_cycles > 1 << 20, "{cold:?}");
+    until("the slice is compiled", || server.metric("antares_hot_programs_total{result=\"compiled\"}") > 0.5);
+    let warm = verify(&client, request(json.clone(), Tier::Auto)).await.unwrap();
+    assert!(tiers(&warm).native_cycles > 1 << 20, "{warm:?}");
+    assert_eq!((warm.outcome(), warm.cycles), (cold.outcome(), cold.cycles));
+    assert_eq!(warm.programs.len(), 1, "only cells are told of: {warm:?}");
+    let interpreted = verify(&client, request(json, Tier::Interpreter)).await.unwrap();
+    assert_eq!(interpreted.cycles, cold.cycles);
+}
+
+/// The transaction with one more cell dep.
+fn with_dep(json: &str, data: &[u8]) -> String {
+    let mut tx: Value = serde_json::from_str(json).unwrap();
+    let mut cell = tx["mock_info"]["cell_deps"][0].clone();
+    cell["cell_dep"]["out_point"]["index"] = "0x1".into();
+    cell["data"] = format!("0x{}", hex(data)).into();
+    tx["tx"]["cell_deps"].as_array_mut().unwrap().push(cell["cell_dep"].clone());
+    tx["mock_info"]["cell_deps"].as_array_mut().unwrap().push(cell);
+    tx.to_string()
 }

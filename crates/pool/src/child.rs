@@ -70,9 +70,18 @@ impl Files {
         read_all(&self.elf, self.elf.metadata()?.len())
     }
 
-    /// The sealed libraries in a run child, the output file in a compile child.
+    /// The sealed libraries and what is behind them in a run child, the output file in a compile child.
     pub fn extras(&self) -> impl ExactSizeIterator<Item = &File> {
         self.extras.iter().map(|file| &**file)
+    }
+
+    /// The bytes of one of [`Files::extras`].
+    ///
+    /// # Errors
+    /// What the kernel says, or there is no such file.
+    pub fn extra(&self, index: usize) -> io::Result<Vec<u8>> {
+        let file = self.extras.get(index).ok_or(io::ErrorKind::NotFound)?;
+        read_all(file, file.metadata()?.len())
     }
 
     /// Answers with a part of the report; how many there may be is part of the job.

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 pub use batch::{BatchJob, BatchReport};
 pub use verify::{
-    CellName, GroupError, GroupKind, GroupReport, LibraryOf, Rules, TransactionForm, VerifyJob,
-    VerifyOutcome, VerifyReport,
+    CellName, GroupError, GroupKind, GroupReport, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, LibraryOf,
+    Rules, TransactionForm, VerifyJob, VerifyOutcome, VerifyReport,
 };
 
 /// What a run worker is asked.

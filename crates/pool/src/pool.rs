@@ -16,8 +16,8 @@ use crate::{
     PoolError, REPORT_BYTES_MAX, Sealed, Until,
     errand::Errand,
     job::{
-        BatchJob, BatchReport, CompileJob, CompileReport, RunJob, RunReport, RunWorkerJob, RunWorkerReport,
-        VerifyJob, VerifyReport,
+        BatchJob, BatchReport, CompileJob, CompileReport, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, RunJob, RunReport,
+        RunWorkerJob, RunWorkerReport, VerifyJob, VerifyReport,
     },
     ledger::{Count, Ledger},
     output::take_output,
@@ -33,6 +33,9 @@ const REPORT_OVERHEAD_BYTES: usize = 512 << 10;
 /// Bytes of the reports of a transaction's groups, beside their debug output: at most 49,152 groups, and each cell's
 /// place in its groups.
 const GROUPS_BYTES_MAX: u64 = 8 << 20;
+
+/// Bytes of the programs that a verification reports as hot.
+const HOT_BYTES: u64 = (HOT_PROGRAMS_MAX * (HOT_BYTES_MAX + 64)) as u64;
 
 /// Bytes of the report of one run of a batch beside its debug output: the detail of an error is the longest part.
 const RUN_BYTES_MAX: usize = 8 << 10;
@@ -205,8 +208,9 @@ impl Pool {
         })
     }
 
-    /// Verifies `transaction` in a fresh child, with the native code of `libraries` (at most 64, as many as the job
-    /// lists). Blocks as [`Pool::run`] does.
+    /// Verifies `transaction` in a fresh child, with the native code of `files`: as many libraries as the job lists, and the
+    /// ELFs of those that are [`LibraryOf::Beside`](crate::job::LibraryOf::Beside); at most 64 together. Blocks as
+    /// [`Pool::run`] does.
     ///
     /// # Errors
     /// As [`Pool::run`], and [`PoolError::TooManyFiles`].
@@ -214,15 +218,17 @@ impl Pool {
         &self,
         job: &VerifyJob,
         transaction: &Sealed,
-        libraries: &[&Sealed],
+        files: &[&Sealed],
         until: impl Into<Until>,
     ) -> Result<Verdict<VerifyReport>, PoolError> {
         let errand = Errand {
             ledger: &self.owner.ledger,
             elf: transaction.as_fd(),
-            extras: libraries.iter().map(|library| library.as_fd()).collect(),
+            extras: files.iter().map(|file| file.as_fd()).collect(),
             compiles: false,
-            reply_bytes_max: report_bytes_max(job.debug_bytes_max.saturating_add(GROUPS_BYTES_MAX)),
+            reply_bytes_max: report_bytes_max(
+                job.debug_bytes_max.saturating_add(GROUPS_BYTES_MAX + HOT_BYTES),
+            ),
             until: until.into(),
         };
         let verdict = errand.run(&RunWorkerJob::<&RunJob, _, &BatchJob>::Verify(job))?;

@@ -1,11 +1,14 @@
 //! A transaction in a jailed child: libraries are loaded first; everything that hostile bytes decide comes after the
 //! process has entered the run stage.
 
-use std::{os::fd::AsFd, sync::Arc, time::Instant};
+use std::{cell::RefCell, cmp::Reverse, os::fd::AsFd, rc::Rc, sync::Arc, time::Instant};
 
 use antares_pool::{
     Files,
-    job::{self, LibraryOf, Rules, TransactionForm, VerifyJob, VerifyOutcome, VerifyReport},
+    job::{
+        self, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, LibraryOf, Rules, Tier, TransactionForm,
+        VerifyJob, VerifyOutcome, VerifyReport,
+    },
 };
 use antares_transaction::{Environment, Fields, Mock, MockError};
 use antares_verifier::{
@@ -26,10 +29,19 @@ const VALUES_HEAP_BYTES: usize = 96 << 20;
 /// puts them together.
 const HEAP_PER_TRANSACTION_BYTE: usize = 6;
 
+/// Heap for the programs that are reported as hot: their bytes, and the frame that they travel in.
+const HOT_HEAP_BYTES: usize = 4 * HOT_PROGRAMS_MAX * HOT_BYTES_MAX;
+/// Programs without native code that are remembered until the end.
+const UNKNOWN_MAX: usize = 64;
+/// Cycles that make a program worth compiling: some milliseconds of interpretation.
+const HOT_CYCLES_MIN: u64 = 1_000_000;
+
 /// What a verification needs that can only be had before the run stage.
 pub(crate) struct Loaded {
     document: Vec<u8>,
     libraries: Vec<Library>,
+    /// The ELFs of libraries that were not made of cells.
+    beside: Vec<Bytes>,
 }
 
 /// Reads the files, loads the libraries, takes memory. The next step is the run stage.
@@ -37,7 +49,7 @@ pub(crate) fn load(job: &VerifyJob, files: &Files) -> Result<Loaded, String> {
     let debug_bytes = usize::try_from(job.debug_bytes_max).unwrap_or(usize::MAX);
     let document_bytes = usize::try_from(job.transaction_bytes).unwrap_or(usize::MAX);
     let heap = [
-        VERIFY_HEAP_BYTES + VALUES_HEAP_BYTES + DEBUG_HEAP_BYTES,
+        VERIFY_HEAP_BYTES + VALUES_HEAP_BYTES + DEBUG_HEAP_BYTES + HOT_HEAP_BYTES,
         HEAP_PER_DEBUG_BYTE.saturating_mul(debug_bytes.min(antares_pool::REPORT_BYTES_MAX)),
         HEAP_PER_TRANSACTION_BYTE.saturating_mul(document_bytes),
     ];
@@ -51,12 +63,16 @@ pub(crate) fn load(job: &VerifyJob, files: &Files) -> Result<Loaded, String> {
         return Err("the transaction has not the length that the job says".to_owned());
     }
     // The supervisor verified each library's digest and shape after it was sealed: these are the same bytes.
-    let libraries = files.extras().map(|file| Library::load(file.as_fd())).collect::<Result<Vec<_>, _>>();
-    let libraries = libraries.map_err(|error| describe(&error))?;
-    if libraries.len() != job.libraries.len() {
-        return Err("there are not as many libraries as the job says".to_owned());
+    let beside = job.libraries.iter().filter(|of| matches!(of, LibraryOf::Beside)).count();
+    if files.extras().len() != job.libraries.len() + beside {
+        return Err("there are not as many files as the job says".to_owned());
     }
-    Ok(Loaded { document, libraries })
+    let libraries = files.extras().take(job.libraries.len()).map(|file| Library::load(file.as_fd()));
+    let libraries = libraries.collect::<Result<Vec<_>, _>>().map_err(|error| describe(&error))?;
+    let beside = (job.libraries.len()..files.extras().len()).map(|index| files.extra(index).map(Bytes::from));
+    let beside = beside.collect::<Result<Vec<_>, _>>();
+    let beside = beside.map_err(|error| format!("cannot read a program: {error}"))?;
+    Ok(Loaded { document, libraries, beside })
 }
 
 /// Reads the transaction and runs its scripts.
@@ -74,30 +90,52 @@ pub(crate) fn verify(job: &VerifyJob, loaded: Loaded) -> Result<VerifyReport, St
         Ok(prepared) => prepared,
         Err(error) => return Ok(refused(&error)),
     };
-    let programs = programs(job, loaded.libraries, &prepared);
+    let programs = programs(job, loaded.libraries, loaded.beside, &prepared);
     let read_us = micros(start);
-    let engine = Native(Session::new(tier(job.tier), programs));
+    let unknown = Rc::new(RefCell::new(Vec::new()));
+    let engine = Native { session: Session::new(tier(job.tier), programs), unknown: unknown.clone() };
     let limits = Limits { cycles_max: job.cycles_max, debug_bytes_max: job.debug_bytes_max };
     let start = Instant::now();
     let report = match Verifier::new(prepared, limits, engine, Cancel::new()).verify(selection(job)) {
         Ok(report) => report,
         Err(error) => return Ok(refused(&error)),
     };
-    to_report(report, read_us, micros(start))
+    let hot = if job.tier == Tier::Interpreter { Vec::new() } else { hot(unknown.take()) };
+    to_report(report, hot, read_us, micros(start))
+}
+
+/// The hottest of the programs that were met without native code.
+fn hot(mut unknown: Vec<(Bytes, u64)>) -> Vec<HotProgram> {
+    unknown.retain(|(elf, cycles)| *cycles > HOT_CYCLES_MIN && elf.len() <= HOT_BYTES_MAX);
+    unknown.sort_by_key(|(_, cycles)| Reverse(*cycles));
+    unknown.truncate(HOT_PROGRAMS_MAX);
+    unknown.into_iter().map(|(elf, cycles)| HotProgram { elf: elf.to_vec(), cycles }).collect()
 }
 
 /// The machine of antares-vm as an engine.
-struct Native(Arc<Session>);
+struct Native {
+    session: Arc<Session>,
+    /// Programs that were met without native code, and their cycles in all groups.
+    unknown: Rc<RefCell<Vec<(Bytes, u64)>>>,
+}
 
 impl Engine for Native {
     type Machine = NativeMachine;
 
     fn attempt<T>(&self, attempt: impl FnMut() -> T) -> T {
-        self.0.attempt(attempt)
+        self.session.attempt(attempt)
     }
 
     fn take_counts(&self) -> Option<Counts> {
-        let counts = self.0.take_counts();
+        let counts = self.session.take_counts();
+        let mut unknown = self.unknown.borrow_mut();
+        for (elf, cycles) in counts.unknown {
+            if let Some((_, all)) = unknown.iter_mut().find(|(other, _)| *other == elf) {
+                *all = all.saturating_add(cycles);
+            } else if unknown.len() < UNKNOWN_MAX {
+                unknown.push((elf, cycles));
+            }
+        }
         let (native_cycles, interpreted_cycles) = (counts.native_cycles, counts.interpreted_cycles);
         let restarted = counts.restarted.map(|reason| reason.name());
         Some(Counts { native_cycles, interpreted_cycles, restarted })
@@ -117,11 +155,20 @@ fn read(form: TransactionForm, document: &[u8]) -> Result<Mock, MockError> {
     }
 }
 
-/// The libraries with the cells that they were made of. A library whose cell is not there, or is no ELF that ckb-vm
-/// loads, is of no use.
-fn programs(job: &VerifyJob, libraries: Vec<Library>, prepared: &Prepared) -> Vec<Arc<Program>> {
+/// The libraries with what they were made of. A library whose cell is not there, or is no ELF that ckb-vm loads, is of no
+/// use.
+fn programs(
+    job: &VerifyJob,
+    libraries: Vec<Library>,
+    beside: Vec<Bytes>,
+    prepared: &Prepared,
+) -> Vec<Arc<Program>> {
+    let mut beside = beside.into_iter();
     let program = |(of, library): (&LibraryOf, Library)| {
-        let elf: Bytes = prepared.find_data(&of.data_hash)?;
+        let elf: Bytes = match of {
+            LibraryOf::Cell { data_hash } => prepared.find_data(data_hash)?,
+            LibraryOf::Beside => beside.next()?,
+        };
         Program::new(elf, library).ok().map(Arc::new)
     };
     job.libraries.iter().zip(libraries).filter_map(program).collect()
@@ -154,10 +201,15 @@ fn refused(error: &PrepareError) -> VerifyReport {
     VerifyReport::Refused { path, detail: error.to_string() }
 }
 
-fn to_report(report: Report, read_us: u64, run_us: u64) -> Result<VerifyReport, String> {
+fn to_report(
+    report: Report,
+    hot: Vec<HotProgram>,
+    read_us: u64,
+    run_us: u64,
+) -> Result<VerifyReport, String> {
     let outcome = to_outcome(report.outcome)?;
     let groups = report.groups.into_iter().map(to_group).collect::<Result<_, _>>()?;
-    Ok(VerifyReport::Done { outcome, cycles: report.cycles, groups, read_us, run_us })
+    Ok(VerifyReport::Done { outcome, cycles: report.cycles, groups, hot, read_us, run_us })
 }
 
 fn to_group(group: GroupReport) -> Result<job::GroupReport, String> {

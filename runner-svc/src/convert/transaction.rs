@@ -11,8 +11,9 @@ use bytes::Bytes;
 use super::{Violations, artifact_use, fallback_name, microseconds, run_limits, tier};
 use crate::{
     execute::Ended,
+    programs::ProgramUse,
     status::transaction_fault,
-    verify::{ProgramUse, Verification, VerifyOrder},
+    verify::{Verification, VerifyOrder},
 };
 
 /// A request as an order, or everything that is wrong with it. The transaction itself is read later.

@@ -42,12 +42,32 @@ pub enum CellName {
     Output(u32),
 }
 
-/// A library beside the transaction: what compiling one of its cells gave.
+/// What a library beside the transaction was compiled from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LibraryOf {
-    /// ckb's hash of the cell's data.
-    pub data_hash: [u8; 32],
+pub enum LibraryOf {
+    /// One of its cells.
+    Cell {
+        /// ckb's hash of the cell's data.
+        data_hash: [u8; 32],
+    },
+    /// An ELF that is beside the transaction too: behind all libraries, in the order of the libraries.
+    Beside,
 }
+
+/// A program that was met without native code and took many cycles.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HotProgram {
+    /// The ELF, at most [`HOT_BYTES_MAX`].
+    pub elf: Vec<u8>,
+    /// Cycles that the interpreter took for it.
+    pub cycles: u64,
+}
+
+/// Programs that a verification may report as hot.
+pub const HOT_PROGRAMS_MAX: usize = 8;
+
+/// Bytes of a program that is reported as hot.
+pub const HOT_BYTES_MAX: usize = 512 << 10;
 
 /// One verification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,6 +156,8 @@ pub enum VerifyReport {
         cycles: u64,
         /// All groups, in the order in which they run.
         groups: Vec<GroupReport>,
+        /// What may be worth compiling for another time, most cycles first, at most [`HOT_PROGRAMS_MAX`].
+        hot: Vec<HotProgram>,
         /// Time to read and check the transaction, microseconds.
         read_us: u64,
         /// Time of the verification itself, microseconds.
