@@ -13,7 +13,12 @@ use antares_tests::{
     elf::{Elf, Segment},
     guests::{self, debugger_examples},
 };
-use ckb_types::prelude::Entity as _;
+use antares_transaction::Mock;
+use bytes::Bytes;
+use ckb_types::{
+    packed::{Byte32, CellOutput},
+    prelude::*,
+};
 use serde_json::Value;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
@@ -208,7 +213,7 @@ async fn a_script_of_garbage_fails_its_transaction_and_nothing_else() {
 
 /// A transaction of one input, whose lock is `elf`.
 fn with_lock(elf: &[u8]) -> String {
-    let hash = hex(ckb_types::packed::CellOutput::calc_data_hash(elf).as_slice());
+    let hash = hex(CellOutput::calc_data_hash(elf).as_slice());
     let place = |tx: &str| format!("{{\"tx_hash\":\"0x{}\",\"index\":\"0x0\"}}", tx.repeat(32));
     let input = format!("{{\"since\":\"0x0\",\"previous_output\":{}}}", place("11"));
     let dep = format!("{{\"out_point\":{},\"dep_type\":\"code\"}}", place("22"));
@@ -363,4 +368,51 @@ fn with_dep(json: &str, data: &[u8]) -> String {
     tx["tx"]["cell_deps"].as_array_mut().unwrap().push(cell["cell_dep"].clone());
     tx["mock_info"]["cell_deps"].as_array_mut().unwrap().push(cell);
     tx.to_string()
+}
+
+/// An example in its molecule parts.
+fn fields(json: &[u8]) -> v1::TransactionFields {
+    let mock = Mock::from_json(json).unwrap();
+    let mock = mock.as_ckb();
+    let copied = Bytes::copy_from_slice;
+    let cell = |output: &CellOutput, data: &Bytes, header: &Option<Byte32>| v1::CellFields {
+        output: copied(output.as_slice()),
+        data: data.clone(),
+        block_hash: header.as_ref().map(|hash| copied(hash.as_slice())),
+    };
+    let deps = mock.mock_info.cell_deps.iter().map(|dep| v1::CellDepFields {
+        out_point: copied(dep.cell_dep.out_point().as_slice()),
+        cell: Some(cell(&dep.output, &dep.data, &dep.header)),
+    });
+    let inputs = mock.mock_info.inputs.iter();
+    v1::TransactionFields {
+        tx: copied(mock.tx.as_slice()),
+        inputs: inputs.map(|input| cell(&input.output, &input.data, &input.header)).collect(),
+        cell_deps: deps.collect(),
+        headers: mock.mock_info.header_deps.iter().map(|header| copied(header.data().as_slice())).collect(),
+        extensions: Vec::new(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn molecule_parts_mean_the_same_as_json() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let client = Client::connect(&server).await;
+    let json = example("mock_tx.json");
+    let parts = fields(&json);
+    let of = |parts: v1::TransactionFields| v1::VerifyTransactionRequest {
+        transaction: Some(Transaction::Fields(parts)),
+        ..request("", Tier::Interpreter)
+    };
+    let answer = verify(&client, of(parts.clone())).await.unwrap();
+    let expected = verify(&client, request(json, Tier::Interpreter)).await.unwrap();
+    assert_eq!(answer.cycles, 1_686_515);
+    assert_eq!((answer.outcome, answer.groups), (expected.outcome, expected.groups));
+    let mut damaged = parts.clone();
+    damaged.cell_deps[1].cell.as_mut().unwrap().output = Bytes::from_static(&[1, 2, 3]);
+    assert_eq!(mistake(&verify(&client, of(damaged)).await.unwrap_err()).0, "cell_deps[1].cell.output");
+    let mut damaged = parts;
+    damaged.inputs.pop();
+    assert_eq!(mistake(&verify(&client, of(damaged)).await.unwrap_err()).0, "inputs");
 }
