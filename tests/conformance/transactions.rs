@@ -278,20 +278,27 @@ fn debug_output_is_limited() {
 fn a_verification_is_cancelled_from_another_thread() {
     let mock = with_lock(&guests::bytes("attack-loop").unwrap());
     let endless = Limits { cycles_max: u64::MAX, ..LIMITS };
-    let start = |cancel: &Cancel| {
-        let prepared = Prepared::new(&mock, &Environment::default()).unwrap();
-        Verifier::new(prepared, endless, Interpreter, cancel.clone()).verify(Selection::All).unwrap()
-    };
-    let cancel = Cancel::new();
-    let (report, late) = thread::scope(|scope| {
-        let running = scope.spawn(|| start(&cancel));
-        thread::sleep(Duration::from_millis(50));
-        let since = Instant::now();
-        cancel.cancel();
-        (running.join().unwrap(), since.elapsed())
-    });
-    assert_eq!(report.outcome, Outcome::Cancelled);
-    assert!(late < Duration::from_secs(1), "{late:?}");
-    println!("cancelled after {late:?}");
-    assert_eq!(start(&cancel).groups[0].cycles, 0);
+    let environment = Environment::default();
+    for tier in [Tier::Native, Tier::Interpreter] {
+        let prepared = Prepared::new(&mock, &environment).unwrap();
+        let engine = Native::new(&mock, &prepared, &environment, tier).unwrap();
+        let start = |cancel: &Cancel| {
+            let (prepared, engine) = (prepared.clone(), engine.clone());
+            Verifier::new(prepared, endless, engine, cancel.clone()).verify(Selection::All).unwrap()
+        };
+        let cancel = Cancel::new();
+        let (report, late) = thread::scope(|scope| {
+            let running = scope.spawn(|| start(&cancel));
+            thread::sleep(Duration::from_millis(500));
+            let since = Instant::now();
+            cancel.cancel();
+            (running.join().unwrap(), since.elapsed())
+        });
+        assert_eq!(report.outcome, Outcome::Cancelled);
+        // Nothing was run again for it.
+        assert_eq!(report.groups[0].counts.restarted, None);
+        assert_eq!(report.groups[0].counts.native_cycles > 0, tier == Tier::Native);
+        println!("{tier:?}: cancelled after {late:?}");
+        assert_eq!(start(&cancel).groups[0].cycles, 0);
+    }
 }

@@ -25,7 +25,8 @@ pub const DETAIL_BYTES_MAX: usize = 4096;
 /// them, in three forms), the interpreter's decoder, texts. For [`crate::reserve_heap`].
 pub const RUN_HEAP_BYTES: usize = 48 << 20;
 
-/// Cycles that native code is granted at a time: how long a pause may be overlooked, some 0.3 ms.
+/// Cycles that native code is granted at a time: how long a pause may be overlooked. A verification on secp256k1 takes
+/// somewhat more of them, and 0.06 ms.
 pub const SLICE_CYCLES: i64 = 1 << 20;
 
 /// Machines that ckb-script holds at once, at most: four that run and wait, one that is being started, and one that
@@ -38,8 +39,8 @@ pub const MACHINES_CROWDED: usize = 4;
 /// Stays in native code after which a machine that goes back and forth is judged.
 pub const STAYS_MIN: u64 = 256;
 
-/// Cycles of a stay in native code, on average, below which going there and back takes longer than it saves: about as
-/// long as the interpreter needs for them.
+/// Cycles of a stay in native code, on average, below which going there and back is taken to cost more than it saves. Not
+/// measured: it is there for scripts that are made to go back and forth.
 pub const STAY_CYCLES_MIN: u64 = 200;
 
 /// Programs without native code that a session remembers.

@@ -274,6 +274,9 @@ impl DefaultMachineRunner for NativeMachine {
 
     fn run(&mut self) -> Result<i8, Error> {
         self.looks = 0;
+        if self.phase != Phase::Interpreted && self.session.has_lost_registers() {
+            return Err(self.give_up(LeaveReason::Ecall));
+        }
         loop {
             if let Some(code) = self.turn()? {
                 return Ok(code);
@@ -300,7 +303,7 @@ impl Drop for NativeMachine {
     fn drop(&mut self) {
         if let Some(Waiting::Pause) = self.waiting {
             // Whoever copied the machine's registers has stale ones.
-            self.session.give_up(LeaveReason::Ecall);
+            self.session.lose_registers();
         }
         if let Some(stack) = self.stack.take() {
             STACKS.give(stack);

@@ -48,6 +48,8 @@ pub struct Session {
 struct State {
     programs: Vec<Arc<Program>>,
     is_interpreting: bool,
+    /// Whether a machine is gone whose native code waited with registers that nobody knows.
+    has_lost_registers: bool,
     counts: Counts,
 }
 
@@ -66,7 +68,7 @@ impl Session {
 
     fn make(tier: Tier, programs: Vec<Arc<Program>>, finder: Option<Box<Finder>>) -> Self {
         let is_interpreting = tier == Tier::Interpreter;
-        let state = State { programs, is_interpreting, counts: Counts::default() };
+        let state = State { programs, is_interpreting, has_lost_registers: false, counts: Counts::default() };
         Self { finder, machines: AtomicUsize::new(0), state: Mutex::new(state) }
     }
 
@@ -92,6 +94,7 @@ impl Session {
     /// nothing, and `attempt` runs again with the interpreter alone. It must make all that scripts can change anew each
     /// time. Afterwards the session runs native code again.
     pub fn attempt<T>(self: &Arc<Self>, mut attempt: impl FnMut() -> T) -> T {
+        self.begin();
         let result = self.enter(&mut attempt);
         if self.restarted().is_none() {
             return result;
@@ -101,6 +104,12 @@ impl Session {
         let result = self.enter(&mut attempt);
         self.lock().is_interpreting = false;
         result
+    }
+
+    fn begin(&self) {
+        let mut state = self.lock();
+        state.has_lost_registers = false;
+        state.counts.restarted = None;
     }
 
     /// Why native code gave up, if it did: what ran since is to be thrown away.
@@ -134,6 +143,16 @@ impl Session {
     /// Notes that native code gave up; the first reason is kept.
     pub(crate) fn give_up(&self, reason: LeaveReason) {
         self.lock().counts.restarted.get_or_insert(reason);
+    }
+
+    /// Notes that a machine is gone in the middle of native code. That is the end of an attempt, unless another machine
+    /// runs after it: perhaps in its place.
+    pub(crate) fn lose_registers(&self) {
+        self.lock().has_lost_registers = true;
+    }
+
+    pub(crate) fn has_lost_registers(&self) -> bool {
+        self.lock().has_lost_registers
     }
 
     pub(crate) fn programs(&self) -> Vec<Arc<Program>> {
