@@ -6,6 +6,7 @@ mod memory;
 mod operations;
 mod state;
 mod stubs;
+mod word;
 
 use antares_abi::{ABI_VERSION, LIBRARY_MAGIC, LIBRARY_SYMBOL, LeaveReason};
 use antares_lift::ir;
@@ -144,6 +145,8 @@ impl<'c, 'm> Emitter<'c, 'm> {
         }
         function.add_attribute(AttributeLoc::Function, self.attribute("nounwind"));
         function.add_attribute(AttributeLoc::Function, self.attribute("noredzone"));
+        // Guest code is scalar: copies through vector registers would only wait for the stores before them.
+        function.add_attribute(AttributeLoc::Function, self.attribute("noimplicitfloat"));
         let probes = self.context.create_string_attribute("probe-stack", "inline-asm");
         function.add_attribute(AttributeLoc::Function, probes);
     }

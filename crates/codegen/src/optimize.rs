@@ -12,24 +12,26 @@ use inkwell::{
 
 use crate::CodegenError;
 
-/// Passes over the emitted module. On secp256k1 this list gives the same code speed as `default<O2>` (2.92 against
-/// 2.90 ms for 50 verifications, medians of 25) in 41 % of its time (1.11 against 2.74 s). No vectorizers: guest code is
-/// scalar.
+/// Passes over the emitted module, found by measuring (docs/engine.md). The first GVN comes before instcombine, which
+/// would change products and word arithmetic into forms that do not become `mulx` and `adc`; `reassociate` tears carry
+/// chains apart. No vectorizers: guest code is scalar.
 const PASSES: &str = "function(sroa,early-cse<memssa>,simplifycfg),\
      cgscc(inline),\
      globaldce,\
-     function(instcombine<no-verify-fixpoint>,reassociate,loop-mssa(licm),gvn,dse,adce,simplifycfg,\
-     instcombine<no-verify-fixpoint>)";
+     function(gvn,instcombine<no-verify-fixpoint>,loop-mssa(licm),correlated-propagation,dse,adce,simplifycfg)";
 
 static START: Once = Once::new();
 
 fn start() {
     START.call_once(|| {
         Target::initialize_x86(&InitializationConfig::default());
-        let arguments = [c"antares".as_ptr(), c"-disable-lsr".as_ptr()];
+        // LLVM takes carries for predictable: as branches, those of bignum code cost four times as much.
+        let arguments =
+            [c"antares".as_ptr(), c"-disable-lsr".as_ptr(), c"-x86-cmov-converter=false".as_ptr()];
+        let count = i32::try_from(arguments.len()).unwrap_or(0);
         // SAFETY: LLVM wants `argc` pointers to C strings and no overview; all are given, and `Once` keeps this the
         // only call.
-        unsafe { llvm_sys::support::LLVMParseCommandLineOptions(2, arguments.as_ptr(), std::ptr::null()) }
+        unsafe { llvm_sys::support::LLVMParseCommandLineOptions(count, arguments.as_ptr(), std::ptr::null()) }
     });
 }
 

@@ -123,15 +123,13 @@ impl BlockBuilder {
 
     pub(crate) fn load(&mut self, width: Width, is_signed: bool, base: Value, offset: i64) -> Value {
         let address = self.address(base).plus(offset);
-        let index = self.ops.len();
-        self.accesses.read(index, address, width);
+        self.accesses.read(address, width);
         self.push(Op::Load { width, is_signed, base: address.base, offset: address.offset })
     }
 
     pub(crate) fn store(&mut self, width: Width, base: Value, offset: i64, value: Value) {
         let address = self.address(base).plus(offset);
-        let index = self.ops.len();
-        self.accesses.write(index, address, width);
+        self.accesses.write(address, width);
         self.push(Op::Store { width, base: address.base, offset: address.offset, value });
     }
 
@@ -160,19 +158,42 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    /// `ops` with each of `checks` before the operation it belongs to.
-    pub(crate) fn new(ops: &[Op], checks: &[(usize, Op)]) -> Self {
-        let mut finished = Self { ops: Vec::with_capacity(ops.len() + checks.len()), renumbered: Vec::new() };
-        let mut checks = checks.iter().peekable();
-        for (index, op) in ops.iter().enumerate() {
-            while let Some((_, check)) = checks.next_if(|(before, _)| *before == index) {
+    /// `ops` with each of `checks` as early as its base is known: what the block reads, and the checks of that, come
+    /// first. All of a block happens if it is entered, so a check may come before any other operation.
+    pub(crate) fn new(ops: &[Op], checks: &[Op]) -> Self {
+        let mut finished = Self {
+            ops: Vec::with_capacity(ops.len() + checks.len()),
+            renumbered: vec![Value(u32::MAX); ops.len()],
+        };
+        let mut by_base: HashMap<Value, Vec<&Op>> = HashMap::new();
+        for check in checks {
+            if let Op::Check { base, .. } = check {
+                by_base.entry(*base).or_default().push(check);
+            }
+        }
+        let values = || (0..).map(Value).zip(ops);
+        let is_early = |op: &Op| matches!(op, Op::Read(_) | Op::Const(_));
+        for (value, op) in values().filter(|(_, op)| is_early(op)) {
+            finished.place(value, op);
+        }
+        for check in
+            values().filter(|(_, op)| is_early(op)).filter_map(|(value, _)| by_base.get(&value)).flatten()
+        {
+            finished.push(check);
+        }
+        for (value, op) in values().filter(|(_, op)| !is_early(op)) {
+            finished.place(value, op);
+            for check in by_base.get(&value).into_iter().flatten() {
                 finished.push(check);
             }
-            let value = Value(u32::try_from(finished.ops.len()).unwrap_or(u32::MAX));
-            finished.push(op);
-            finished.renumbered.push(value);
         }
         finished
+    }
+
+    /// The operation that gives `value`, at its new place.
+    fn place(&mut self, value: Value, op: &Op) {
+        self.renumbered[value.0 as usize] = Value(u32::try_from(self.ops.len()).unwrap_or(u32::MAX));
+        self.push(op);
     }
 
     fn push(&mut self, op: &Op) {

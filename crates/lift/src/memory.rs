@@ -1,4 +1,4 @@
-//! Address checks of one block: accesses with the same base are checked together, before the first of them.
+//! Address checks of one block: accesses with the same base are checked together, before any of them.
 //!
 //! All accesses of a block happen if it is entered (a failed check restarts the script elsewhere), so one check of the
 //! whole span refuses exactly what the single checks would refuse.
@@ -23,8 +23,6 @@ impl Address {
 
 #[derive(Clone, Copy, Debug)]
 struct Group {
-    /// Index of the first operation that needs the check.
-    first: usize,
     access: Access,
     base: Value,
     low: i64,
@@ -38,20 +36,19 @@ pub(crate) struct Accesses {
 }
 
 impl Accesses {
-    pub(crate) fn read(&mut self, index: usize, address: Address, width: Width) {
-        self.add(index, Access::Read, address, width);
+    pub(crate) fn read(&mut self, address: Address, width: Width) {
+        self.add(Access::Read, address, width);
     }
 
-    pub(crate) fn write(&mut self, index: usize, address: Address, width: Width) {
-        self.add(index, Access::Write, address, width);
+    pub(crate) fn write(&mut self, address: Address, width: Width) {
+        self.add(Access::Write, address, width);
     }
 
-    fn add(&mut self, first: usize, access: Access, address: Address, width: Width) {
+    fn add(&mut self, access: Access, address: Address, width: Width) {
         let low = address.offset;
         let Some(high) = low.checked_add(width.bytes()) else {
             // An offset at the end of i64: its own group, checked by itself modulo 2^64.
             self.groups.push(Group {
-                first,
                 access,
                 base: address.base,
                 low,
@@ -70,7 +67,7 @@ impl Accesses {
                 group.low = group.low.min(low);
                 group.high = group.high.max(high);
             }
-            None => self.groups.push(Group { first, access, base: address.base, low, high }),
+            None => self.groups.push(Group { access, base: address.base, low, high }),
         }
     }
 
@@ -89,30 +86,23 @@ impl Accesses {
         lowest
     }
 
-    /// Checks to put before operations, by index. Reads that a write check covers need none of their own, but in VM
+    /// The checks that the block needs. Reads that a write check covers need none of their own, but in VM
     /// version 0, where a load may not touch the last byte of memory and a store may.
-    pub(crate) fn checks(&self, vm_version: u32) -> Vec<(usize, Op)> {
+    pub(crate) fn checks(&self, vm_version: u32) -> Vec<Op> {
         let is_covered = |group: &Group| {
             vm_version > 0
                 && group.access == Access::Read
                 && self.groups.iter().any(|other| {
                     other.access == Access::Write
                         && other.base == group.base
-                        && other.first <= group.first
                         && other.low <= group.low
                         && group.high <= other.high
                 })
         };
-        let mut checks: Vec<(usize, Op)> = self
-            .groups
-            .iter()
-            .filter(|group| !is_covered(group))
-            .map(|group| {
-                let Group { first, access, base, low, high } = *group;
-                (first, Op::Check { access, base, low, high })
-            })
-            .collect();
-        checks.sort_by_key(|(first, _)| *first);
-        checks
+        let check = |group: &Group| {
+            let Group { access, base, low, high } = *group;
+            Op::Check { access, base, low, high }
+        };
+        self.groups.iter().filter(|group| !is_covered(group)).map(check).collect()
     }
 }

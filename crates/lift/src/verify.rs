@@ -1,8 +1,10 @@
 //! The verifier: rules that every module keeps, looked at before code is generated from it.
 
+use std::collections::HashMap;
+
 use antares_program::{BlockId, FunctionId, Reg, RegSet};
 
-use crate::ir::{Block, Function, Module, Op, Terminator, Value};
+use crate::ir::{Access, Block, Function, Module, Op, Terminator, Value};
 
 /// A rule that a module breaks, and where. This is our mistake, never the input's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -134,20 +136,20 @@ impl Place<'_> {
     /// Every access has a check of the same base before it that covers it, or lies in the checked stack frame.
     fn accesses(&self) -> Result<(), VerifyError> {
         let ops = &self.block.ops;
+        let mut checks: HashMap<Value, Vec<(Access, i64, i64)>> = HashMap::new();
         for (operation, op) in ops.iter().enumerate() {
+            if let Op::Check { access, base, low, high } = *op {
+                checks.entry(base).or_default().push((access, low, high));
+            }
             let (base, offset, width, needs_write) = match *op {
                 Op::Load { base, offset, width, .. } => (base, offset, width, false),
                 Op::Store { base, offset, width, .. } => (base, offset, width, true),
                 _ => continue,
             };
-            let is_covered = ops[..operation].iter().any(|other| match *other {
-                Op::Check { access, base: checked, low, high } => {
-                    checked == base
-                        && low <= offset
-                        && offset.wrapping_add(width.bytes()) <= high
-                        && (access == crate::ir::Access::Write || !needs_write)
-                }
-                _ => false,
+            let is_covered = checks.get(&base).into_iter().flatten().any(|&(access, low, high)| {
+                low <= offset
+                    && offset.wrapping_add(width.bytes()) <= high
+                    && (access == Access::Write || !needs_write)
             });
             let is_frame = self.function.frame_low.is_some() && ops[base.0 as usize] == Op::Read(Reg::SP);
             if !is_covered && !is_frame {

@@ -8,7 +8,7 @@ use std::{
 use crate::{Decoder, Image, Instruction, Op, Reg, jump_table, recover::Key};
 
 /// Instructions after which a straight line is cut, so that no block is huge.
-const BLOCK_INSTRUCTIONS_MAX: usize = 256;
+const BLOCK_INSTRUCTIONS_MAX: usize = 4096;
 
 /// Bytes around a computed jump in which every instruction is a candidate, if no table was found (`memset` and
 /// `memcpy` of picolibc and newlib jump into their own unrolled bodies).

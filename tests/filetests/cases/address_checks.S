@@ -28,21 +28,21 @@ words:
 # function fn0 at 0x10000 {} -> {} exposed
 # block0 at 0x10000 cycles 515 metered:
 #     v0 = const 0x11010
+#     v1 = const 0x0
+#     v2 = const 0x5d
 #     check.read v0-1..+18
-#     v2 = load.du v0+0
-#     v3 = load.du v0+8
-#     v4 = add v2, v3
 #     check.write v0+16..+24
-#     store.d v0+16, v4
-#     v7 = load.b v0-1
-#     v8 = load.hu v0+16
-#     v9 = const 0x0
-#     v10 = const 0x5d
-#     a0 = v8
-#     a1 = v4
-#     a2 = v3
-#     a3 = v7
-#     a7 = v10
+#     v5 = load.du v0+0
+#     v6 = load.du v0+8
+#     v7 = add v5, v6
+#     store.d v0+16, v7
+#     v9 = load.b v0-1
+#     v10 = load.hu v0+16
+#     a0 = v10
+#     a1 = v7
+#     a2 = v6
+#     a3 = v9
+#     a7 = v2
 #     exit at 0x1001c
 
 #=== llvm
@@ -77,20 +77,20 @@ words:
 #   unreachable
 #
 # on3:                                              ; preds = %on
-#   %at_base = getelementptr i8, ptr %0, i64 69648
-#   %address = getelementptr i8, ptr %at_base, i64 0
-#   %loaded = load i64, ptr %address, align 1
-#   %at_base4 = getelementptr i8, ptr %0, i64 69648
-#   %address5 = getelementptr i8, ptr %at_base4, i64 8
-#   %loaded6 = load i64, ptr %address5, align 1
-#   %2 = add i64 %loaded, %loaded6
-#   br i1 false, label %leave7, label %on8, !prof !0
+#   br i1 false, label %leave4, label %on5, !prof !0
 #
-# leave7:                                           ; preds = %on3
+# leave4:                                           ; preds = %on3
 #   call void @llvm.ubsantrap(i8 6) #3
 #   unreachable
 #
-# on8:                                              ; preds = %on3
+# on5:                                              ; preds = %on3
+#   %at_base = getelementptr i8, ptr %0, i64 69648
+#   %address = getelementptr i8, ptr %at_base, i64 0
+#   %loaded = load i64, ptr %address, align 1
+#   %at_base6 = getelementptr i8, ptr %0, i64 69648
+#   %address7 = getelementptr i8, ptr %at_base6, i64 8
+#   %loaded8 = load i64, ptr %address7, align 1
+#   %2 = add i64 %loaded, %loaded8
 #   %at_base9 = getelementptr i8, ptr %0, i64 69648
 #   %address10 = getelementptr i8, ptr %at_base9, i64 16
 #   store i64 %2, ptr %address10, align 1
@@ -104,7 +104,7 @@ words:
 #   %4 = zext i16 %loaded16 to i64
 #   store i64 %4, ptr %a0, align 8
 #   store i64 %2, ptr %a1, align 8
-#   store i64 %loaded6, ptr %a2, align 8
+#   store i64 %loaded8, ptr %a2, align 8
 #   store i64 %3, ptr %a3, align 8
 #   store i64 93, ptr %a7, align 8
 #   %a017 = load i64, ptr %a0, align 8

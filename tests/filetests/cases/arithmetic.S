@@ -48,14 +48,14 @@ _start:
 #     v1 = const 0x28
 #     v2 = const 0x2
 #     v3 = const 0x2a
-#     v4 = mul v3, v3
-#     v5 = const 0x1
-#     v6 = lshr v4, v5
-#     v7 = sub v6, v3
-#     v8 = const 0x5d
-#     a0 = v7
+#     v4 = const 0x1
+#     v5 = const 0x5d
+#     v6 = mul v3, v3
+#     v7 = lshr v6, v4
+#     v8 = sub v7, v3
+#     a0 = v8
 #     a1 = v3
-#     a7 = v8
+#     a7 = v5
 #     exit at 0x10014
 
 #=== llvm

@@ -84,44 +84,44 @@ one_more:
 # block1 at 0x10008 cycles 502 metered:
 #     v0 = read a0
 #     v1 = read s0
-#     v2 = add v0, v1
-#     v3 = const 0x0
-#     v4 = const 0x5d
-#     a0 = v2
-#     a7 = v4
+#     v2 = const 0x0
+#     v3 = const 0x5d
+#     v4 = add v0, v1
+#     a0 = v4
+#     a7 = v3
 #     exit at 0x1000e
 #
 # function fn1 at 0x10012 {ra sp s0 a0} -> {s0 a0} frame -16
 # block0 at 0x10012 cycles 9 metered:
 #     v0 = read sp
 #     v1 = const 0xfffffffffffffff0
-#     v2 = add v0, v1
-#     v3 = read ra
-#     store.d v0-8, v3
-#     v5 = read s0
-#     store.d v0-16, v5
-#     v7 = const 0x0
-#     v8 = read a0
-#     v9 = add v7, v8
-#     v10 = const 0x1001e
-#     ra = v10
-#     sp = v2
-#     s0 = v9
+#     v2 = read ra
+#     v3 = read s0
+#     v4 = const 0x0
+#     v5 = read a0
+#     v6 = const 0x1001e
+#     v7 = add v0, v1
+#     store.d v0-8, v2
+#     store.d v0-16, v3
+#     v10 = add v4, v5
+#     ra = v6
+#     sp = v7
+#     s0 = v10
 #     call fn2, then block1
 # block1 at 0x1001e cycles 9:
 #     v0 = read a0
 #     v1 = read s0
-#     v2 = add v0, v1
-#     v3 = read sp
-#     v4 = load.du v3+0
-#     v5 = load.du v3+8
-#     v6 = const 0x10
-#     v7 = add v3, v6
-#     ra = v5
+#     v2 = read sp
+#     v3 = const 0x10
+#     v4 = add v0, v1
+#     v5 = load.du v2+0
+#     v6 = load.du v2+8
+#     v7 = add v2, v3
+#     ra = v6
 #     sp = v7
-#     s0 = v4
-#     a0 = v2
-#     return if v5 is the return address
+#     s0 = v5
+#     a0 = v4
+#     return if v6 is the return address
 #
 # function fn2 at 0x10028 {a0} -> {a0}
 # block0 at 0x10028 cycles 4:

@@ -21,18 +21,18 @@ _start:
 # function fn0 at 0x10000 {sp} -> {} exposed
 # block0 at 0x10000 cycles 510 metered:
 #     v0 = read sp
+#     v1 = const 0x400000
+#     v2 = const 0x0
+#     v3 = const 0x5d
 #     check.read v0+0..+4
-#     v2 = load.w v0+0
-#     v3 = const 0x400000
-#     v4 = add v3, v2
-#     check.read v4+0..+8
-#     v6 = load.du v4+0
-#     v7 = const 0x0
-#     v8 = const 0x5d
-#     a0 = v7
-#     a1 = v2
-#     a2 = v7
-#     a7 = v8
+#     v5 = load.w v0+0
+#     v6 = add v1, v5
+#     check.read v6+0..+8
+#     v8 = load.du v6+0
+#     a0 = v2
+#     a1 = v5
+#     a2 = v2
+#     a7 = v3
 #     exit at 0x10012
 
 #=== optimised

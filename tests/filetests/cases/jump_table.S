@@ -75,27 +75,27 @@ table:
 # function fn0 at 0x10000 {sp} -> {} exposed
 # block0 at 0x10000 cycles 7 metered:
 #     v0 = read sp
+#     v1 = const 0x0
+#     v2 = const 0x3
 #     check.read v0+0..+1
-#     v2 = load.bu v0+0
-#     v3 = const 0x0
-#     v4 = const 0x3
-#     v5 = lt.u v4, v2
-#     a0 = v2
-#     a1 = v4
+#     v4 = load.bu v0+0
+#     v5 = lt.u v2, v4
+#     a0 = v4
+#     a1 = v2
 #     branch v5, block5, block1
 # block1 at 0x1000a cycles 10:
 #     v0 = const 0x11000
 #     v1 = read a0
 #     v2 = const 0x2
-#     v3 = shl v1, v2
-#     v4 = add v3, v0
-#     check.read v3+69632..+69636
-#     v6 = load.w v3+69632
-#     v7 = add v6, v0
-#     v8 = const 0x1001c
-#     v9 = const 0xfffffffffffffffe
-#     v10 = and v7, v9
-#     a0 = v7
+#     v3 = const 0x1001c
+#     v4 = const 0xfffffffffffffffe
+#     v5 = shl v1, v2
+#     check.read v5+69632..+69636
+#     v7 = add v5, v0
+#     v8 = load.w v5+69632
+#     v9 = add v8, v0
+#     v10 = and v9, v4
+#     a0 = v9
 #     a2 = v0
 #     jump.indirect v10, [0x1001c: block2, 0x10020: block3, 0x10024: block4] or tail.call
 # block2 at 0x1001c cycles 4:

@@ -19,12 +19,12 @@ _start:
 #     v0 = const 0x400000
 #     v1 = const 0xfffffffffffffff8
 #     v2 = const 0x3ffff8
+#     v3 = const 0x0
+#     v4 = const 0x5d
 #     check.read v2+0..+8
-#     v4 = load.du v2+0
-#     v5 = const 0x0
-#     v6 = const 0x5d
-#     a0 = v4
-#     a7 = v6
+#     v6 = load.du v2+0
+#     a0 = v6
+#     a7 = v4
 #     exit at 0x1000c
 
 #=== outcome

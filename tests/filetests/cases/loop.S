@@ -47,13 +47,13 @@ _start:
 # block1 at 0x10006 cycles 5 metered:
 #     v0 = read a0
 #     v1 = read a1
-#     v2 = add v0, v1
-#     v3 = const 0xffffffffffffffff
-#     v4 = add v1, v3
-#     v5 = const 0x0
-#     v6 = ne v4, v5
-#     a0 = v2
-#     a1 = v4
+#     v2 = const 0xffffffffffffffff
+#     v3 = const 0x0
+#     v4 = add v0, v1
+#     v5 = add v1, v2
+#     v6 = ne v5, v3
+#     a0 = v4
+#     a1 = v5
 #     branch v6, block1, block2
 # block2 at 0x1000c cycles 501 metered:
 #     v0 = const 0x0

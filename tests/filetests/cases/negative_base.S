@@ -18,17 +18,17 @@ _start:
 # function fn0 at 0x10000 {sp} -> {} exposed
 # block0 at 0x10000 cycles 507 metered:
 #     v0 = read sp
+#     v1 = const 0xfffffffffffffff8
+#     v2 = const 0x0
+#     v3 = const 0x5d
 #     check.read v0+0..+4
-#     v2 = load.w v0+0
-#     v3 = const 0xfffffffffffffff8
-#     v4 = add v2, v3
-#     check.read v2+8..+16
-#     v6 = load.du v2+8
-#     v7 = const 0x0
-#     v8 = const 0x5d
-#     a0 = v6
-#     a1 = v2
-#     a7 = v8
+#     v5 = load.w v0+0
+#     check.read v5+8..+16
+#     v7 = add v5, v1
+#     v8 = load.du v5+8
+#     a0 = v8
+#     a1 = v5
+#     a7 = v3
 #     exit at 0x1000c
 
 #=== outcome

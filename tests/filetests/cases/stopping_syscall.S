@@ -54,10 +54,10 @@ double:
 # function fn2 at 0x1001e {a0} -> {t0 a0} resumable
 # block0 at 0x1001e cycles 5:
 #     v0 = read a0
-#     v1 = add v0, v0
-#     v2 = const 0x0
-#     v3 = add v2, v1
-#     t0 = v1
+#     v1 = const 0x0
+#     v2 = add v0, v0
+#     v3 = add v1, v2
+#     t0 = v2
 #     a0 = v3
 #     return
 

@@ -19,15 +19,14 @@ _start:
 # function fn0 at 0x10000 {} -> {} exposed
 # block0 at 0x10000 cycles 509 metered:
 #     v0 = const 0x10000
-#     check.read v0+0..+4
-#     v2 = load.w v0+0
+#     v1 = const 0x0
+#     v2 = const 0x5d
 #     check.write v0+0..+4
-#     store.w v0+0, v2
-#     v5 = const 0x0
-#     v6 = const 0x5d
-#     a0 = v5
-#     a1 = v2
-#     a7 = v6
+#     v4 = load.w v0+0
+#     store.w v0+0, v4
+#     a0 = v1
+#     a1 = v4
+#     a7 = v2
 #     exit at 0x10012
 
 #=== outcome

@@ -1,7 +1,7 @@
 //! How blocks end: jumps, calls, returns, syscalls.
 
 use antares_abi::LeaveReason;
-use antares_lift::ir::{Block, Terminator, Value};
+use antares_lift::ir::{Block, Op, Terminator, Value};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 use inkwell::{
     IntPredicate,
@@ -11,7 +11,7 @@ use inkwell::{
 
 use crate::{
     CodegenError,
-    emit::{function::FunctionEmitter, state::Field},
+    emit::{function::FunctionEmitter, operations::predicate, state::Field},
 };
 
 impl<'c> FunctionEmitter<'_, 'c, '_> {
@@ -20,9 +20,14 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         match &block.terminator {
             Terminator::Jump(to) => self.jump(*to),
             Terminator::Branch { condition, taken, otherwise } => {
-                let zero = self.emitter.number(0);
                 let builder = &self.emitter.builder;
-                let is_taken = builder.build_int_compare(IntPredicate::NE, value(*condition), zero, "")?;
+                let comparison = match block.ops[condition.0 as usize] {
+                    Op::Binary(op, x, y) => predicate(op).map(|predicate| (predicate, value(x), value(y))),
+                    _ => None,
+                };
+                let (predicate, x, y) =
+                    comparison.unwrap_or((IntPredicate::NE, value(*condition), self.emitter.number(0)));
+                let is_taken = builder.build_int_compare(predicate, x, y, "is_taken")?;
                 builder.build_conditional_branch(is_taken, self.target(*taken), self.target(*otherwise))?;
                 Ok(())
             }

@@ -1,6 +1,6 @@
 //! One guest function: registers in stack slots (which LLVM turns into SSA values), blocks, operations.
 
-use antares_lift::ir::{self, Op, Terminator};
+use antares_lift::ir::{self, BinaryOp, Op, Terminator, UnaryOp};
 use antares_program::{Reg, RegSet};
 use inkwell::{
     IntPredicate,
@@ -132,8 +132,19 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
     fn block(&self, block: &ir::Block) -> Result<(), CodegenError> {
         self.charge(block)?;
         let mut values: Vec<IntValue<'c>> = Vec::with_capacity(block.ops.len());
+        let has_wide = block.ops.iter().any(|op| matches!(op, Op::Binary(BinaryOp::MulHighUnsigned, ..)));
         for op in &block.ops {
-            let value = self.operation(op, &values)?;
+            let value = match *op {
+                // Both halves of a product come from one multiplication, once LLVM sees that the operands are the same.
+                Op::Binary(BinaryOp::Mul, a, b) if has_wide => {
+                    self.emitter.low_product(values[a.0 as usize], values[b.0 as usize])?
+                }
+                Op::Unary(UnaryOp::SextW, x) => match self.emitter.word(block, x, &values)? {
+                    Some(word) => word,
+                    None => self.operation(op, &values)?,
+                },
+                _ => self.operation(op, &values)?,
+            };
             values.push(value);
         }
         for (register, value) in &block.writes {

@@ -5,11 +5,28 @@ use inkwell::{IntPredicate, values::IntValue};
 
 use crate::{CodegenError, emit::Emitter};
 
+/// The predicate of a comparison.
+pub(crate) fn predicate(op: BinaryOp) -> Option<IntPredicate> {
+    Some(match op {
+        BinaryOp::Eq => IntPredicate::EQ,
+        BinaryOp::Ne => IntPredicate::NE,
+        BinaryOp::Lt => IntPredicate::SLT,
+        BinaryOp::LtUnsigned => IntPredicate::ULT,
+        BinaryOp::Ge => IntPredicate::SGE,
+        BinaryOp::GeUnsigned => IntPredicate::UGE,
+        _ => return None,
+    })
+}
+
 type Emitted<'c> = Result<IntValue<'c>, CodegenError>;
 
 impl<'c> Emitter<'c, '_> {
     pub(crate) fn binary(&self, op: BinaryOp, x: IntValue<'c>, y: IntValue<'c>) -> Emitted<'c> {
         let b = &self.builder;
+        if let Some(predicate) = predicate(op) {
+            let bit = b.build_int_compare(predicate, x, y, "")?;
+            return Ok(b.build_int_z_extend(bit, self.i64, "")?);
+        }
         Ok(match op {
             BinaryOp::Add => b.build_int_add(x, y, "")?,
             BinaryOp::Sub => b.build_int_sub(x, y, "")?,
@@ -27,19 +44,14 @@ impl<'c> Emitter<'c, '_> {
             BinaryOp::MulHighUnsigned => self.high_product(x, y, false, false)?,
             BinaryOp::Div | BinaryOp::Rem => self.signed_division(op, x, y)?,
             BinaryOp::DivUnsigned | BinaryOp::RemUnsigned => self.unsigned_division(op, x, y)?,
-            BinaryOp::Eq => self.compare(IntPredicate::EQ, x, y)?,
-            BinaryOp::Ne => self.compare(IntPredicate::NE, x, y)?,
-            BinaryOp::Lt => self.compare(IntPredicate::SLT, x, y)?,
-            BinaryOp::LtUnsigned => self.compare(IntPredicate::ULT, x, y)?,
-            BinaryOp::Ge => self.compare(IntPredicate::SGE, x, y)?,
-            BinaryOp::GeUnsigned => self.compare(IntPredicate::UGE, x, y)?,
             BinaryOp::Min => self.call_two("llvm.smin", x, y)?,
             BinaryOp::MinUnsigned => self.call_two("llvm.umin", x, y)?,
             BinaryOp::Max => self.call_two("llvm.smax", x, y)?,
             BinaryOp::MaxUnsigned => self.call_two("llvm.umax", x, y)?,
             BinaryOp::Clmul => self.carryless_product(x, y)?.0,
             BinaryOp::ClmulHigh => self.carryless_product(x, y)?.1,
-            BinaryOp::ClmulReversed => {
+            // The last one; comparisons are above.
+            _ => {
                 let (low, high) = self.carryless_product(x, y)?;
                 self.call_three("llvm.fshl", high, low, self.number(1))?
             }
@@ -68,17 +80,21 @@ impl<'c> Emitter<'c, '_> {
         Ok(self.builder.build_and(y, self.number(63), "")?)
     }
 
-    fn compare(&self, predicate: IntPredicate, x: IntValue<'c>, y: IntValue<'c>) -> Emitted<'c> {
-        let bit = self.builder.build_int_compare(predicate, x, y, "")?;
-        Ok(self.builder.build_int_z_extend(bit, self.i64, "")?)
-    }
-
     fn extend(&self, x: IntValue<'c>, narrow: inkwell::types::IntType<'c>, is_signed: bool) -> Emitted<'c> {
         let low = self.builder.build_int_truncate(x, narrow, "")?;
         Ok(match is_signed {
             true => self.builder.build_int_s_extend(low, self.i64, "")?,
             false => self.builder.build_int_z_extend(low, self.i64, "")?,
         })
+    }
+
+    /// The low half of the 128-bit product.
+    pub(crate) fn low_product(&self, x: IntValue<'c>, y: IntValue<'c>) -> Emitted<'c> {
+        let i128 = self.context.i128_type();
+        let x = self.builder.build_int_z_extend(x, i128, "")?;
+        let y = self.builder.build_int_z_extend(y, i128, "")?;
+        let product = self.builder.build_int_mul(x, y, "product")?;
+        Ok(self.builder.build_int_truncate(product, self.i64, "")?)
     }
 
     fn high_product(&self, x: IntValue<'c>, y: IntValue<'c>, x_signed: bool, y_signed: bool) -> Emitted<'c> {

@@ -1,0 +1,65 @@
+//! Arithmetic on words. The IR computes on 64 bits and extends the low half; LLVM gets 32-bit operations, which is what
+//! it finds rotates, adds with carry and short encodings by.
+
+use antares_lift::ir::{BinaryOp, Block, Op, UnaryOp, Value};
+use inkwell::values::IntValue;
+
+use crate::{CodegenError, emit::Emitter};
+
+/// An operation whose low 32 bits depend on nothing but those of its operands.
+struct Word {
+    op: BinaryOp,
+    x: Value,
+    y: Value,
+}
+
+/// What the low word of `value` is, if it is an operation on words.
+fn word_of(block: &Block, value: Value) -> Option<Word> {
+    let op_of = |value: Value| &block.ops[value.0 as usize];
+    let Op::Binary(op, x, y) = *op_of(value) else { return None };
+    let extended = |by: UnaryOp| match *op_of(x) {
+        Op::Unary(unary, inner) if unary == by => Some(inner),
+        _ => None,
+    };
+    let is_distance = || match *op_of(y) {
+        Op::Const(distance) => (0..32).contains(&distance),
+        Op::Binary(BinaryOp::And, _, mask) => *op_of(mask) == Op::Const(31),
+        _ => false,
+    };
+    match op {
+        BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => {
+            Some(Word { op, x, y })
+        }
+        BinaryOp::Shl if is_distance() => Some(Word { op, x, y }),
+        BinaryOp::Lshr if is_distance() => extended(UnaryOp::ZextW).map(|x| Word { op, x, y }),
+        BinaryOp::Ashr if is_distance() => extended(UnaryOp::SextW).map(|x| Word { op, x, y }),
+        _ => None,
+    }
+}
+
+impl<'c> Emitter<'c, '_> {
+    /// The sign-extended low word of `value`, by operations on words.
+    pub(crate) fn word(
+        &self,
+        block: &Block,
+        value: Value,
+        values: &[IntValue<'c>],
+    ) -> Result<Option<IntValue<'c>>, CodegenError> {
+        let Some(Word { op, x, y }) = word_of(block, value) else { return Ok(None) };
+        let (b, i32) = (&self.builder, self.context.i32_type());
+        let x = b.build_int_truncate(values[x.0 as usize], i32, "")?;
+        let y = b.build_int_truncate(values[y.0 as usize], i32, "")?;
+        let word = match op {
+            BinaryOp::Add => b.build_int_add(x, y, "")?,
+            BinaryOp::Sub => b.build_int_sub(x, y, "")?,
+            BinaryOp::Mul => b.build_int_mul(x, y, "")?,
+            BinaryOp::And => b.build_and(x, y, "")?,
+            BinaryOp::Or => b.build_or(x, y, "")?,
+            BinaryOp::Xor => b.build_xor(x, y, "")?,
+            BinaryOp::Shl => b.build_left_shift(x, y, "")?,
+            BinaryOp::Lshr => b.build_right_shift(x, y, false, "")?,
+            _ => b.build_right_shift(x, y, true, "")?,
+        };
+        Ok(Some(b.build_int_s_extend(word, self.i64, "word")?))
+    }
+}
