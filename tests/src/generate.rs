@@ -3,6 +3,7 @@
 pub mod batch;
 mod boundary;
 mod builder;
+mod counted;
 mod fused;
 mod links;
 pub mod loading;
@@ -50,6 +51,8 @@ pub enum Kind {
     Links,
     /// Accesses around every boundary that memory has.
     Boundary,
+    /// Loops with a counter, near every value at which something changes.
+    Counted,
     /// Code that is loaded while the program runs, on machines for ckb-script only.
     Loading,
 }
@@ -65,15 +68,22 @@ pub enum Form {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 6] =
-        [Self::Stream, Self::Structured, Self::Short, Self::Links, Self::Boundary, Self::Loading];
+    pub const ALL: [Self; 7] = [
+        Self::Stream,
+        Self::Structured,
+        Self::Short,
+        Self::Links,
+        Self::Boundary,
+        Self::Counted,
+        Self::Loading,
+    ];
 
     /// The form of programs of this kind.
     #[must_use]
     pub fn form(self) -> Form {
         match self {
             Self::Stream | Self::Structured => Form::Alone,
-            Self::Short | Self::Links | Self::Boundary | Self::Loading => Form::Called,
+            Self::Short | Self::Links | Self::Boundary | Self::Counted | Self::Loading => Form::Called,
         }
     }
 
@@ -86,6 +96,7 @@ impl Kind {
             Self::Short => "short",
             Self::Links => "links",
             Self::Boundary => "boundary",
+            Self::Counted => "counted",
             Self::Loading => "loading",
         }
     }
@@ -126,6 +137,7 @@ pub fn program(seed: u64, settings: Settings) -> Program {
         Kind::Short => stream::build(builder, &[1, 2, 3, 5]),
         Kind::Links => links::build(builder),
         Kind::Boundary => boundary::build(builder),
+        Kind::Counted => counted::build(builder),
         Kind::Loading => loading::build(builder),
         Kind::Structured => structured::build(builder),
     }

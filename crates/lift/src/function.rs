@@ -252,6 +252,7 @@ impl BlockDraft {
             pc: self.pc,
             cycles: self.cycles,
             is_metered: false,
+            is_bounded: false,
             writes: writes.into_iter().map(|(register, value)| (register, finished.value(value))).collect(),
             terminator: self.terminator.map(|value| finished.value(value)),
             ops: finished.ops,

@@ -183,20 +183,46 @@ pub enum Op {
         /// Offset after the last byte.
         high: i64,
     },
+    /// A check that holds whenever the block is entered: another block has seen to it. Gives no value.
+    Proved {
+        /// What for.
+        access: Access,
+        /// Base.
+        base: Value,
+        /// First offset.
+        low: i64,
+        /// Offset after the last byte.
+        high: i64,
+    },
+    /// 1 if all of `[base + low, base + high + extent)` may be accessed, else 0.
+    Within {
+        /// What for.
+        access: Access,
+        /// Base.
+        base: Value,
+        /// First offset.
+        low: i64,
+        /// Offset after the last byte, without the extent.
+        high: i64,
+        /// More bytes; below 2^40.
+        extent: Value,
+    },
+    /// The cycles left, negative if there are none.
+    CyclesLeft,
 }
 
 impl Op {
     /// Whether the operation gives a value.
     #[must_use]
     pub fn has_value(&self) -> bool {
-        !matches!(self, Self::Store { .. } | Self::Check { .. })
+        !matches!(self, Self::Store { .. } | Self::Check { .. } | Self::Proved { .. })
     }
 
     /// The same operation on other values.
     #[must_use]
     pub fn map(&self, mut other: impl FnMut(Value) -> Value) -> Self {
         match *self {
-            Self::Const(_) | Self::Read(_) => *self,
+            Self::Const(_) | Self::Read(_) | Self::CyclesLeft => *self,
             Self::Binary(op, a, b) => Self::Binary(op, other(a), other(b)),
             Self::Unary(op, a) => Self::Unary(op, other(a)),
             Self::Load { width, is_signed, base, offset } => {
@@ -206,6 +232,10 @@ impl Op {
                 Self::Store { width, base: other(base), offset, value: other(value) }
             }
             Self::Check { access, base, low, high } => Self::Check { access, base: other(base), low, high },
+            Self::Proved { access, base, low, high } => Self::Proved { access, base: other(base), low, high },
+            Self::Within { access, base, low, high, extent } => {
+                Self::Within { access, base: other(base), low, high, extent: other(extent) }
+            }
         }
     }
 }
@@ -344,6 +374,8 @@ pub struct Block {
     pub cycles: u64,
     /// Whether the cycle limit is looked at when the block is entered.
     pub is_metered: bool,
+    /// Whether it is a loop of its own that ends within the cycles left: no meter looks at it.
+    pub is_bounded: bool,
     /// Operations.
     pub ops: Vec<Op>,
     /// Registers and what they hold at the end; each register once, never `x0`.

@@ -22,7 +22,7 @@ fn place_in(function: &mut Function) {
     });
     function.blocks[0].is_metered = calls;
     for target in targets_of_back_edges(function) {
-        function.blocks[target].is_metered = true;
+        function.blocks[target].is_metered = !function.blocks[target].is_bounded;
     }
     for block in &mut function.blocks {
         if matches!(block.terminator, Terminator::Ecall { .. } | Terminator::Exit { .. }) {

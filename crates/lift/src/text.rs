@@ -79,6 +79,15 @@ impl Width {
     }
 }
 
+impl Access {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -93,9 +102,15 @@ impl fmt::Display for Op {
                 write!(f, "store.{} {base}{offset:+}, {value}", width.suffix())
             }
             Self::Check { access, base, low, high } => {
-                let access = if *access == Access::Read { "read" } else { "write" };
-                write!(f, "check.{access} {base}{low:+}..{high:+}")
+                write!(f, "check.{} {base}{low:+}..{high:+}", access.name())
             }
+            Self::Proved { access, base, low, high } => {
+                write!(f, "proved.{} {base}{low:+}..{high:+}", access.name())
+            }
+            Self::Within { access, base, low, high, extent } => {
+                write!(f, "within.{} {base}{low:+}..{high:+}+{extent}", access.name())
+            }
+            Self::CyclesLeft => f.write_str("cycles.left"),
         }
     }
 }
@@ -175,7 +190,11 @@ impl fmt::Display for Function {
         }
         writeln!(f)?;
         for (index, block) in self.blocks.iter().enumerate() {
-            let metered = if block.is_metered { " metered" } else { "" };
+            let metered = match (block.is_metered, block.is_bounded) {
+                (true, _) => " metered",
+                (false, true) => " bounded",
+                (false, false) => "",
+            };
             write!(f, "block{index} at {} cycles {}{metered}:\n{block}", block.pc, block.cycles)?;
         }
         Ok(())

@@ -138,7 +138,7 @@ impl Place<'_> {
         let ops = &self.block.ops;
         let mut checks: HashMap<Value, Vec<(Access, i64, i64)>> = HashMap::new();
         for (operation, op) in ops.iter().enumerate() {
-            if let Op::Check { access, base, low, high } = *op {
+            if let Op::Check { access, base, low, high } | Op::Proved { access, base, low, high } = *op {
                 checks.entry(base).or_default().push((access, low, high));
             }
             let (base, offset, width, needs_write) = match *op {

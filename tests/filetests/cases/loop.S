@@ -44,7 +44,39 @@ _start:
 #     a0 = v0
 #     a1 = v1
 #     jump block1
-# block1 at 0x10006 cycles 5 metered:
+# block1 at 0x10006 cycles 0:
+#     v0 = read a1
+#     v1 = const 0xffffffffffffffff
+#     v2 = add v0, v1
+#     v3 = const 0x0
+#     v4 = const 0x40000000
+#     v5 = lt.u v3, v4
+#     v6 = sub v2, v3
+#     v7 = const 0x1000000
+#     v8 = lt.u v6, v7
+#     v9 = and v5, v8
+#     v10 = const 0x0
+#     v11 = add v6, v10
+#     v12 = const 0x0
+#     v13 = lshr v11, v12
+#     v14 = const 0x0
+#     v15 = add v13, v14
+#     v16 = const 0x1
+#     v17 = add v15, v16
+#     v18 = const 0x5
+#     v19 = mul v17, v18
+#     v20 = cycles.left
+#     v21 = const 0x400000
+#     v22 = add v20, v21
+#     v23 = ge v22, v19
+#     v24 = and v9, v23
+#     branch v24, block4, block3
+# block2 at 0x1000c cycles 501 metered:
+#     v0 = const 0x0
+#     v1 = const 0x5d
+#     a7 = v1
+#     exit at 0x10010
+# block3 at 0x10006 cycles 5 metered:
 #     v0 = read a0
 #     v1 = read a1
 #     v2 = const 0xffffffffffffffff
@@ -54,37 +86,37 @@ _start:
 #     v6 = ne v5, v3
 #     a0 = v4
 #     a1 = v5
-#     branch v6, block1, block2
-# block2 at 0x1000c cycles 501 metered:
-#     v0 = const 0x0
-#     v1 = const 0x5d
-#     a7 = v1
-#     exit at 0x10010
+#     branch v6, block3, block2
+# block4 at 0x10006 cycles 5 bounded:
+#     v0 = read a0
+#     v1 = read a1
+#     v2 = const 0xffffffffffffffff
+#     v3 = const 0x0
+#     v4 = add v0, v1
+#     v5 = add v1, v2
+#     v6 = ne v5, v3
+#     a0 = v4
+#     a1 = v5
+#     branch v6, block4, block2
 
 #=== asm
 # enter_10000:
-#   movq  4260104(%rax), %r11
-#   addq  $-2, %r11
+#   movq  4260104(%rax), %rcx
+#   leaq  -2(%rcx), %r11
+#   addq  $4194302, %rcx
 #   movl  $100, %edx
+#   cmpq  $499, %rcx
+#   jle  .LBB1_1
 #   xorl  %ecx, %ecx
-# .LBB1_1:
+# .LBB1_9:
 #   addq  $-5, %r11
-#   js  .LBB1_2
-# .LBB1_3:
 #   addq  %rdx, %rcx
 #   decq  %rdx
-#   jne  .LBB1_1
-#   jmp  .LBB1_4
-# .LBB1_2:
-#   movq  %rax, %r10
-#   #APP
-#   callq  *4260152(%r10)
-#   #NO_APP
-#   jmp  .LBB1_3
-# .LBB1_4:
+#   jne  .LBB1_9
+# .LBB1_5:
 #   addq  $-501, %r11
-#   js  .LBB1_5
-# .LBB1_6:
+#   js  .LBB1_6
+# .LBB1_7:
 #   pushq  %rax
 #   movq  %rcx, 4259920(%rax)
 #   movq  $93, 4259976(%rax)
@@ -93,12 +125,28 @@ _start:
 #   movq  %r11, 4260104(%rax)
 #   callq  ecall
 #   ud1l  4(%eax), %eax
-# .LBB1_5:
+# .LBB1_1:
+#   xorl  %ecx, %ecx
+# .LBB1_2:
+#   addq  $-5, %r11
+#   js  .LBB1_3
+# .LBB1_4:
+#   addq  %rdx, %rcx
+#   decq  %rdx
+#   jne  .LBB1_2
+#   jmp  .LBB1_5
+# .LBB1_3:
 #   movq  %rax, %r10
 #   #APP
 #   callq  *4260152(%r10)
 #   #NO_APP
-#   jmp  .LBB1_6
+#   jmp  .LBB1_4
+# .LBB1_6:
+#   movq  %rax, %r10
+#   #APP
+#   callq  *4260152(%r10)
+#   #NO_APP
+#   jmp  .LBB1_7
 # .Lfunc_end1:
 
 #=== outcome

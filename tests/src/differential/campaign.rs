@@ -35,8 +35,9 @@ const MUTANTS: usize = 5;
 const MUTANT_CYCLES_MAX: u64 = 500_000;
 /// Of a hundred batches, how many are of each kind; the rest are mutants. Long programs take longer to compile, so that
 /// a batch holds fewer of them.
-const KINDS: [(Kind, u32, usize); 6] = [
-    (Kind::Short, 38, 150),
+const KINDS: [(Kind, u32, usize); 7] = [
+    (Kind::Short, 30, 150),
+    (Kind::Counted, 8, 80),
     (Kind::Boundary, 20, 100),
     (Kind::Links, 14, 60),
     (Kind::Loading, 8, 60),
@@ -108,9 +109,10 @@ pub struct Failure {
 
 impl Choice {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Generated(Kind::Short),
         Self::Generated(Kind::Boundary),
+        Self::Generated(Kind::Counted),
         Self::Generated(Kind::Links),
         Self::Generated(Kind::Stream),
         Self::Generated(Kind::Structured),

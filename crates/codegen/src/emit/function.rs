@@ -193,6 +193,11 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
                 emitter.check(self.value, access, value(base), (low, high))?;
                 Ok(emitter.i64.const_zero())
             }
+            Op::Proved { .. } => Ok(emitter.i64.const_zero()),
+            Op::Within { access, base, low, high, extent } => {
+                emitter.within(access, value(base), (low, high), value(extent))
+            }
+            Op::CyclesLeft => self.cycles_left(),
         }
     }
 }

@@ -40,6 +40,29 @@ impl<'c> Emitter<'c, '_> {
         self.check_between(function, self.bounds(access), base, (low, high))
     }
 
+    /// 1 if `[base + low, base + high + extent)` lies inside the bounds, else 0.
+    pub(crate) fn within(
+        &self,
+        access: Access,
+        base: IntValue<'c>,
+        (low, high): (i64, i64),
+        extent: IntValue<'c>,
+    ) -> Result<IntValue<'c>, CodegenError> {
+        let (start, end) = self.bounds(access);
+        let span = high.wrapping_sub(low).cast_unsigned();
+        let Some(room) = end.checked_sub(start).and_then(|bytes| bytes.checked_sub(span)) else {
+            return Ok(self.i64.const_zero());
+        };
+        let b = &self.builder;
+        let room = self.i64.const_int(room, false);
+        let fits = b.build_int_compare(IntPredicate::ULE, extent, room, "fits")?;
+        let room = b.build_int_sub(room, extent, "room")?;
+        let distance = b.build_int_add(base, self.number(low.wrapping_sub_unsigned(start)), "distance")?;
+        let is_inside = b.build_int_compare(IntPredicate::ULE, distance, room, "is_inside")?;
+        let both = b.build_and(fits, is_inside, "")?;
+        Ok(b.build_int_z_extend(both, self.i64, "within")?)
+    }
+
     /// The check of a stack frame, once at the entry of its function: loads and stores both.
     pub(crate) fn check_frame(
         &self,

@@ -1,0 +1,107 @@
+# version: 2
+# show: ir outcome
+/* A loop whose passes can be counted runs without checks and meter, if all of it fits. */
+  .globl _start
+_start:
+  lui a0, 0x20
+  addi a1, a0, 64
+  li a2, 0
+1:
+  sd a2, 0(a0)
+  addi a2, a2, 1
+  addi a0, a0, 8
+  bltu a0, a1, 1b
+  ld a0, -8(a0)
+  li a7, 93
+  ecall
+
+#=== ir
+# module version 2 isa imc+b+mop
+# code 0x10000..0x11000
+# stores 0x11000..0x400000
+# indirect {} changes {a0 a1 a2 a7}
+#
+# function fn0 at 0x10000 {} -> {} exposed
+# block0 at 0x10000 cycles 3:
+#     v0 = const 0x20000
+#     v1 = const 0x40
+#     v2 = const 0x20040
+#     v3 = const 0x0
+#     a0 = v0
+#     a1 = v2
+#     a2 = v3
+#     jump block1
+# block1 at 0x1000a cycles 0:
+#     v0 = read a0
+#     v1 = const 0x8
+#     v2 = add v0, v1
+#     v3 = read a1
+#     v4 = const 0x0
+#     v5 = add v3, v4
+#     v6 = const 0x40000000
+#     v7 = lt.u v2, v6
+#     v8 = sub v5, v2
+#     v9 = const 0x1000000
+#     v10 = lt.u v8, v9
+#     v11 = and v7, v10
+#     v12 = const 0x7
+#     v13 = add v8, v12
+#     v14 = const 0x3
+#     v15 = lshr v13, v14
+#     v16 = const 0x0
+#     v17 = add v15, v16
+#     v18 = const 0x1
+#     v19 = add v17, v18
+#     v20 = const 0x7
+#     v21 = mul v19, v20
+#     v22 = cycles.left
+#     v23 = const 0x400000
+#     v24 = add v22, v23
+#     v25 = ge v24, v21
+#     v26 = and v11, v25
+#     v27 = const 0x8
+#     v28 = mul v17, v27
+#     v29 = read a0
+#     v30 = within.write v29+0..+8+v28
+#     v31 = and v26, v30
+#     branch v31, block4, block3
+# block2 at 0x10014 cycles 503 metered:
+#     v0 = read a0
+#     v1 = const 0x0
+#     v2 = const 0x5d
+#     check.read v0-8..+0
+#     v4 = load.du v0-8
+#     a0 = v4
+#     a7 = v2
+#     exit at 0x1001c
+# block3 at 0x1000a cycles 7 metered:
+#     v0 = read a0
+#     v1 = read a2
+#     v2 = const 0x1
+#     v3 = const 0x8
+#     v4 = read a1
+#     check.write v0+0..+8
+#     store.d v0+0, v1
+#     v7 = add v1, v2
+#     v8 = add v0, v3
+#     v9 = lt.u v8, v4
+#     a0 = v8
+#     a2 = v7
+#     branch v9, block3, block2
+# block4 at 0x1000a cycles 7 bounded:
+#     v0 = read a0
+#     v1 = read a2
+#     v2 = const 0x1
+#     v3 = const 0x8
+#     v4 = read a1
+#     proved.write v0+0..+8
+#     store.d v0+0, v1
+#     v7 = add v1, v2
+#     v8 = add v0, v3
+#     v9 = lt.u v8, v4
+#     a0 = v8
+#     a2 = v7
+#     branch v9, block4, block2
+
+#=== outcome
+# Exit(7), 562 cycles, native
