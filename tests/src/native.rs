@@ -13,10 +13,20 @@ use anyhow::{Context, Result, anyhow};
 ///
 /// The compiler failed, or its library cannot be loaded.
 pub fn compile(elf: &[u8], options: CompileOptions) -> Result<Result<Library, String>> {
-    match antares_compiler::compile(elf, &request(options, Stage::Library)) {
+    match antares_compiler::compile(elf, &request(options, library_stage())) {
         Ok(output) => Ok(Ok(load(&output.bytes)?)),
         Err(CompileError::Refused { reason, .. }) => Ok(Err(reason.to_owned())),
         Err(CompileError::Failed { detail }) => Err(anyhow!("the compiler failed: {detail}")),
+    }
+}
+
+/// The stage that gives libraries: the full generator's, or with `ANTARES_CODE_TIER=baseline` in the environment the
+/// baseline's.
+#[must_use]
+pub fn library_stage() -> Stage {
+    match std::env::var("ANTARES_CODE_TIER") {
+        Ok(tier) if tier == "baseline" => Stage::Baseline,
+        _ => Stage::Library,
     }
 }
 
