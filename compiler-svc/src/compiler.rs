@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_abi::{ArtifactKey, CompileOptions, Sha256Digest};
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
 use antares_cache::{Cache, CacheError, Put, Rejection, Space};
 use antares_pool::{
     ArtifactError, Compiled, LayerStatus, Pool, PoolError, Sealed, Verdict,
@@ -215,7 +215,7 @@ impl Compiler {
         options: CompileOptions,
         elf: Option<Bytes>,
     ) -> Result<Arc<Artifact>, CompileError> {
-        let key = Sha256Digest::for_artifact(script, options);
+        let key = Sha256Digest::for_artifact(script, options, CodeTier::Full);
         let order = Order { script, options, key, elf };
         let shared = self.shared.clone();
         let joined = self.shared.flights.join(key, || async move { shared.find_or_make(&order).await }).await;

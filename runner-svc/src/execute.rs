@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use antares_abi::{ArtifactKey, CompileOptions, Sha256Digest};
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
 use antares_pool::{
     Cancel, LayerStatus, Pool, PoolError, Sealed, Until, Verdict,
     job::{RunJob, RunReport, Tier},
@@ -294,7 +294,7 @@ impl Shared {
         elf: Option<&Bytes>,
         options: CompileOptions,
     ) -> Result<Native, SourceError> {
-        let key = Sha256Digest::for_artifact(script, options);
+        let key = Sha256Digest::for_artifact(script, options, CodeTier::Full);
         if let Some(library) = self.ready.get(ReadyKey::Library(key)) {
             return Ok(Native { key, library, made_ms: None });
         }

@@ -135,13 +135,7 @@ impl BlockEmitter<'_, '_, '_> {
     }
 
     /// An operation whose operands may be exchanged.
-    fn commutative(
-        &mut self,
-        value: Value,
-        a: Value,
-        b: Value,
-        emit: impl Fn(&mut Assembler, Gpr, Gpr, Rm),
-    ) {
+    fn commutative(&mut self, value: Value, a: Value, b: Value, emit: impl Fn(&mut Assembler, Gpr, Gpr, Rm)) {
         let x = self.register(a);
         let y = self.operand(b);
         let to = self.result(value, &[a, b], Some(x));

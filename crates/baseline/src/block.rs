@@ -5,7 +5,7 @@ use antares_lift::ir::{Access, BinaryOp, Block, Op, Terminator, Value, Width};
 use crate::{
     assembler::{Alu, Cond, Extend, Gpr, Mem, Rm},
     fold,
-    function::{FunctionEmitter, is_comparison, span},
+    function::{FunctionEmitter, span},
     registers::BASE,
     values::{Code, Values},
 };
@@ -23,17 +23,18 @@ pub(crate) struct BlockEmitter<'e, 'a, 'm> {
     early: Vec<Value>,
 }
 
-/// The comparison that a branch alone asks for: it is made by the branch itself.
-pub(crate) fn branch_comparison(block: &Block, values: &Values) -> Option<(Value, BinaryOp, Value, Value)> {
+/// The comparison that the block's branch asks for.
+pub(crate) fn branch_comparison(block: &Block) -> Option<(Value, BinaryOp, Value, Value)> {
     let Terminator::Branch { condition, .. } = block.terminator else { return None };
-    let op = &block.ops[condition.0 as usize];
-    let is_alone = values.uses(condition) == 1 && values.number(condition).is_none();
-    match op {
-        Op::Binary(op, a, b) if is_alone && is_comparison(&Op::Binary(*op, *a, *b)) => {
-            Some((condition, *op, *a, *b))
-        }
+    match block.ops[condition.0 as usize] {
+        Op::Binary(op, a, b) if is_comparison(op) => Some((condition, op, a, b)),
         _ => None,
     }
+}
+
+fn is_comparison(op: BinaryOp) -> bool {
+    use BinaryOp::{Eq, Ge, GeUnsigned, Lt, LtUnsigned, Ne};
+    matches!(op, Eq | Ne | Lt | LtUnsigned | Ge | GeUnsigned)
 }
 
 impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
@@ -98,7 +99,9 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
             self.skip(op);
             return true;
         }
-        branch_comparison(self.block, self.values).is_some_and(|(condition, ..)| condition == value)
+        let is_branch_s = branch_comparison(self.block).is_some_and(|(condition, ..)| condition == value);
+        self.values.is_deferred |= is_branch_s && self.values.uses(value) == 1;
+        is_branch_s && self.values.is_deferred
     }
 
     /// The unsigned high half of the same product, or its low half, if that comes soon.

@@ -77,7 +77,7 @@ impl FunctionEmitter<'_, '_> {
             values.finish(self.code);
             return self.go_on(index, if number == 0 { otherwise } else { taken });
         }
-        let cond = match branch_comparison(block, values) {
+        let cond = match branch_comparison(block).filter(|_| values.is_deferred) {
             Some((_, op, a, b)) => compare(self.code, values, op, a, b),
             None => {
                 let register = values.register(self.code, condition);

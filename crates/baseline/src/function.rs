@@ -1,7 +1,7 @@
 //! One guest function: its host frame, its blocks, and the code that hardly ever runs behind them.
 
 use antares_abi::LeaveReason;
-use antares_lift::ir::{Access, Block, Function, Op, Terminator};
+use antares_lift::ir::{Access, Block, Function, Terminator};
 use antares_program::{BlockId, GuestAddr, Reg};
 
 use crate::{
@@ -276,10 +276,4 @@ pub(crate) fn span((start, end): (u64, u64), low: i64, high: i64) -> Option<(i64
     let bytes = high.wrapping_sub(low).cast_unsigned();
     let room = end.checked_sub(start)?.checked_sub(bytes)?;
     Some((low.wrapping_sub_unsigned(start), room))
-}
-
-/// Whether `op` is a comparison.
-pub(crate) fn is_comparison(op: &Op) -> bool {
-    use antares_lift::ir::BinaryOp::{Eq, Ge, GeUnsigned, Lt, LtUnsigned, Ne};
-    matches!(op, Op::Binary(Eq | Ne | Lt | LtUnsigned | Ge | GeUnsigned, ..))
 }

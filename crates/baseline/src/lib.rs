@@ -17,19 +17,18 @@ mod control;
 mod fold;
 mod function;
 mod library;
+mod operand;
 mod registers;
 mod stubs;
 mod values;
 
+use std::ops::Range;
+
 use antares_abi::LeaveReason;
 use antares_lift::ir::{Function, Module};
-use antares_program::Reg;
+use antares_program::{GuestAddr, Reg};
 
-use crate::{
-    assembler::Label,
-    registers::Pinned,
-    values::Code,
-};
+use crate::{assembler::Label, registers::Pinned, values::Code};
 
 /// Why no code was generated. None of these is reached by a module that `antares-lift` verified, within the limits of a
 /// compile.
@@ -89,6 +88,48 @@ pub fn compile(module: &Module) -> Result<Vec<u8>, BaselineError> {
         function::emit(&context, &mut code, function)?;
     }
     library::link(module, code.asm, context.table)
+}
+
+/// The code of a library, for people and for tests of its shape.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// All code.
+    pub code: Vec<u8>,
+    /// Where functions (without their entry thunks) are in it, with their guest addresses.
+    pub functions: Vec<(GuestAddr, Range<usize>)>,
+    /// Where the small pieces that every library has begin.
+    pub stubs: Vec<(&'static str, usize)>,
+}
+
+/// The code that [`compile`] puts into the library.
+///
+/// # Errors
+/// As [`compile`].
+pub fn listing(module: &Module) -> Result<Listing, BaselineError> {
+    let mut code = Code::default();
+    let context = Context::new(module, &mut code);
+    stubs::emit(&context, &mut code);
+    let mut functions = Vec::new();
+    for function in &module.functions {
+        function::emit(&context, &mut code, function)?;
+        let start = code.asm.place(context.functions[function.id.0 as usize])?;
+        functions.push((function.entry, start..code.asm.code.len()));
+    }
+    let stubs = &context.stubs;
+    let stubs = [
+        ("ecall", stubs.ecall),
+        ("dispatch", stubs.dispatch),
+        ("divide", stubs.divide),
+        ("divide_unsigned", stubs.divide_unsigned),
+        ("carryless", stubs.carryless),
+        ("bad_address", stubs.bad_address),
+        ("unknown_target", stubs.unknown_target),
+        ("unsupported", stubs.unsupported),
+    ];
+    let place = |(name, label)| Ok((name, code.asm.place(label)?));
+    let stubs = stubs.into_iter().map(place).collect::<Result<_, BaselineError>>()?;
+    code.asm.finish(0)?;
+    Ok(Listing { code: code.asm.code, functions, stubs })
 }
 
 impl<'m> Context<'m> {

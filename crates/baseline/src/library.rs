@@ -78,7 +78,19 @@ impl Layout {
         let dynamic_end = dynamic + DYNAMIC_ENTRIES * DYNAMIC_ENTRY_BYTES;
         // Whole pages: the dynamic linker protects what it has written.
         let end = dynamic_end.next_multiple_of(PAGE_BYTES);
-        Self { hash, symbols, strings, strings_end, data, data_end, code, code_end, dynamic, dynamic_end, end }
+        Self {
+            hash,
+            symbols,
+            strings,
+            strings_end,
+            data,
+            data_end,
+            code,
+            code_end,
+            dynamic,
+            dynamic_end,
+            end,
+        }
     }
 }
 

@@ -110,6 +110,8 @@ pub(crate) struct Values<'a> {
     pending: Vec<(Reg, Value)>,
     /// Slots that nobody needs after the operation at hand.
     freed: Vec<u32>,
+    /// Whether the comparison that the block's branch asks for is left to the branch.
+    pub(crate) is_deferred: bool,
 }
 
 impl<'a> Values<'a> {
@@ -122,6 +124,7 @@ impl<'a> Values<'a> {
             entries: [None; 32],
             pending: block.writes.clone(),
             freed: Vec::new(),
+            is_deferred: false,
         };
         for (index, op) in (0..).zip(&block.ops) {
             let _same = op.map(|value| values.count(value, index));
