@@ -22,6 +22,7 @@ const KEYS: [&str; 13] = [
     "run_us",
     "artifact",
     "cache",
+    "code_tier",
     "debug",
 ];
 

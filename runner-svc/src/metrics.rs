@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use antares_abi::CodeTier;
 use antares_pool::{
     PoolStats,
     job::{RunOutcome, VerifyOutcome},
@@ -76,6 +77,7 @@ pub(crate) struct RunnerMetrics {
     load_seconds: Histogram,
     queue_seconds: Histogram,
     restarts: IntCounter,
+    native_runs: IntCounterVec,
     fallbacks: IntCounterVec,
     hot: IntCounterVec,
     queue_depth: IntGauge,
@@ -118,6 +120,14 @@ impl RunnerMetrics {
         for fallback in Fallback::ALL {
             fallbacks.with_label_values(&[fallback.name()]);
         }
+        let native_runs = metrics.counters(
+            "antares_native_runs_total",
+            "Runs with native code (for verifications, programs with native code) by the generator that made it.",
+            &["code_tier"],
+        );
+        for tier in CodeTier::ALL {
+            native_runs.with_label_values(&[tier.name()]);
+        }
         let hot = metrics.counters(
             "antares_hot_programs_total",
             "Programs without native code that proved hot, by what became of them.",
@@ -151,6 +161,7 @@ impl RunnerMetrics {
                 "antares_native_exits_total",
                 "Executions whose native code was left before the end for the interpreter.",
             ),
+            native_runs,
             fallbacks,
             hot,
             queue_depth: queue.with_label_values(&["run"]),
@@ -164,6 +175,11 @@ impl RunnerMetrics {
 
     pub(crate) fn note_fallback(&self, fallback: Fallback) {
         self.fallbacks.with_label_values(&[fallback.name()]).inc();
+    }
+
+    /// Programs with native code that go along with `runs` runs.
+    pub(crate) fn note_native(&self, tiers: impl Iterator<Item = CodeTier>, runs: u64) {
+        tiers.for_each(|tier| self.native_runs.with_label_values(&[tier.name()]).inc_by(runs));
     }
 
     pub(crate) fn note_hot(&self, result: HotResult) {
