@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "outcome",
     "exit_code",
     "error",

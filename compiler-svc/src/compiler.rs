@@ -21,7 +21,10 @@ use tracing::Instrument;
 use crate::{follow::Followers, metrics::CompilerMetrics};
 
 /// Baseline compiles at once, beside the workers for full ones. Each takes milliseconds.
-pub(crate) const QUICK_WORKERS: usize = 2;
+pub(crate) const QUICK_WORKERS: usize = 1;
+
+/// Address space of a baseline compile, bytes, at most. Without LLVM at work it needs no more.
+const QUICK_MEMORY_BYTES_MAX: u64 = 1 << 30;
 
 /// Reason under which a compile that took too long is remembered.
 const TIMEOUT: &str = "timeout";
@@ -364,7 +367,10 @@ impl Shared {
             return Err(CompileError::Busy { queue_ms_max: self.limits.queue_ms_max });
         };
         let pool = self.pool.clone();
-        let limits = compile_limits(&self.limits);
+        let mut limits = compile_limits(&self.limits);
+        if order.tier == CodeTier::Baseline {
+            limits.memory_bytes_max = limits.memory_bytes_max.min(QUICK_MEMORY_BYTES_MAX);
+        }
         let job = CompileJob { options: order.options, stage, limits };
         // The pool ends the compile by its own wall time; the rest is for a zygote that is being replaced.
         let deadline = Instant::now() + Duration::from_millis(limits.wall_ms_max) + queue;

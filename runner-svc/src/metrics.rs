@@ -112,30 +112,6 @@ impl RunnerMetrics {
             "Guest cycles by the tier that ran them.",
             &["tier"],
         );
-        let fallbacks = metrics.counters(
-            "antares_fallbacks_total",
-            "Executions of tier auto that had no native code, by why.",
-            &["reason"],
-        );
-        for fallback in Fallback::ALL {
-            fallbacks.with_label_values(&[fallback.name()]);
-        }
-        let native_runs = metrics.counters(
-            "antares_native_runs_total",
-            "Runs with native code (for verifications, programs with native code) by the generator that made it.",
-            &["code_tier"],
-        );
-        for tier in CodeTier::ALL {
-            native_runs.with_label_values(&[tier.name()]);
-        }
-        let hot = metrics.counters(
-            "antares_hot_programs_total",
-            "Programs without native code that proved hot, by what became of them.",
-            &["result"],
-        );
-        for result in HotResult::ALL {
-            hot.with_label_values(&[result.name()]);
-        }
         let queue = metrics.gauges("antares_queue_depth", "Work that waits for a worker.", &["role"]);
         Self {
             executions,
@@ -161,9 +137,9 @@ impl RunnerMetrics {
                 "antares_native_exits_total",
                 "Executions whose native code was left before the end for the interpreter.",
             ),
-            native_runs,
-            fallbacks,
-            hot,
+            native_runs: native_runs(metrics),
+            fallbacks: fallbacks(metrics),
+            hot: hot(metrics),
             queue_depth: queue.with_label_values(&["run"]),
         }
     }
@@ -245,6 +221,34 @@ impl RunnerMetrics {
             set_total(&misses, now.misses);
         });
     }
+}
+
+fn fallbacks(metrics: &Metrics) -> IntCounterVec {
+    let help = "Executions of tier auto that had no native code, by why.";
+    let fallbacks = metrics.counters("antares_fallbacks_total", help, &["reason"]);
+    for fallback in Fallback::ALL {
+        fallbacks.with_label_values(&[fallback.name()]);
+    }
+    fallbacks
+}
+
+fn native_runs(metrics: &Metrics) -> IntCounterVec {
+    let help =
+        "Runs with native code (for verifications, programs with native code) by the generator that made it.";
+    let native_runs = metrics.counters("antares_native_runs_total", help, &["code_tier"]);
+    for tier in CodeTier::ALL {
+        native_runs.with_label_values(&[tier.name()]);
+    }
+    native_runs
+}
+
+fn hot(metrics: &Metrics) -> IntCounterVec {
+    let help = "Programs without native code that proved hot, by what became of them.";
+    let hot = metrics.counters("antares_hot_programs_total", help, &["result"]);
+    for result in HotResult::ALL {
+        hot.with_label_values(&[result.name()]);
+    }
+    hot
 }
 
 fn error_name(error: &ExecuteError) -> &'static str {

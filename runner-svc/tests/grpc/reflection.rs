@@ -99,8 +99,8 @@ async fn metrics_and_health_are_served_over_http() {
         "antares_cache_blobs 0",
         "antares_cache_corrupt_total 0",
         "antares_workers_busy{role=\"run\"}",
-        // Two of them for baselines alone.
-        "antares_workers_max{role=\"compile\"} 4",
+        // One of them for baselines alone.
+        "antares_workers_max{role=\"compile\"} 3",
         "antares_workers_lost_total{role=\"run\"} 0",
         "antares_sandbox_violations_total{role=\"run\"} 0",
         "antares_zygote_restarts_total{role=\"run\"} 0",
