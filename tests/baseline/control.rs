@@ -108,7 +108,8 @@ fn indirect_calls_find_functions() {
     }
     let moved = call(CODE + 16, returning(1, &[(2, END - 32)]));
     assert_eq!(moved.restarted, Some(LeaveReason::UnknownTarget), "sp was not given back");
-    let mut millicode = returning(1, &[]);
+    let back = Terminator::Return { link: None, locals: Vec::new() };
+    let mut millicode = harness::function(1, vec![ending(back)]);
     (millicode.link, millicode.is_resumable) = (Reg::T0, true);
     let found = call(CODE + 16, millicode);
     assert_eq!(found.restarted, Some(LeaveReason::UnknownTarget), "it returns through another register");
@@ -238,6 +239,17 @@ fn cycles_are_counted_and_limited() {
     assert_eq!(harness::run(&mut machine, &module, 3002).exited(), Some(4));
     assert_eq!(harness::run(&mut machine, &module, 3001).restarted, Some(LeaveReason::OutOfCycles));
     assert_eq!(harness::run(&mut machine, &module, 2).restarted, Some(LeaveReason::OutOfCycles));
+}
+
+/// Without the meter this test would not end.
+#[test]
+fn endless_loops_end() {
+    let mut turn = ending(Terminator::Jump(BlockId(0)));
+    turn.is_metered = true;
+    let module = harness::module(vec![harness::function(0, vec![turn])]);
+    // Several slices of cycles.
+    let ran = harness::run(&mut Machine::new().unwrap(), &module, 5 << 20);
+    assert_eq!(ran.restarted, Some(LeaveReason::OutOfCycles));
 }
 
 #[test]
