@@ -5,7 +5,7 @@ use std::{
     process::ExitCode,
 };
 
-use antares_abi::Sha256Digest;
+use antares_abi::{CodeTier, Sha256Digest};
 use antares_pool::job::Stage;
 use anyhow::{Context as _, anyhow};
 
@@ -28,7 +28,7 @@ pub(crate) fn compile(args: &CompileArgs) -> Result<ExitCode, Failure> {
             "{}\n  artifact {}\n  sha256   {}\n  size     {} bytes from {} bytes of guest code, {} functions, {} blocks\n  \
              compile  {} ms\n",
             path.display(),
-            Sha256Digest::for_artifact(elf.digest(), options),
+            Sha256Digest::for_artifact(elf.digest(), options, CodeTier::Full),
             summary.sha256,
             grouped(summary.output_bytes),
             grouped(summary.guest_code_bytes),

@@ -4,7 +4,7 @@ pub(crate) mod transaction;
 
 use std::time::Duration;
 
-use antares_abi::{ArtifactKey, Sha256Digest};
+use antares_abi::{ArtifactKey, CodeTier, Sha256Digest};
 use antares_pool::job::Tier;
 use antares_proto::v1;
 use anyhow::Context as _;
@@ -78,6 +78,11 @@ pub(crate) fn report(response: v1::ExecuteResponse, artifact: ArtifactKey) -> an
         run_us: timings.run_us,
         artifact,
         cache: cache_use(used.cache),
+        code_tier: match used.code_tier() {
+            v1::CodeTier::Baseline => Some(CodeTier::Baseline),
+            v1::CodeTier::Full => Some(CodeTier::Full),
+            v1::CodeTier::Unspecified => None,
+        },
         debug: verdict.debug,
     })
 }
@@ -119,12 +124,17 @@ mod tests {
                 debug: vec!["line".to_owned()],
                 ..Default::default()
             }),
-            artifact: Some(v1::ArtifactUse { key: key.to_string(), cache: v1::CacheUse::Hit.into() }),
+            artifact: Some(v1::ArtifactUse {
+                key: key.to_string(),
+                cache: v1::CacheUse::Hit.into(),
+                code_tier: v1::CodeTier::Baseline.into(),
+            }),
             ..Default::default()
         };
         let report = report(response, Sha256Digest::of(b"other")).unwrap();
         assert_eq!((report.outcome, report.exit_code, report.cycles), (Outcome::Exit, Some(-1), 7));
         assert_eq!((report.artifact, report.cache), (key, CacheUse::Hit));
+        assert_eq!(report.code_tier, Some(CodeTier::Baseline));
         assert_eq!(report.error, None);
     }
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use antares_abi::{CompileOptions, Sha256Digest};
+use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
 use antares_pool::job;
 use anyhow::Context as _;
 
@@ -50,7 +50,7 @@ fn hash(elf: &[u8], options: CompileOptions) -> String {
     let digest = Sha256Digest::of(elf);
     format!(
         "script   {digest}\nartifact {}\noptions  version {}, isa {}\nengine   {}, abi {}, llvm {}\ntarget   {} {} {}\n",
-        Sha256Digest::for_artifact(digest, options),
+        Sha256Digest::for_artifact(digest, options, CodeTier::Full),
         options.vm_version,
         options.isa,
         antares_abi::ENGINE_VERSION,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use antares_abi::{CompileOptions, Isa};
+use antares_abi::{CodeTier, CompileOptions, Isa};
 use antares_pool::{
     Pool, PoolConfig, PoolError, Sealed, Verdict as PoolVerdict,
     job::{
@@ -86,6 +86,7 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
         PoolVerdict::SandboxViolation { detail } => ended(Outcome::SandboxViolation, Some(detail)),
         PoolVerdict::WorkerLost { detail } => ended(Outcome::WorkerLost, Some(detail)),
     };
+    report.code_tier = compiled.as_ref().map(|_| CodeTier::Full);
     report.compile_ms = compiled.map_or(0, |compiled| compiled.summary.compile_ms);
     Ok(report)
 }

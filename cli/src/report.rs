@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, process::ExitCode};
 
-use antares_abi::ArtifactKey;
+use antares_abi::{ArtifactKey, CodeTier};
 use antares_pool::job::{RunOutcome, RunReport};
 use serde::{Serialize, Serializer};
 
@@ -69,12 +69,19 @@ pub(crate) struct Report {
     pub artifact: ArtifactKey,
     /// Where the native code came from.
     pub cache: CacheUse,
+    /// Which generator made the native code; none if there was none.
+    #[serde(serialize_with = "as_name")]
+    pub code_tier: Option<CodeTier>,
     /// Lines of debug output, in order.
     pub debug: Vec<String>,
 }
 
 fn as_text<S: Serializer>(key: &ArtifactKey, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(key)
+}
+
+fn as_name<S: Serializer>(tier: &Option<CodeTier>, serializer: S) -> Result<S::Ok, S::Error> {
+    tier.map(CodeTier::name).serialize(serializer)
 }
 
 impl Report {
@@ -93,6 +100,7 @@ impl Report {
             run_us: 0,
             artifact,
             cache: CacheUse::None,
+            code_tier: None,
             debug: Vec::new(),
         }
     }
@@ -163,12 +171,16 @@ impl Report {
     fn tiers(&self) -> String {
         match (self.native_cycles, self.interpreted_cycles) {
             (0, 0) => "nothing was run".to_owned(),
-            (_, 0) => "native".to_owned(),
+            (_, 0) => self.native(),
             (0, _) => "interpreter".to_owned(),
             (native, interpreted) => {
-                format!("native {}, interpreter {}", grouped(native), grouped(interpreted))
+                format!("{} {}, interpreter {}", self.native(), grouped(native), grouped(interpreted))
             }
         }
+    }
+
+    fn native(&self) -> String {
+        self.code_tier.map_or_else(|| "native".to_owned(), |tier| format!("native ({tier} code)"))
     }
 
     fn compile(&self) -> String {
@@ -224,7 +236,7 @@ mod tests {
     fn json_has_the_keys_of_the_contract_in_order() {
         let text = serde_json::to_string(&exited(-3)).unwrap();
         let keys = "outcome exit_code error error_detail cycles load_cycles native_cycles interpreted_cycles compile_ms \
-                    run_us artifact cache debug";
+                    run_us artifact cache code_tier debug";
         let mut rest = text.as_str();
         for key in keys.split_whitespace() {
             let quoted = format!("\"{key}\":");

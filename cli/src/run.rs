@@ -2,7 +2,7 @@
 
 use std::{os::unix::ffi::OsStringExt, process::ExitCode, time::Duration};
 
-use antares_abi::{ArtifactKey, CompileOptions, Sha256Digest};
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
 use antares_pool::job;
 
 use crate::{
@@ -32,7 +32,7 @@ pub(crate) struct Request {
 impl Request {
     /// Key of the artifact of this script under these options.
     pub(crate) fn artifact(&self) -> ArtifactKey {
-        Sha256Digest::for_artifact(Sha256Digest::of(&self.elf), self.options)
+        Sha256Digest::for_artifact(Sha256Digest::of(&self.elf), self.options, CodeTier::Full)
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "outcome",
     "exit_code",
     "error",
@@ -22,6 +22,7 @@ const KEYS: [&str; 13] = [
     "run_us",
     "artifact",
     "cache",
+    "code_tier",
     "debug",
 ];
 

@@ -8,7 +8,11 @@ use antares_proto::{FILE_DESCRIPTOR_SET, v1::compiler_service_server::CompilerSe
 use antares_serve::{App, Config, Health, Metrics};
 use tonic::service::Routes;
 
-use crate::{compiler::Compiler, convert::COST_MODEL, service::Service};
+use crate::{
+    compiler::{Compiler, QUICK_WORKERS},
+    convert::COST_MODEL,
+    service::Service,
+};
 
 /// Full name of the service, for health checks.
 pub const SERVICE: &str = "antares.v1.CompilerService";
@@ -43,7 +47,9 @@ pub fn layer_names() -> [&'static str; Layer::ALL.len()] {
 pub fn start_pool(config: &Config) -> Result<Pool, PoolError> {
     Pool::start(PoolConfig {
         worker: worker_path(WORKER)?,
-        workers_max: usize::try_from(config.compiler.workers_max).unwrap_or(usize::MAX),
+        workers_max: usize::try_from(config.compiler.workers_max)
+            .unwrap_or(usize::MAX)
+            .saturating_add(QUICK_WORKERS),
         allow_degraded: config.allow_degraded.iter().filter_map(|name| name.parse().ok()).collect(),
     })
 }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_abi::{ArtifactKey, CompileOptions, Sha256Digest};
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
 use antares_cache::{Cache, CacheError, Put, Rejection, Space};
 use antares_pool::{
     ArtifactError, Compiled, LayerStatus, Pool, PoolError, Sealed, Verdict,
@@ -18,7 +18,13 @@ use bytes::Bytes;
 use tokio::{sync::Semaphore, task::JoinError};
 use tracing::Instrument;
 
-use crate::metrics::CompilerMetrics;
+use crate::{follow::Followers, metrics::CompilerMetrics};
+
+/// Baseline compiles at once, beside the workers for full ones. Each takes milliseconds.
+pub(crate) const QUICK_WORKERS: usize = 1;
+
+/// Address space of a baseline compile, bytes, at most. Without LLVM at work it needs no more.
+const QUICK_MEMORY_BYTES_MAX: u64 = 1 << 30;
 
 /// Reason under which a compile that took too long is remembered.
 const TIMEOUT: &str = "timeout";
@@ -28,6 +34,8 @@ const TIMEOUT: &str = "timeout";
 pub struct Artifact {
     /// Its key.
     pub key: ArtifactKey,
+    /// Which generator made it.
+    pub tier: CodeTier,
     /// Digest of its bytes.
     pub sha256: Sha256Digest,
     /// The shared object.
@@ -104,26 +112,41 @@ pub enum StoreScriptError {
 /// The compiler service. Cheap to clone.
 #[derive(Clone)]
 pub struct Compiler {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
-struct Shared {
+pub(crate) struct Shared {
     cache: Cache,
     pool: Pool,
-    limits: RawCompiler,
+    pub(crate) limits: RawCompiler,
     slots: Semaphore,
+    /// Of baseline compiles, which never wait for others.
+    quick_slots: Semaphore,
     flights: Flights<ArtifactKey, Result<Arc<Artifact>, CompileError>>,
-    metrics: CompilerMetrics,
+    pub(crate) followers: Followers,
+    pub(crate) metrics: CompilerMetrics,
 }
 
 /// What shall be compiled.
 #[derive(Clone, Debug)]
-struct Order {
-    script: Sha256Digest,
+pub(crate) struct Order {
+    pub(crate) script: Sha256Digest,
     options: CompileOptions,
-    key: ArtifactKey,
+    tier: CodeTier,
+    pub(crate) key: ArtifactKey,
     /// The script's bytes, where the caller has them.
-    elf: Option<Bytes>,
+    pub(crate) elf: Option<Bytes>,
+}
+
+impl Order {
+    pub(crate) fn new(
+        script: Sha256Digest,
+        options: CompileOptions,
+        tier: CodeTier,
+        elf: Option<Bytes>,
+    ) -> Self {
+        Self { script, options, tier, key: Sha256Digest::for_artifact(script, options, tier), elf }
+    }
 }
 
 impl Compiler {
@@ -137,6 +160,8 @@ impl Compiler {
             pool,
             limits: limits.clone(),
             slots: Semaphore::new(workers),
+            quick_slots: Semaphore::new(QUICK_WORKERS),
+            followers: Followers::new(workers),
             flights: Flights::default(),
         };
         let compiler = Self { shared: Arc::new(shared) };
@@ -204,7 +229,7 @@ impl Compiler {
         self.shared.get(Space::Artifact, key).await
     }
 
-    /// The artifact of a script: found in the cache, or compiled and stored. `elf` spares reading the script where the
+    /// The full tier's artifact of a script: found in the cache, or compiled and stored. `elf` spares reading the script where the
     /// caller has its bytes; they must be those of `script`.
     ///
     /// # Errors
@@ -215,9 +240,12 @@ impl Compiler {
         options: CompileOptions,
         elf: Option<Bytes>,
     ) -> Result<Arc<Artifact>, CompileError> {
-        let key = Sha256Digest::for_artifact(script, options);
-        let order = Order { script, options, key, elf };
-        let shared = self.shared.clone();
+        self.join(Order::new(script, options, CodeTier::Full, elf)).await
+    }
+
+    /// The artifact that `order` asks for; equal orders at the same time are one.
+    pub(crate) async fn join(&self, order: Order) -> Result<Arc<Artifact>, CompileError> {
+        let (shared, key) = (self.shared.clone(), order.key);
         let joined = self.shared.flights.join(key, || async move { shared.find_or_make(&order).await }).await;
         joined.unwrap_or_else(|| {
             tracing::error!(%key, "the task of a compile panicked");
@@ -251,7 +279,7 @@ impl Shared {
     }
 
     async fn find_or_make(&self, order: &Order) -> Result<Arc<Artifact>, CompileError> {
-        if let Some(artifact) = self.find(order.key).await? {
+        if let Some(artifact) = self.find(order).await? {
             return Ok(Arc::new(artifact));
         }
         if let Some(error) = self.remembered(order).await? {
@@ -264,14 +292,16 @@ impl Shared {
                 stored.ok_or(CompileError::ScriptNotFound(order.script))?
             }
         };
-        let span = tracing::info_span!("compile", script = %order.script, key = %order.key);
+        let span =
+            tracing::info_span!("compile", script = %order.script, key = %order.key, tier = %order.tier);
         let made = self.make(order, elf).instrument(span).await;
-        self.metrics.note_compile(&made);
+        self.metrics.note_compile(order.tier, &made);
         match &made {
             Ok(artifact) => {
                 let compile_ms = artifact.made.map(|made| made.compile_ms);
                 let (bytes, stored) = (artifact.bytes.len(), artifact.stored);
-                tracing::info!(script = %order.script, key = %order.key, compile_ms, bytes, stored, "compiled");
+                let tier = order.tier.name();
+                tracing::info!(script = %order.script, key = %order.key, tier, compile_ms, bytes, stored, "compiled");
             }
             Err(error) => {
                 tracing::warn!(script = %order.script, key = %order.key, %error, "not compiled");
@@ -282,13 +312,14 @@ impl Shared {
     }
 
     /// The stored artifact, if there is one and it is a library of ours. Anything else is a miss.
-    async fn find(&self, key: ArtifactKey) -> Result<Option<Artifact>, CompileError> {
+    pub(crate) async fn find(&self, order: &Order) -> Result<Option<Artifact>, CompileError> {
+        let (key, tier) = (order.key, order.tier);
         let Some(bytes) = self.get(Space::Artifact, key).await? else { return Ok(None) };
         let checked = blocking(move || {
             let library = Sealed::new("antares-library", &bytes).map_err(WorkError::Seal)?;
             let sha256 = library.digest();
             verify_library(&library, sha256)?;
-            Ok::<_, WorkError>(Artifact { key, sha256, bytes, made: None, stored: true })
+            Ok::<_, WorkError>(Artifact { key, tier, sha256, bytes, made: None, stored: true })
         });
         match checked.await {
             Ok(Ok(artifact)) => Ok(Some(artifact)),
@@ -317,7 +348,8 @@ impl Shared {
         };
         // A store that cannot take it does not fail the compile: the artifact is handed out all the same.
         let stored = matches!(put, Ok(Put::Stored | Put::AlreadyThere));
-        Ok(Arc::new(Artifact { key, sha256: summary.sha256, bytes, made: Some(summary), stored }))
+        let (tier, sha256) = (order.tier, summary.sha256);
+        Ok(Arc::new(Artifact { key, tier, sha256, bytes, made: Some(summary), stored }))
     }
 
     /// The compile itself, in a worker; the library has been checked.
@@ -325,14 +357,21 @@ impl Shared {
         let queue = Duration::from_millis(self.limits.queue_ms_max);
         let waiting = self.metrics.queue_depth.clone();
         waiting.inc();
-        let slot = tokio::time::timeout(queue, self.slots.acquire()).await;
+        let (slots, stage) = match order.tier {
+            CodeTier::Baseline => (&self.quick_slots, Stage::Baseline),
+            CodeTier::Full => (&self.slots, Stage::Library),
+        };
+        let slot = tokio::time::timeout(queue, slots.acquire()).await;
         waiting.dec();
         let Ok(Ok(_slot)) = slot else {
             return Err(CompileError::Busy { queue_ms_max: self.limits.queue_ms_max });
         };
         let pool = self.pool.clone();
-        let limits = compile_limits(&self.limits);
-        let job = CompileJob { options: order.options, stage: Stage::Library, limits };
+        let mut limits = compile_limits(&self.limits);
+        if order.tier == CodeTier::Baseline {
+            limits.memory_bytes_max = limits.memory_bytes_max.min(QUICK_MEMORY_BYTES_MAX);
+        }
+        let job = CompileJob { options: order.options, stage, limits };
         // The pool ends the compile by its own wall time; the rest is for a zygote that is being replaced.
         let deadline = Instant::now() + Duration::from_millis(limits.wall_ms_max) + queue;
         let worked = blocking(move || {

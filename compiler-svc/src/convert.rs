@@ -1,7 +1,7 @@
 //! The border between wire types and ours. Proto types go no further than this file and `service.rs`.
 
 use antares_abi::{
-    ABI_VERSION, CompileOptions, ENGINE_VERSION, Isa, LLVM_VERSION, Sha256Digest, TARGET_CPU,
+    ABI_VERSION, CodeTier, CompileOptions, ENGINE_VERSION, Isa, LLVM_VERSION, Sha256Digest, TARGET_CPU,
     TARGET_FEATURES, TARGET_TRIPLE,
 };
 use antares_pool::LayerStatus;
@@ -61,6 +61,10 @@ pub(crate) fn compiled(artifact: &Artifact) -> v1::CompileResponse {
             blocks: made.blocks,
         }),
         stored: artifact.stored,
+        code_tier: match artifact.tier {
+            CodeTier::Baseline => v1::CodeTier::Baseline.into(),
+            CodeTier::Full => v1::CodeTier::Full.into(),
+        },
     }
 }
 

@@ -4,6 +4,7 @@
 pub mod app;
 mod compiler;
 mod convert;
+mod follow;
 mod metrics;
 mod service;
 mod status;

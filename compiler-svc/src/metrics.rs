@@ -2,50 +2,101 @@
 
 use std::sync::Arc;
 
+use antares_abi::CodeTier;
 use antares_cache::{CacheState, CacheStats, Space};
 use antares_pool::PoolStats;
-use antares_serve::{COMPILE_SECONDS, Metrics, WorkerNumbers, set_gauge, set_total};
+use antares_serve::{COMPILE_SECONDS, Metrics, RUN_SECONDS, WorkerNumbers, set_gauge, set_total};
 use prometheus::{Histogram, IntCounterVec, IntGauge};
 
 use crate::compiler::{Artifact, CompileError};
+
+/// What became of a full compile that was to follow a baseline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FollowerResult {
+    Done,
+    Failed,
+    /// The queue was full; the next run of the script asks again.
+    Dropped,
+}
+
+impl FollowerResult {
+    const ALL: [Self; 3] = [Self::Done, Self::Failed, Self::Dropped];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Dropped => "dropped",
+        }
+    }
+}
 
 /// Metrics of compiles.
 #[derive(Clone, Debug)]
 pub(crate) struct CompilerMetrics {
     compiles: IntCounterVec,
     seconds: Histogram,
+    baselines: IntCounterVec,
+    baseline_seconds: Histogram,
+    followers: IntCounterVec,
     pub(crate) queue_depth: IntGauge,
 }
 
 impl CompilerMetrics {
     pub(crate) fn new(metrics: &Metrics) -> Self {
         let queue = metrics.gauges("antares_queue_depth", "Work that waits for a worker.", &["role"]);
-        let compiles = metrics.counters("antares_compiles_total", "Compiles by how they ended.", &["result"]);
-        for result in RESULTS {
-            compiles.with_label_values(&[result]);
+        let by_result = |name: &str, help: &str| {
+            let counters = metrics.counters(name, help, &["result"]);
+            for result in RESULTS {
+                counters.with_label_values(&[result]);
+            }
+            counters
+        };
+        let followers = metrics.counters(
+            "antares_follower_compiles_total",
+            "Full compiles that followed a baseline, by how they ended.",
+            &["result"],
+        );
+        for result in FollowerResult::ALL {
+            followers.with_label_values(&[result.name()]);
         }
         Self {
-            compiles,
+            compiles: by_result("antares_compiles_total", "Full compiles by how they ended."),
+            baselines: by_result("antares_baseline_compiles_total", "Baseline compiles by how they ended."),
+            baseline_seconds: metrics.histogram(
+                "antares_baseline_compile_seconds",
+                "Wall time of baseline compiles that gave an artifact, as the worker measured it.",
+                RUN_SECONDS,
+            ),
+            followers,
             seconds: metrics.histogram(
                 "antares_compile_seconds",
-                "Wall time of compiles that gave an artifact, as the worker measured it.",
+                "Wall time of full compiles that gave an artifact, as the worker measured it.",
                 COMPILE_SECONDS,
             ),
             queue_depth: queue.with_label_values(&["compile"]),
         }
     }
 
-    pub(crate) fn note_compile(&self, made: &Result<Arc<Artifact>, CompileError>) {
+    pub(crate) fn note_follower(&self, result: FollowerResult) {
+        self.followers.with_label_values(&[result.name()]).inc();
+    }
+
+    pub(crate) fn note_compile(&self, tier: CodeTier, made: &Result<Arc<Artifact>, CompileError>) {
+        let (compiles, times) = match tier {
+            CodeTier::Baseline => (&self.baselines, &self.baseline_seconds),
+            CodeTier::Full => (&self.compiles, &self.seconds),
+        };
         let result = match made {
             Ok(artifact) => {
                 if let Some(summary) = &artifact.made {
-                    self.seconds.observe(seconds(summary.compile_ms));
+                    times.observe(seconds(summary.compile_ms));
                 }
                 "done"
             }
             Err(error) => result_of(error),
         };
-        self.compiles.with_label_values(&[result]).inc();
+        compiles.with_label_values(&[result]).inc();
     }
 
     pub(crate) fn export_joins(&self, metrics: &Metrics, read: impl Fn() -> u64 + Send + 'static) {

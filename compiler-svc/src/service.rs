@@ -215,8 +215,14 @@ impl compiler_service_server::CompilerService for Service {
     ) -> Result<Response<v1::CompileResponse>, Status> {
         let message = request.into_inner();
         let script = digest("script_sha256", &message.script_sha256)?;
-        let options = options(message.options)?;
-        let artifact = self.compiler.compile(script, options, None).await.map_err(Fault::from)?;
+        let options = options(message.options.clone())?;
+        let artifact = match message.least() {
+            v1::CodeTier::Baseline => self.compiler.compile_soon(script, options, None).await,
+            v1::CodeTier::Unspecified | v1::CodeTier::Full => {
+                self.compiler.compile(script, options, None).await
+            }
+        };
+        let artifact = artifact.map_err(Fault::from)?;
         Ok(Response::new(compiled(&artifact)))
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use antares_abi::{ArtifactKey, CompileOptions, Sha256Digest};
+use antares_abi::{CompileOptions, Sha256Digest};
 use antares_pool::{
     Pool, Verdict,
     job::{BatchJob, Tier},
@@ -11,7 +11,7 @@ use tokio::time::timeout_at;
 use tracing::Instrument;
 
 use crate::{
-    execute::{Ended, ExecuteError, Lent, Native, Prepared, Runner, Script},
+    execute::{Ended, ExecuteError, Lent, Native, Origin, Prepared, Runner, Script},
     limits::BATCH_OUTPUT_BYTES_MAX,
     source::Fallback,
 };
@@ -39,7 +39,7 @@ pub(crate) struct BatchExecution {
     pub(crate) script: Sha256Digest,
     /// One for each input; none for those that were not reached.
     pub(crate) results: Vec<Option<Ended>>,
-    pub(crate) native: Option<(ArtifactKey, Option<u64>)>,
+    pub(crate) native: Option<Origin>,
     pub(crate) fallback: Option<Fallback>,
     pub(crate) fetch: Duration,
     pub(crate) queue: Duration,
@@ -102,6 +102,7 @@ impl Runner {
         };
         let (elf, native) = (prepared.script.elf.clone(), prepared.native.clone());
         let key = native.as_ref().map(|native| native.key);
+        shared.metrics.note_native(native.iter().map(|native| native.tier), count as u64);
         let run = move |pool: &Pool, until| {
             pool.batch(&job, &elf, native.as_ref().map(|native| &*native.library), until)
         };

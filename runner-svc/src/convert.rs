@@ -7,7 +7,7 @@ pub(crate) mod transaction;
 use std::time::Duration;
 
 use antares_abi::{
-    ABI_VERSION, ArtifactKey, CompileOptions, ENGINE_VERSION, Isa, LLVM_VERSION, TARGET_CPU, TARGET_FEATURES,
+    ABI_VERSION, CodeTier, CompileOptions, ENGINE_VERSION, Isa, LLVM_VERSION, TARGET_CPU, TARGET_FEATURES,
     TARGET_TRIPLE,
 };
 use antares_pool::{
@@ -19,7 +19,7 @@ use antares_serve::{Fault, RawRunner};
 use antares_transaction::limits::TRANSACTION_BYTES_MAX;
 
 use crate::{
-    execute::{Ended, Execution, Order, Runner, Script},
+    execute::{Ended, Execution, Order, Origin, Runner, Script},
     limits::SESSION_INPUTS_MAX,
     source::Fallback,
 };
@@ -171,7 +171,7 @@ pub(crate) fn executed(execution: Execution, id: String, request_id: String) -> 
         request_id,
         timings: Some(v1::Timings {
             fetch_us: microseconds(execution.fetch),
-            compile_ms: execution.native.and_then(|(_, made_ms)| made_ms).unwrap_or(0),
+            compile_ms: execution.native.and_then(|native| native.made_ms).unwrap_or(0),
             queue_us: microseconds(execution.queue),
             load_us: report.as_ref().map_or(0, |report| report.load_us),
             run_us: report.as_ref().map_or(0, |report| report.run_us),
@@ -192,14 +192,17 @@ fn tier_split(report: RunReport) -> v1::TierSplit {
     }
 }
 
-/// Native code by its key and, if it was compiled for the call, for how many milliseconds.
-fn artifact_use(native: Option<(ArtifactKey, Option<u64>)>) -> v1::ArtifactUse {
-    let cache = match native {
-        None => v1::CacheUse::None,
-        Some((_, None)) => v1::CacheUse::Hit,
-        Some((_, Some(_))) => v1::CacheUse::Miss,
+fn artifact_use(native: Option<Origin>) -> v1::ArtifactUse {
+    let Some(Origin { key, tier, made_ms }) = native else {
+        let (cache, code_tier) = (v1::CacheUse::None, v1::CodeTier::Unspecified);
+        return v1::ArtifactUse { key: String::new(), cache: cache.into(), code_tier: code_tier.into() };
     };
-    v1::ArtifactUse { key: native.map(|(key, _)| key.to_string()).unwrap_or_default(), cache: cache.into() }
+    let cache = if made_ms.is_some() { v1::CacheUse::Miss } else { v1::CacheUse::Hit };
+    let code_tier = match tier {
+        CodeTier::Baseline => v1::CodeTier::Baseline,
+        CodeTier::Full => v1::CodeTier::Full,
+    };
+    v1::ArtifactUse { key: key.to_string(), cache: cache.into(), code_tier: code_tier.into() }
 }
 
 fn fallback_name(fallback: Option<Fallback>) -> String {

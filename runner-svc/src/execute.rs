@@ -5,11 +5,10 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use antares_abi::{ArtifactKey, CompileOptions, Sha256Digest};
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
 use antares_pool::{
     Cancel, LayerStatus, Pool, PoolError, Sealed, Until, Verdict,
     job::{RunJob, RunReport, Tier},
-    verify_library,
 };
 use antares_serve::{Flights, Metrics, RawRunner, chain, fact, past_span};
 use bytes::Bytes;
@@ -23,7 +22,7 @@ use crate::{
     hot::Hot,
     metrics::RunnerMetrics,
     ready::{Ready, ReadyKey},
-    source::{ArtifactSource, Fallback, SourceError, Wanted},
+    source::{ArtifactSource, Fallback, SourceError},
 };
 
 /// What to run.
@@ -61,8 +60,7 @@ pub(crate) enum Ended<R = RunReport> {
 pub(crate) struct Execution {
     pub(crate) script: Sha256Digest,
     pub(crate) ended: Ended,
-    /// Key of the native code and, if it was compiled for this call, for how many milliseconds.
-    pub(crate) native: Option<(ArtifactKey, Option<u64>)>,
+    pub(crate) native: Option<Origin>,
     pub(crate) fallback: Option<Fallback>,
     pub(crate) fetch: Duration,
     pub(crate) queue: Duration,
@@ -95,15 +93,16 @@ pub struct Runner {
 
 pub(crate) struct Shared {
     pool: Pool,
-    source: Arc<dyn ArtifactSource>,
+    pub(crate) source: Arc<dyn ArtifactSource>,
     pub(crate) limits: RawRunner,
     slots: Arc<Semaphore>,
     /// Transactions that are read at once: each takes several times its bytes meanwhile.
     pub(crate) reading: Arc<Semaphore>,
     pub(crate) hot: Hot,
-    ready: Ready,
+    pub(crate) ready: Ready,
     scripts: Flights<Sha256Digest, Result<Arc<Sealed>, SourceError>>,
-    libraries: Flights<ArtifactKey, Result<Native, SourceError>>,
+    /// By the full tier's key, and the key of what is at hand.
+    pub(crate) libraries: Flights<(ArtifactKey, Option<ArtifactKey>), Result<Option<Native>, SourceError>>,
     pub(crate) metrics: RunnerMetrics,
 }
 
@@ -111,14 +110,23 @@ pub(crate) struct Shared {
 #[derive(Clone, Debug)]
 pub(crate) struct Native {
     pub(crate) key: ArtifactKey,
+    pub(crate) tier: CodeTier,
     pub(crate) library: Arc<Sealed>,
     pub(crate) made_ms: Option<u64>,
 }
 
+/// How native code was had, for the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) key: ArtifactKey,
+    pub(crate) tier: CodeTier,
+    /// Wall time of its compile, milliseconds, if it was compiled for this call.
+    pub(crate) made_ms: Option<u64>,
+}
+
 impl Native {
-    /// Its key and, if it was compiled for this call, for how many milliseconds.
-    pub(crate) fn origin(&self) -> (ArtifactKey, Option<u64>) {
-        (self.key, self.made_ms)
+    pub(crate) fn origin(&self) -> Origin {
+        Origin { key: self.key, tier: self.tier, made_ms: self.made_ms }
     }
 }
 
@@ -129,6 +137,13 @@ pub(crate) struct Prepared {
     pub(crate) fallback: Option<Fallback>,
     /// Waiting for all this, without the compile.
     pub(crate) fetch: Duration,
+}
+
+impl Prepared {
+    /// Whether there may be better native code by now.
+    pub(crate) fn has_baseline(&self) -> bool {
+        self.native.as_ref().is_some_and(|native| native.tier == CodeTier::Baseline)
+    }
 }
 
 /// A script, ready to be loaded.
@@ -198,7 +213,8 @@ impl Shared {
             self.prepare(script, job.options, job.tier, deadline).await?;
         let (slot, queue) = self.slot().instrument(tracing::info_span!("queue")).await?;
         let origin = native.as_ref().map(Native::origin);
-        let keys = origin.map(|(key, _)| key);
+        let keys = origin.map(|origin| origin.key);
+        self.metrics.note_native(origin.as_slice().iter().map(|origin| origin.tier), 1);
         let elf = script.elf;
         let run = move |pool: &Pool, until| {
             pool.run(&job, &elf, native.as_ref().map(|native| &*native.library), until)
@@ -285,32 +301,6 @@ impl Shared {
         };
         self.metrics.note_fallback(fallback);
         Ok((None, Some(fallback)))
-    }
-
-    /// Native code of `script`, whose bytes are `elf` if they are at hand.
-    pub(crate) async fn library(
-        &self,
-        script: Sha256Digest,
-        elf: Option<&Bytes>,
-        options: CompileOptions,
-    ) -> Result<Native, SourceError> {
-        let key = Sha256Digest::for_artifact(script, options);
-        if let Some(library) = self.ready.get(ReadyKey::Library(key)) {
-            return Ok(Native { key, library, made_ms: None });
-        }
-        let source = self.source.clone();
-        let wanted = Wanted { script, options, elf: elf.cloned() };
-        let fetched = self.libraries.join(key, || async move {
-            let fetched = source.artifact(wanted).await?;
-            if fetched.key != key {
-                return Err(SourceError::OtherVersion { expected: key, found: fetched.key });
-            }
-            let library = seal_library(fetched.bytes, fetched.sha256).await?;
-            Ok(Native { key, library: Arc::new(library), made_ms: fetched.made_ms })
-        });
-        let native = fetched.await.unwrap_or(Err(SourceError::Internal))?;
-        self.ready.put(ReadyKey::Library(key), &native.library);
-        Ok(native)
     }
 
     pub(crate) async fn slot(&self) -> Result<(OwnedSemaphorePermit, Duration), ExecuteError> {
@@ -408,20 +398,6 @@ pub(crate) async fn seal(name: &'static str, bytes: Bytes) -> Result<Sealed, Sou
             Err(SourceError::Internal)
         }
         // It panicked; the hook has told where.
-        Err(_) => Err(SourceError::Internal),
-    }
-}
-
-/// A library, sealed and then checked.
-async fn seal_library(bytes: Bytes, sha256: Sha256Digest) -> Result<Sealed, SourceError> {
-    let library = seal("antares-library", bytes).await?;
-    let checked = tokio::task::spawn_blocking(move || verify_library(&library, sha256).map(|()| library));
-    match checked.await {
-        Ok(Ok(library)) => Ok(library),
-        Ok(Err(error)) => {
-            tracing::error!(error = chain(&error), "a library was turned down");
-            Err(SourceError::Corrupt { detail: chain(&error) })
-        }
         Err(_) => Err(SourceError::Internal),
     }
 }

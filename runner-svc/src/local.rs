@@ -18,7 +18,7 @@ impl ArtifactSource for LocalSource {
         self.0.script(digest).await.map_err(told)
     }
 
-    async fn artifact(&self, wanted: Wanted) -> Result<Fetched, SourceError> {
+    async fn artifact(&self, wanted: Wanted) -> Result<Option<Fetched>, SourceError> {
         if let Some(elf) = &wanted.elf
             && !self.0.has_script(wanted.script)
             && let Err(error) = self.0.store_script(wanted.script, elf.clone()).await
@@ -26,13 +26,15 @@ impl ArtifactSource for LocalSource {
             // The compile does without: it gets the bytes.
             tracing::warn!(script = %wanted.script, %error, "an inline script is not stored");
         }
-        let artifact = self.0.compile(wanted.script, wanted.options, wanted.elf).await.map_err(told)?;
-        Ok(Fetched {
+        let Wanted { script, options, elf, known } = wanted;
+        let artifact = self.0.compile_soon(script, options, elf).await.map_err(told)?;
+        Ok((known != Some(artifact.key)).then(|| Fetched {
             key: artifact.key,
+            tier: artifact.tier,
             sha256: artifact.sha256,
             bytes: artifact.bytes.clone(),
             made_ms: artifact.made.map(|made| made.compile_ms),
-        })
+        }))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use antares_abi::CodeTier;
 use antares_pool::{
     PoolStats,
     job::{RunOutcome, VerifyOutcome},
@@ -76,6 +77,7 @@ pub(crate) struct RunnerMetrics {
     load_seconds: Histogram,
     queue_seconds: Histogram,
     restarts: IntCounter,
+    native_runs: IntCounterVec,
     fallbacks: IntCounterVec,
     hot: IntCounterVec,
     queue_depth: IntGauge,
@@ -110,22 +112,6 @@ impl RunnerMetrics {
             "Guest cycles by the tier that ran them.",
             &["tier"],
         );
-        let fallbacks = metrics.counters(
-            "antares_fallbacks_total",
-            "Executions of tier auto that had no native code, by why.",
-            &["reason"],
-        );
-        for fallback in Fallback::ALL {
-            fallbacks.with_label_values(&[fallback.name()]);
-        }
-        let hot = metrics.counters(
-            "antares_hot_programs_total",
-            "Programs without native code that proved hot, by what became of them.",
-            &["result"],
-        );
-        for result in HotResult::ALL {
-            hot.with_label_values(&[result.name()]);
-        }
         let queue = metrics.gauges("antares_queue_depth", "Work that waits for a worker.", &["role"]);
         Self {
             executions,
@@ -151,8 +137,9 @@ impl RunnerMetrics {
                 "antares_native_exits_total",
                 "Executions whose native code was left before the end for the interpreter.",
             ),
-            fallbacks,
-            hot,
+            native_runs: native_runs(metrics),
+            fallbacks: fallbacks(metrics),
+            hot: hot(metrics),
             queue_depth: queue.with_label_values(&["run"]),
         }
     }
@@ -164,6 +151,11 @@ impl RunnerMetrics {
 
     pub(crate) fn note_fallback(&self, fallback: Fallback) {
         self.fallbacks.with_label_values(&[fallback.name()]).inc();
+    }
+
+    /// Programs with native code that go along with `runs` runs.
+    pub(crate) fn note_native(&self, tiers: impl Iterator<Item = CodeTier>, runs: u64) {
+        tiers.for_each(|tier| self.native_runs.with_label_values(&[tier.name()]).inc_by(runs));
     }
 
     pub(crate) fn note_hot(&self, result: HotResult) {
@@ -229,6 +221,34 @@ impl RunnerMetrics {
             set_total(&misses, now.misses);
         });
     }
+}
+
+fn fallbacks(metrics: &Metrics) -> IntCounterVec {
+    let help = "Executions of tier auto that had no native code, by why.";
+    let fallbacks = metrics.counters("antares_fallbacks_total", help, &["reason"]);
+    for fallback in Fallback::ALL {
+        fallbacks.with_label_values(&[fallback.name()]);
+    }
+    fallbacks
+}
+
+fn native_runs(metrics: &Metrics) -> IntCounterVec {
+    let help =
+        "Runs with native code (for verifications, programs with native code) by the generator that made it.";
+    let native_runs = metrics.counters("antares_native_runs_total", help, &["code_tier"]);
+    for tier in CodeTier::ALL {
+        native_runs.with_label_values(&[tier.name()]);
+    }
+    native_runs
+}
+
+fn hot(metrics: &Metrics) -> IntCounterVec {
+    let help = "Programs without native code that proved hot, by what became of them.";
+    let hot = metrics.counters("antares_hot_programs_total", help, &["result"]);
+    for result in HotResult::ALL {
+        hot.with_label_values(&[result.name()]);
+    }
+    hot
 }
 
 fn error_name(error: &ExecuteError) -> &'static str {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use antares_abi::{ArtifactKey, CompileOptions, Sha256Digest};
+use antares_abi::{CompileOptions, Sha256Digest};
 use antares_pool::{
     Sealed,
     job::{LibraryOf, Tier},
@@ -14,7 +14,7 @@ use tokio::{task::JoinSet, time::timeout_at};
 use tracing::Instrument;
 
 use crate::{
-    execute::{ExecuteError, Native, Shared},
+    execute::{ExecuteError, Native, Origin, Shared},
     hot::Remembered,
     source::{Fallback, SourceError},
 };
@@ -57,8 +57,7 @@ pub(crate) struct FoundProgram {
 pub(crate) struct ProgramUse {
     pub(crate) data_hash: [u8; 32],
     pub(crate) vm_version: u32,
-    /// As in an execution; none if there is none.
-    pub(crate) native: Option<(ArtifactKey, Option<u64>)>,
+    pub(crate) native: Option<Origin>,
     pub(crate) fallback: Option<Fallback>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use antares_abi::{ArtifactKey, Sha256Digest};
+use antares_abi::{ArtifactKey, CodeTier, Sha256Digest};
 use antares_proto::v1::{
     self, compiler_service_client::CompilerServiceClient, get_artifact_response, get_script_response,
     upload_request,
@@ -67,6 +67,7 @@ impl RemoteSource {
         let message = || v1::CompileRequest {
             script_sha256: wanted.script.to_string(),
             options: Some(options.clone()),
+            least: v1::CodeTier::Baseline.into(),
         };
         let first = self.client.clone().compile(self.request(message())).await;
         let error = match first {
@@ -92,8 +93,7 @@ impl RemoteSource {
         uploaded.map(drop).map_err(|status| told(script, status))
     }
 
-    async fn download(&self, key: ArtifactKey, script: Sha256Digest) -> Result<Blob, Status> {
-        let _ = script;
+    async fn download(&self, key: ArtifactKey) -> Result<Blob, Status> {
         let message = v1::GetArtifactRequest { artifact_key: key.to_string() };
         let stream = self.client.clone().get_artifact(self.request(message)).await?.into_inner();
         collect(stream, LIBRARY_BYTES_MAX, |response| {
@@ -121,31 +121,46 @@ impl ArtifactSource for RemoteSource {
         Ok(blob.await.map_err(|status| told(digest, status))?.bytes)
     }
 
-    async fn artifact(&self, wanted: Wanted) -> Result<Fetched, SourceError> {
+    async fn artifact(&self, wanted: Wanted) -> Result<Option<Fetched>, SourceError> {
         let compiled = self.compile(&wanted).await?;
         let key = parse(&compiled.artifact_key)?;
-        let blob = match self.download(key, wanted.script).await {
-            Ok(blob) => blob,
+        if wanted.known == Some(key) {
+            return Ok(None);
+        }
+        let (compiled, blob) = match self.download(key).await {
+            Ok(blob) => (compiled, blob),
             // Evicted, or found corrupt, since the answer: compiled again, once.
             Err(status) if matches!(told(wanted.script, status.clone()), SourceError::ScriptNotFound(_)) => {
-                self.compile(&wanted).await?;
-                self.download(key, wanted.script).await.map_err(|status| told(wanted.script, status))?
+                let compiled = self.compile(&wanted).await?;
+                let blob = self.download(parse(&compiled.artifact_key)?).await;
+                (compiled, blob.map_err(|status| told(wanted.script, status))?)
             }
             Err(status) => return Err(told(wanted.script, status)),
         };
         let made = compiled.cache() == v1::CacheUse::Miss;
-        Ok(Fetched {
-            key,
+        Ok(Some(Fetched {
+            key: parse(&compiled.artifact_key)?,
+            tier: tier(&compiled)?,
             sha256: parse(&blob.sha256)?,
             bytes: blob.bytes,
             made_ms: made.then_some(compiled.compile_ms),
-        })
+        }))
     }
 }
 
 fn parse(text: &str) -> Result<Sha256Digest, SourceError> {
     text.parse()
         .map_err(|error: antares_abi::KeyParseError| SourceError::Corrupt { detail: error.to_string() })
+}
+
+fn tier(compiled: &v1::CompileResponse) -> Result<CodeTier, SourceError> {
+    match compiled.code_tier() {
+        v1::CodeTier::Baseline => Ok(CodeTier::Baseline),
+        v1::CodeTier::Full => Ok(CodeTier::Full),
+        v1::CodeTier::Unspecified => {
+            Err(SourceError::Corrupt { detail: "the answer names no code tier".to_owned() })
+        }
+    }
 }
 
 struct Blob {

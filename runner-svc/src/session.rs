@@ -87,8 +87,13 @@ impl Session {
         answers: &Answers,
     ) -> Result<(), Status> {
         let mut waiting = Vec::new();
+        let mut better: Option<Prepared> = None;
         while !waiting.is_empty() || queued.recv_many(&mut waiting, SESSION_INPUTS_MAX).await > 0 {
             let inputs = waiting.iter().map(|one: &Waiting| one.input.clone()).collect();
+            if better.as_ref().unwrap_or(prepared).has_baseline() {
+                better = self.runner.prepare(context, self.deadline).await.ok();
+            }
+            let prepared = better.as_ref().unwrap_or(prepared);
             let (results, _) =
                 self.noted(self.runner.run_lot(context, prepared, inputs, self.deadline).await)?;
             let count = answerable(&results);

@@ -1,6 +1,6 @@
 //! Where scripts and artifacts come from: a compiler in this process or one behind gRPC.
 
-use antares_abi::{ArtifactKey, CompileOptions, Sha256Digest};
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
 use bytes::Bytes;
 use tonic::{Status, async_trait};
 
@@ -9,6 +9,8 @@ use tonic::{Status, async_trait};
 pub struct Fetched {
     /// Key under which the source has it.
     pub key: ArtifactKey,
+    /// Which generator made it.
+    pub tier: CodeTier,
     /// Digest that its bytes must have.
     pub sha256: Sha256Digest,
     /// The shared object.
@@ -26,6 +28,8 @@ pub struct Wanted {
     pub options: CompileOptions,
     /// The script's bytes, where they are at hand: then the source need not have them.
     pub elf: Option<Bytes>,
+    /// An artifact of it that is at hand already.
+    pub known: Option<ArtifactKey>,
 }
 
 /// Why a script or an artifact could not be had. Cloned to everybody who waited for it.
@@ -130,9 +134,10 @@ pub trait ArtifactSource: Send + Sync + 'static {
     /// It is not stored, or the source cannot be reached.
     async fn script(&self, digest: Sha256Digest) -> Result<Bytes, SourceError>;
 
-    /// The artifact of a script, compiled if need be. The caller checks it.
+    /// The best artifact of a script that there is at once, compiled if need be; none if that is the one that is at hand. The
+    /// caller checks it.
     ///
     /// # Errors
     /// There is none.
-    async fn artifact(&self, wanted: Wanted) -> Result<Fetched, SourceError>;
+    async fn artifact(&self, wanted: Wanted) -> Result<Option<Fetched>, SourceError>;
 }

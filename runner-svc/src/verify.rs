@@ -92,6 +92,7 @@ impl Shared {
         let (slot, queue) = self.slot().instrument(tracing::info_span!("queue")).await?;
         let uses = programs.iter().filter_map(FoundProgram::to_use).collect();
         let (libraries, beside) = files(programs);
+        self.metrics.note_native(libraries.iter().map(|(_, native)| native.tier), 1);
         let keys: Vec<ArtifactKey> = libraries.iter().map(|(_, native)| native.key).collect();
         let job = job(&order, &sealed, &libraries);
         let run = move |pool: &Pool, until| {

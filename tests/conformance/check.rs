@@ -1,6 +1,6 @@
 //! One ELF on both tiers and on the oracle.
 
-use antares_abi::{CompileOptions, Isa};
+use antares_abi::{CodeTier, CompileOptions, Isa};
 use antares_tests::{
     differential::{Equal, compare},
     native,
@@ -17,7 +17,7 @@ pub(crate) fn script(vm_version: u32) -> CompileOptions {
     CompileOptions { vm_version, isa: Isa::of_version(vm_version) }
 }
 
-/// Compiles `elf` and compares both tiers with the oracle; the native run is returned, or the compiler's refusal.
+/// Compiles `elf` with both generators and compares all tiers with the oracle; the full tier's run is returned, or the compiler's refusal.
 #[track_caller]
 pub(crate) fn check(name: &str, elf: &[u8], args: &[&str], options: CompileOptions) -> Result<Equal, String> {
     let case = Case {
@@ -31,9 +31,17 @@ pub(crate) fn check(name: &str, elf: &[u8], args: &[&str], options: CompileOptio
     let context = format!("{name} {args:?}, version {}, isa {}", options.vm_version, options.isa);
     let interpreted = compare(&mut machine, &case, None).unwrap();
     let interpreted = interpreted.unwrap_or_else(|difference| panic!("{context}, interpreter: {difference}"));
-    let library = native::compile(elf, options).unwrap_or_else(|error| panic!("{context}: {error:#}"))?;
-    let equal = compare(&mut machine, &case, Some(&library)).unwrap();
-    let equal = equal.unwrap_or_else(|difference| panic!("{context}, native: {difference}"));
-    assert_eq!((&equal.outcome, equal.cycles), (&interpreted.outcome, interpreted.cycles), "{context}");
-    Ok(equal)
+    let mut native = |tier| {
+        let library = native::compile_with(elf, options, tier);
+        let library = library.unwrap_or_else(|error| panic!("{context}, {tier}: {error:#}"))?;
+        let equal = compare(&mut machine, &case, Some(&library)).unwrap();
+        let equal = equal.unwrap_or_else(|difference| panic!("{context}, {tier}: {difference}"));
+        assert_eq!((&equal.outcome, equal.cycles), (&interpreted.outcome, interpreted.cycles), "{context}");
+        Ok(equal)
+    };
+    let full = native(CodeTier::Full);
+    let baseline = native(CodeTier::Baseline);
+    // What either of them leaves native code for, the other may not.
+    assert_eq!(full.is_ok(), baseline.is_ok(), "{context}");
+    full
 }

@@ -6,11 +6,12 @@
 
 use std::thread;
 
+use antares_abi::CodeTier;
 use antares_tests::differential::{Campaign, Tally, disassembly, reduce};
 use antares_vm::Machine;
 
 #[track_caller]
-fn check(seed: u64, programs: u64, native: bool) -> Tally {
+fn check(seed: u64, programs: u64, native: Option<CodeTier>) -> Tally {
     let campaign = Campaign { seed, programs, native, only: None };
     let jobs = thread::available_parallelism().map_or(1, usize::from);
     let (tally, failure) = campaign.run(jobs, |_| ()).unwrap();
@@ -31,7 +32,16 @@ fn check(seed: u64, programs: u64, native: bool) -> Tally {
 
 #[test]
 fn compiled_programs_are_equal() {
-    let tally = check(1, 20_000, true);
+    check_compiled(1, CodeTier::Full);
+}
+
+#[test]
+fn programs_of_the_baseline_are_equal() {
+    check_compiled(2, CodeTier::Baseline);
+}
+
+fn check_compiled(seed: u64, tier: CodeTier) {
+    let tally = check(seed, 20_000, Some(tier));
     // A generator whose programs mostly leave native code would test the interpreter against itself. Mutants are
     // exempt: most end at the first system call that only transactions have.
     for (name, kind) in tally.kinds.iter().filter(|(name, _)| **name != "mutant") {
@@ -46,5 +56,5 @@ fn compiled_programs_are_equal() {
 
 #[test]
 fn interpreted_programs_are_equal() {
-    check(5, 1000, false);
+    check(5, 1000, None);
 }

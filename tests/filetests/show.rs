@@ -1,10 +1,14 @@
 //! What a stage shows of an ELF: the compiler's text without what is the same in every library, or a run's outcome.
 
+use antares_abi::CodeTier;
+use antares_baseline::Listing;
 use antares_compiler::Stage;
+use antares_program::Limits;
 use antares_tests::{differential::compare, native, oracle};
 use antares_vm::Machine;
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
+use iced_x86::{Decoder, DecoderOptions, Formatter as _, Instruction, IntelFormatter};
 
 use crate::case::Case;
 
@@ -29,6 +33,7 @@ pub(crate) fn show(case: &Case, elf: &[u8], stage: &str) -> Result<Shown> {
         "llvm" => functions(&text(Stage::LlvmBefore)?),
         "optimised" => functions(&text(Stage::Llvm)?),
         "asm" => instructions(&text(Stage::Asm)?),
+        "baseline" => baseline(case, elf)?,
         "outcome" => outcome(case, elf)?,
         _ => bail!("no stage is named {stage:?}"),
     };
@@ -67,6 +72,42 @@ fn instructions(assembly: &str) -> Vec<String> {
     lines
 }
 
+/// The guest's functions as the baseline generates them. Places inside a function are numbered from its start.
+fn baseline(case: &Case, elf: &[u8]) -> Result<Vec<String>> {
+    let limits = Limits { code_bytes_max: 1 << 20, functions_max: 1000, blocks_max: 10_000 };
+    let program = antares_program::recover(&antares_program::read(elf, case.options, &limits)?, &limits)?;
+    let listing = antares_baseline::listing(&antares_lift::lift(&program, 1 << 20)?)?;
+    let mut lines = Vec::new();
+    for (entry, range) in &listing.functions {
+        lines.push(format!("function at {:#x}:", entry.0));
+        let decoder =
+            Decoder::with_ip(64, &listing.code[range.clone()], range.start as u64, DecoderOptions::NONE);
+        lines.extend(
+            decoder.into_iter().map(|instruction| host_instruction(&listing, range.start, &instruction)),
+        );
+    }
+    Ok(lines)
+}
+
+/// One host instruction, with names for what it jumps to.
+fn host_instruction(listing: &Listing, start: usize, instruction: &Instruction) -> String {
+    let at = usize::try_from(instruction.ip()).map_or(0, |at| at - start);
+    let mut text = String::new();
+    if instruction.near_branch_target() == 0 {
+        IntelFormatter::new().format(instruction, &mut text);
+        return format!("  {at:4x}  {text}");
+    }
+    let target = usize::try_from(instruction.near_branch_target()).unwrap_or(0);
+    let stub = listing.stubs.iter().find(|(_, place)| *place == target);
+    let function = listing.functions.iter().find(|(_, range)| range.start == target);
+    let name = match (stub, function) {
+        (Some((name, _)), _) => (*name).to_owned(),
+        (_, Some((entry, _))) => format!("function at {:#x}", entry.0),
+        _ => format!("{:x}", target.wrapping_sub(start)),
+    };
+    format!("  {at:4x}  {} {name}", format!("{:?}", instruction.mnemonic()).to_lowercase())
+}
+
 /// How a run ends; it must end so on every tier and in ckb-vm.
 fn outcome(case: &Case, elf: &[u8]) -> Result<Vec<String>> {
     let oracle_case = oracle::Case {
@@ -76,10 +117,14 @@ fn outcome(case: &Case, elf: &[u8]) -> Result<Vec<String>> {
         cycles_max: CYCLES_MAX,
         code: None,
     };
-    let library =
-        native::compile(elf, case.options)?.map_err(|reason| anyhow::anyhow!("refused: {reason}"))?;
-    let compared = compare(&mut Machine::new()?, &oracle_case, Some(&library))?;
-    let equal = compared.map_err(|difference| anyhow::anyhow!("{difference}")).context("unlike ckb-vm")?;
+    let run = |tier| {
+        let library = native::compile_with(elf, case.options, tier)?;
+        let library = library.map_err(|reason| anyhow::anyhow!("refused: {reason}"))?;
+        let compared = compare(&mut Machine::new()?, &oracle_case, Some(&library))?;
+        compared.map_err(|difference| anyhow::anyhow!("{difference}")).context("unlike ckb-vm")
+    };
+    run(CodeTier::Baseline).context("the baseline")?;
+    let equal = run(CodeTier::Full)?;
     let tier = equal.restarted.map_or_else(
         || "native".to_owned(),
         |reason| format!("interpreted, native code left: {}", reason.name()),

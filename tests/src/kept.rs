@@ -6,7 +6,7 @@ use std::{
     sync::OnceLock,
 };
 
-use antares_abi::{CompileOptions, Sha256Digest};
+use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
 use antares_compiler::{CompileError, Limits, Request, Stage};
 use antares_vm::Library;
 use anyhow::{Context, Result, anyhow};
@@ -34,7 +34,7 @@ pub fn library(elf: &[u8], options: CompileOptions) -> Result<Result<Library, St
 ///
 /// As [`library`].
 pub fn bytes(elf: &[u8], options: CompileOptions) -> Result<Result<Vec<u8>, String>> {
-    let key = Sha256Digest::for_artifact(Sha256Digest::of(elf), options);
+    let key = Sha256Digest::for_artifact(Sha256Digest::of(elf), options, CodeTier::Full);
     let folder = folder()?;
     let (kept, refused) = (folder.join(format!("{key}.so")), folder.join(format!("{key}.refused")));
     if let Ok(bytes) = fs::read(&kept) {

@@ -2,7 +2,7 @@
 
 use std::{fs::File, io::Write, os::fd::AsFd};
 
-use antares_abi::CompileOptions;
+use antares_abi::{CodeTier, CompileOptions};
 use antares_compiler::{CompileError, Limits, Output, Request, Stage};
 use antares_vm::Library;
 use anyhow::{Context, Result, anyhow};
@@ -13,7 +13,20 @@ use anyhow::{Context, Result, anyhow};
 ///
 /// The compiler failed, or its library cannot be loaded.
 pub fn compile(elf: &[u8], options: CompileOptions) -> Result<Result<Library, String>> {
-    match antares_compiler::compile(elf, &request(options, Stage::Library)) {
+    compile_with(elf, options, CodeTier::Full)
+}
+
+/// The same with either generator.
+///
+/// # Errors
+///
+/// As [`compile`].
+pub fn compile_with(elf: &[u8], options: CompileOptions, tier: CodeTier) -> Result<Result<Library, String>> {
+    let stage = match tier {
+        CodeTier::Baseline => Stage::Baseline,
+        CodeTier::Full => Stage::Library,
+    };
+    match antares_compiler::compile(elf, &request(options, stage)) {
         Ok(output) => Ok(Ok(load(&output.bytes)?)),
         Err(CompileError::Refused { reason, .. }) => Ok(Err(reason.to_owned())),
         Err(CompileError::Failed { detail }) => Err(anyhow!("the compiler failed: {detail}")),

@@ -16,7 +16,7 @@ use std::{
     thread,
 };
 
-use antares_abi::{CompileOptions, Isa, Sha256Digest};
+use antares_abi::{CodeTier, CompileOptions, Isa, Sha256Digest};
 use antares_compiler::{CompileError, Limits, Request, Stage};
 use antares_vm::{Library, Program, Tier};
 use bytes::Bytes;
@@ -67,7 +67,7 @@ fn setting(name: &str) -> String {
 
 fn find(elf: &Bytes, vm_version: u32, isa: u8) -> Option<Arc<Program>> {
     let options = CompileOptions { vm_version, isa: Isa(isa) };
-    let key = Sha256Digest::for_artifact(Sha256Digest::of(elf), options);
+    let key = Sha256Digest::for_artifact(Sha256Digest::of(elf), options, CodeTier::Full);
     let mut programs = PROGRAMS.lock().expect("no compile panicked");
     let make = || {
         let library = Library::load_path(&library(elf, options, &key)?).expect("a library");

@@ -29,6 +29,15 @@ pub type ArtifactKey = Sha256Digest;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Isa(pub u8);
 
+/// Which generator made a library. Both keep the same contract; nobody who runs it need know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum CodeTier {
+    /// The one that is quick to compile.
+    Baseline,
+    /// The one whose code is quick.
+    Full,
+}
+
 /// What decides the meaning of an ELF beside its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CompileOptions {
@@ -56,11 +65,13 @@ impl Sha256Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Key of the artifact that compiling the ELF with digest `elf` under `options` gives.
+    /// Key of the artifact that compiling the ELF with digest `elf` under `options` with the generator `tier` gives.
     #[must_use]
-    pub fn for_artifact(elf: Sha256Digest, options: CompileOptions) -> ArtifactKey {
+    pub fn for_artifact(elf: Sha256Digest, options: CompileOptions, tier: CodeTier) -> ArtifactKey {
         let mut hash = Sha256::new();
-        hash.update(b"antares-artifact-v1\0");
+        hash.update(b"antares-artifact-v2\0");
+        hash.update(tier.name());
+        hash.update([0]);
         for number in [ABI_VERSION, ENGINE_VERSION, options.vm_version, u32::from(options.isa.0)] {
             hash.update(number.to_le_bytes());
         }
@@ -70,6 +81,26 @@ impl Sha256Digest {
         }
         hash.update(elf.0);
         Self(hash.finalize().into())
+    }
+}
+
+impl CodeTier {
+    /// All of them, quickest to compile first.
+    pub const ALL: [Self; 2] = [Self::Baseline, Self::Full];
+
+    /// Name for keys, answers and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Baseline => "baseline",
+            Self::Full => "full",
+        }
+    }
+}
+
+impl fmt::Display for CodeTier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -165,12 +196,14 @@ mod tests {
     fn key_depends_on_every_option() {
         let elf = Sha256Digest::of(b"elf");
         let base = CompileOptions { vm_version: 2, isa: Isa::IMC };
-        let key = Sha256Digest::for_artifact(elf, base);
+        let full = |elf, options| Sha256Digest::for_artifact(elf, options, CodeTier::Full);
+        let key = full(elf, base);
         let others = [CompileOptions { vm_version: 1, ..base }, CompileOptions { isa: Isa::B, ..base }];
         for other in others {
-            assert_ne!(key, Sha256Digest::for_artifact(elf, other));
+            assert_ne!(key, full(elf, other));
         }
-        assert_ne!(key, Sha256Digest::for_artifact(Sha256Digest::of(b"other"), base));
+        assert_ne!(key, full(Sha256Digest::of(b"other"), base));
+        assert_ne!(key, Sha256Digest::for_artifact(elf, base, CodeTier::Baseline));
     }
 
     #[test]

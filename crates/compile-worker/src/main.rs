@@ -82,6 +82,7 @@ fn request(options: CompileOptions, stage: Stage, limits: &CompileLimits) -> Req
         Stage::Asm => antares_compiler::Stage::Asm,
         Stage::Object => antares_compiler::Stage::Object,
         Stage::Library => antares_compiler::Stage::Library,
+        Stage::Baseline => antares_compiler::Stage::Baseline,
     };
     Request { options, stage, limits }
 }

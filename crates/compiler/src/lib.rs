@@ -1,4 +1,4 @@
-//! The compiler on one page: read, recover, lift, verify, emit, link.
+//! The compiler on one page: read, recover, lift, verify, emit, link; or for the baseline all at once.
 //!
 //! Nothing here reads a clock, the environment or randomness: the same ELF and request give the same bytes.
 #![forbid(unsafe_code)]
@@ -6,6 +6,7 @@
 mod limits;
 
 use antares_abi::CompileOptions;
+use antares_baseline::BaselineError;
 use antares_codegen::{CodegenError, Form};
 use antares_lift::{LiftError, VerifyError, ir::Module};
 use antares_program::{Program, ProgramError};
@@ -31,6 +32,8 @@ pub enum Stage {
     Object,
     /// The shared object.
     Library,
+    /// The shared object from the fast generator, which LLVM has no part in.
+    Baseline,
 }
 
 /// One compile.
@@ -107,6 +110,12 @@ impl From<CodegenError> for CompileError {
     }
 }
 
+impl From<BaselineError> for CompileError {
+    fn from(error: BaselineError) -> Self {
+        Self::Failed { detail: format!("the baseline generator: {error}") }
+    }
+}
+
 /// Compiles `elf` up to the stage asked for.
 ///
 /// # Errors
@@ -130,6 +139,7 @@ pub fn compile(elf: &[u8], request: &Request) -> Result<Output, CompileError> {
     antares_lift::verify(&module)?;
     let bytes = match request.stage {
         Stage::Ir => module.to_string().into(),
+        Stage::Baseline => antares_baseline::compile(&module)?,
         stage => generate(&module, stage)?,
     };
     Ok(output(&program, bytes))

@@ -122,6 +122,8 @@ pub enum Stage {
     Object,
     /// The shared object.
     Library,
+    /// The shared object from the fast generator.
+    Baseline,
 }
 
 /// Limits of one compile. Wall time and memory are enforced from outside as well.

@@ -153,6 +153,10 @@ pub struct RawCompiler {
     pub memory_bytes_max: u64,
     /// Wall time of a compile, milliseconds.
     pub wall_ms_max: u64,
+    /// Whether new scripts get native code from the fast generator at once, with the full compile behind it.
+    pub baseline: bool,
+    /// Full compiles that follow a baseline and wait for their turn; more are left for a later run to ask for.
+    pub followers_max: u64,
 }
 
 /// Section `[runner]`.
@@ -256,6 +260,8 @@ impl Default for RawCompiler {
             operations_max: 8_000_000,
             memory_bytes_max: 8 * GIB,
             wall_ms_max: 120_000,
+            baseline: true,
+            followers_max: 64,
         }
     }
 }

@@ -39,6 +39,7 @@ pub(crate) fn check_compiler(raw: &RawCompiler, checker: &mut Checker) {
         ("compiler.blocks_max", raw.blocks_max),
         ("compiler.operations_max", raw.operations_max),
         ("compiler.memory_bytes_max", raw.memory_bytes_max),
+        ("compiler.followers_max", raw.followers_max),
     ] {
         checker.positive(key, value);
     }

@@ -118,9 +118,9 @@ prometheus.io/path: /metrics
 {{- add (mul 2 (int .Values.compiler.cache.budgetMiB)) 256 -}}
 {{- end -}}
 
-{{/* Resources of the compiler: its memory limit holds every worker at its most, and 1 GiB for the service. */}}
+{{/* Resources of the compiler: its memory limit holds every worker at its most, 1 GiB for a baseline compile, and 1 GiB for the service. */}}
 {{- define "antares.compilerResources" -}}
-{{- $memory := printf "%dMi" (add (mul (int .Values.compiler.workers) (int .Values.compiler.workerMemoryMiB)) 1024) -}}
+{{- $memory := printf "%dMi" (add (mul (int .Values.compiler.workers) (int .Values.compiler.workerMemoryMiB)) 2048) -}}
 {{- toYaml (mergeOverwrite (deepCopy .Values.compiler.resources) (dict "limits" (dict "memory" $memory))) -}}
 {{- end -}}
 

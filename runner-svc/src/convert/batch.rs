@@ -110,7 +110,7 @@ pub(crate) fn batch_executed(
         request_id,
         timings: Some(v1::Timings {
             fetch_us: microseconds(execution.fetch),
-            compile_ms: execution.native.and_then(|(_, made_ms)| made_ms).unwrap_or(0),
+            compile_ms: execution.native.and_then(|native| native.made_ms).unwrap_or(0),
             queue_us: microseconds(execution.queue),
             load_us,
             run_us,

@@ -129,7 +129,7 @@ pub(crate) fn verified(
     id: String,
     request_id: String,
 ) -> v1::VerifyTransactionResponse {
-    let compile_ms = verification.programs.iter().filter_map(|program| program.native?.1).max();
+    let compile_ms = verification.programs.iter().filter_map(|program| program.native?.made_ms).max();
     let mut response = v1::VerifyTransactionResponse {
         execution_id: id,
         request_id,

@@ -5,4 +5,5 @@ mod guest;
 mod node;
 mod reflection;
 mod services;
+mod tiers;
 mod trouble;

@@ -11,7 +11,7 @@ use antares_proto::v1::{self, get_artifact_response};
 use tonic::{Code, Request};
 
 fn compile_request(elf: &[u8]) -> v1::CompileRequest {
-    v1::CompileRequest { script_sha256: Sha256Digest::of(elf).to_string(), options: None }
+    v1::CompileRequest { script_sha256: Sha256Digest::of(elf).to_string(), ..Default::default() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,7 +84,7 @@ async fn an_inline_script_is_compiled_once() {
     assert_eq!(caches, [i32::from(v1::CacheUse::Miss), i32::from(v1::CacheUse::Hit)]);
     // It was stored on the way.
     assert!(node.execute(stored(&elf, v1::Tier::Native)).await.is_ok());
-    assert_eq!(node.metric("antares_compiles_total{result=\"done\"}"), Some(1.0));
+    assert_eq!(node.metric("antares_baseline_compiles_total{result=\"done\"}"), Some(1.0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -150,7 +150,7 @@ async fn a_truncated_script_is_refused_natively_and_interpreted_as_the_vm_does()
         is(&status, Code::InvalidArgument, "SCRIPT_INVALID");
     }
     // The second refusal came from memory.
-    assert_eq!(node.metric("antares_compiles_total{result=\"refused\"}"), Some(1.0));
+    assert_eq!(node.metric("antares_baseline_compiles_total{result=\"refused\"}"), Some(1.0));
     let auto = node.execute(inline(elf, v1::Tier::Auto)).await.unwrap();
     let interpreted = node.execute(inline(elf, v1::Tier::Interpreter)).await.unwrap();
     assert_eq!(auto.fallback, "compile_refused");

@@ -10,7 +10,7 @@ use crate::{
     guest,
     node::{Node, PATIENCE, inline, reason, stored, wait_until},
 };
-use antares_abi::{CompileOptions, Isa, Sha256Digest};
+use antares_abi::{CodeTier, CompileOptions, Isa, Sha256Digest};
 use antares_cache::{Cache, CacheConfig, Space};
 use antares_proto::v1;
 use tonic::Code;
@@ -63,7 +63,7 @@ async fn a_runner_without_its_compiler_interprets_what_it_has() {
 async fn rubbish_in_the_store_is_compiled_over_and_never_run() {
     let elf = guest::exits(3);
     let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
-    let key = Sha256Digest::for_artifact(Sha256Digest::of(&elf), options);
+    let key = Sha256Digest::for_artifact(Sha256Digest::of(&elf), options, CodeTier::Full);
     let node = Node::both(|raw| {
         let cache = Cache::open(CacheConfig::new(&raw.cache.dir, raw.cache.budget_bytes)).unwrap();
         cache.put(Space::Artifact, key.0, b"\x7fELF but nothing of ours").unwrap();

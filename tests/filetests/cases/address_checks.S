@@ -1,5 +1,5 @@
 # version: 2
-# show: ir llvm outcome
+# show: ir llvm baseline outcome
 /* Accesses around one base share one check over their whole span; stores also stay out of code. */
   .globl _start
 _start:
@@ -130,6 +130,24 @@ words:
 #   call void @llvm.ubsantrap(i8 4) #3
 #   unreachable
 # }
+
+#=== baseline
+# function at 0x10000:
+#      0  nop [rax]
+#      7  sub r11,203h
+#      e  js 52
+#     14  mov rax,[r10+11010h]
+#     1b  mov r13,[r10+11018h]
+#     22  lea r12,[rax+r13]
+#     26  mov [r10+11020h],r12
+#     2d  movsx r14,byte ptr [r10+1100Fh]
+#     35  movzx ebx,word ptr [r10+11020h]
+#     3d  mov r15d,5Dh
+#     43  mov eax,1001Ch
+#     48  call ecall
+#     4d  ud1 eax,[eax+4]
+#     52  call qword ptr [r10+410138h]
+#     59  jmp 14
 
 #=== outcome
 # Exit(42), 515 cycles, native

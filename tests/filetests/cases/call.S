@@ -1,5 +1,5 @@
 # version: 2
-# show: program ir outcome
+# show: program ir baseline outcome
 /* A call, a callee-saved register in a frame, a return. */
   .globl _start
   .type _start, @function
@@ -130,6 +130,59 @@ one_more:
 #     v2 = add v0, v1
 #     a0 = v2
 #     return
+
+#=== baseline
+# function at 0x10000:
+#      0  nop [rax]
+#      7  sub r11,5
+#      b  js 4c
+#     11  mov r13d,10008h
+#     17  mov ebx,1
+#     1c  mov r12d,5
+#     22  call function at 0x10012
+#     27  sub r11,1F6h
+#     2e  js 55
+#     34  add rbx,r12
+#     37  mov r15d,5Dh
+#     3d  mov eax,1000Eh
+#     42  call ecall
+#     47  ud1 eax,[eax+4]
+#     4c  call qword ptr [r10+410138h]
+#     53  jmp 11
+#     55  call qword ptr [r10+410138h]
+#     5c  jmp 34
+# function at 0x10012:
+#      0  sub rsp,8
+#      7  mov [rsp],r13
+#      b  lea rcx,[r14-11010h]
+#     12  cmp rcx,3EEFF0h
+#     19  ja bad_address
+#     1f  sub r11,9
+#     23  js 6e
+#     29  lea rax,[r14-10h]
+#     2d  mov [r10+r14-8],r13
+#     32  mov [r10+r14-10h],r12
+#     37  mov r12,rbx
+#     3a  mov r13d,1001Eh
+#     40  mov r14,rax
+#     43  call function at 0x10028
+#     48  sub r11,9
+#     4c  add rbx,r12
+#     4f  mov r12,[r10+r14]
+#     53  mov r13,[r10+r14+8]
+#     58  add r14,10h
+#     5c  cmp r13,[rsp]
+#     60  jne unknown_target
+#     66  add rsp,8
+#     6d  ret
+#     6e  call qword ptr [r10+410138h]
+#     75  jmp 29
+# function at 0x10028:
+#      0  nop [rax]
+#      7  sub r11,4
+#      b  add rbx,1
+#      f  nop [rax]
+#     16  ret
 
 #=== outcome
 # Exit(8), 529 cycles, native

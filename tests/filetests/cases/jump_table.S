@@ -1,6 +1,6 @@
 # version: 2
 # args: x
-# show: program ir outcome
+# show: program ir baseline outcome
 /* A switch through a table of 32-bit distances, as gcc writes it. */
   .globl _start
 _start:
@@ -120,6 +120,62 @@ table:
 #     v1 = const 0x5d
 #     a7 = v1
 #     exit at 0x1002a
+
+#=== baseline
+# function at 0x10000:
+#      0  sub rsp,8
+#      7  sub r11,7
+#      b  js fa
+#     11  cmp r12,3FFFFFh
+#     18  ja bad_address
+#     1a  movzx ebx,byte ptr [r10+r12]
+#     1f  cmp rbx,3
+#     23  mov r13d,3
+#     29  ja d8
+#     2f  sub r11,0Ah
+#     33  mov rax,rbx
+#     36  shl rax,2
+#     3a  lea rcx,[rax+11000h]
+#     41  cmp rcx,3FFFFCh
+#     48  ja bad_address
+#     4a  movsxd rax,[r10+rax+11000h]
+#     52  lea rbx,[rax+11000h]
+#     59  mov rax,rbx
+#     5c  and rax,0FFFFFFFFFFFFFFFEh
+#     60  mov rcx,rax
+#     63  mov rax,rcx
+#     66  mov r14d,11000h
+#     6c  cmp rax,1001Ch
+#     73  je b3
+#     79  cmp rax,10020h
+#     80  je c1
+#     86  cmp rax,10024h
+#     8d  je cf
+#     93  jmp 98
+#     98  mov [rsp],r12
+#     9c  call dispatch
+#     a1  cmp r12,[rsp]
+#     a5  jne unknown_target
+#     ab  add rsp,8
+#     b2  ret
+#     b3  sub r11,4
+#     b7  mov ebx,0Bh
+#     bc  jmp d8
+#     c1  sub r11,4
+#     c5  mov ebx,0Ch
+#     ca  jmp d8
+#     cf  sub r11,1
+#     d3  mov ebx,0Dh
+#     d8  sub r11,1F5h
+#     df  js 106
+#     e5  mov r15d,5Dh
+#     eb  mov eax,1002Ah
+#     f0  call ecall
+#     f5  ud1 eax,[eax+4]
+#     fa  call qword ptr [r10+410138h]
+#    101  jmp 11
+#    106  call qword ptr [r10+410138h]
+#    10d  jmp e5
 
 #=== outcome
 # Exit(12), 522 cycles, native

@@ -1,5 +1,5 @@
 # version: 2
-# show: program ir asm outcome
+# show: program ir asm baseline outcome
 /* A loop with a counter: cycles are counted down once for each round, compared at its head. */
   .globl _start
 _start:
@@ -148,6 +148,29 @@ _start:
 #   #NO_APP
 #   jmp  .LBB1_7
 # .Lfunc_end1:
+
+#=== baseline
+# function at 0x10000:
+#      0  nop [rax]
+#      7  sub r11,2
+#      b  mov ebx,0
+#     10  mov r12d,64h
+#     16  sub r11,5
+#     1a  js 4e
+#     20  add rbx,r12
+#     23  add r12,0FFFFFFFFFFFFFFFFh
+#     27  test r12,r12
+#     2a  jne 16
+#     2c  sub r11,1F5h
+#     33  js 57
+#     39  mov r13d,5Dh
+#     3f  mov eax,10010h
+#     44  call ecall
+#     49  ud1 eax,[eax+4]
+#     4e  call qword ptr [r10+410138h]
+#     55  jmp 20
+#     57  call qword ptr [r10+410138h]
+#     5e  jmp 39
 
 #=== outcome
 # Exit(-70), 1003 cycles, native

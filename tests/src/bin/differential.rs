@@ -1,4 +1,5 @@
-//! Long runs of the differential test: `differential [--programs N] [--seed S] [--jobs J] [--kind KIND] [--interpreter] [--as-found]`,
+//! Long runs of the differential test: `differential [--programs N] [--seed S] [--jobs J] [--kind KIND] [--interpreter | --baseline]
+//! [--as-found]`,
 //! and `differential --only SEED [--kind KIND]` for one batch, as a failure names it.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
@@ -10,6 +11,7 @@ use std::{
     time::Instant,
 };
 
+use antares_abi::CodeTier;
 use antares_tests::differential::{Campaign, Choice, Failure, Tally, disassembly, reduce};
 use antares_vm::Machine;
 use anyhow::{Context, Result, bail};
@@ -18,7 +20,7 @@ use anyhow::{Context, Result, bail};
 const PROGRESS: u64 = 10_000;
 
 fn main() -> Result<()> {
-    let mut campaign = Campaign { seed: 1, programs: 20_000, native: true, only: None };
+    let mut campaign = Campaign { seed: 1, programs: 20_000, native: Some(CodeTier::Full), only: None };
     let mut jobs = thread::available_parallelism().map_or(1, usize::from);
     let (mut only, mut is_reduced) = (None, true);
     let mut arguments = env::args().skip(1);
@@ -31,14 +33,15 @@ fn main() -> Result<()> {
             "--jobs" => jobs = usize::try_from(number(&value()?)?)?,
             // What differs is not made smaller: quicker, for those who only want to know.
             "--as-found" => is_reduced = false,
-            "--interpreter" => campaign.native = false,
+            "--interpreter" => campaign.native = None,
+            "--baseline" => campaign.native = Some(CodeTier::Baseline),
             "--kind" => {
                 let name = value()?;
                 let found = Choice::ALL.into_iter().find(|choice| choice.name() == name);
                 campaign.only = Some(found.with_context(|| format!("no programs are called {name:?}"))?);
             }
             _ => bail!(
-                "usage: differential [--programs N] [--seed S] [--jobs J] [--kind KIND] [--interpreter] [--as-found] [--only SEED]\n\
+                "usage: differential [--programs N] [--seed S] [--jobs J] [--kind KIND] [--interpreter | --baseline] [--as-found] [--only SEED]\n\
                  kinds: {}",
                 Choice::ALL.map(Choice::name).join(" ")
             ),

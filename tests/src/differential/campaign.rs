@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-use antares_abi::CompileOptions;
+use antares_abi::{CodeTier, CompileOptions};
 use antares_vm::{Library, Machine, Session, Tier};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
@@ -52,8 +52,8 @@ pub struct Campaign {
     pub seed: u64,
     /// How many programs, at least: the last batch is run to its end.
     pub programs: u64,
-    /// Whether to compile; else the interpreter tier is compared.
-    pub native: bool,
+    /// Which generator's code is compared; without one the interpreter tier.
+    pub native: Option<CodeTier>,
     /// Which programs, if not a mixture.
     pub only: Option<Choice>,
 }
@@ -105,6 +105,8 @@ pub struct Failure {
     pub batch: Batch,
     /// What differs.
     pub difference: Difference,
+    /// Which generator's code differs.
+    pub native: Option<CodeTier>,
 }
 
 impl Choice {
@@ -242,7 +244,7 @@ impl Campaign {
                 failed
             }
         };
-        Ok(failed.map(|(index, difference)| Failure { seed, index, batch, difference }))
+        Ok(failed.map(|(index, difference)| Failure { seed, index, batch, difference, native: self.native }))
     }
 
     /// Compares cases that share one ELF; gives the first that differs.
@@ -254,7 +256,10 @@ impl Campaign {
         cases: impl Iterator<Item = Case>,
         tally: &mut Tally,
     ) -> Result<Option<(usize, Difference)>> {
-        let library = if self.native { compiled(elf, batch.options, tally)? } else { None };
+        let library = match self.native {
+            Some(tier) => compiled(elf, batch.options, tier, tally)?,
+            None => None,
+        };
         let mut tested = Tested::new(machine, batch, elf, library);
         for (index, case) in cases.enumerate() {
             match tested.compare(&case)? {
@@ -347,8 +352,13 @@ pub(super) fn mutant_case(elf: &Bytes, batch: &Batch) -> Case {
 }
 
 /// The batch's library, if the compiler takes it.
-fn compiled(elf: &Bytes, options: CompileOptions, tally: &mut Tally) -> Result<Option<Library>> {
-    match native::compile(elf, options)? {
+fn compiled(
+    elf: &Bytes,
+    options: CompileOptions,
+    tier: CodeTier,
+    tally: &mut Tally,
+) -> Result<Option<Library>> {
+    match native::compile_with(elf, options, tier)? {
         Ok(library) => Ok(Some(library)),
         Err(reason) => {
             *tally.refused.entry(reason).or_default() += 1;
@@ -364,7 +374,7 @@ mod tests {
 
     #[test]
     fn batches_do_not_depend_on_threads() {
-        let campaign = Campaign { seed: 3, programs: 400, native: false, only: None };
+        let campaign = Campaign { seed: 3, programs: 400, native: None, only: None };
         let alone = campaign.run(1, |_| ()).unwrap().0;
         let together = campaign.run(3, |_| ()).unwrap().0;
         assert_eq!(alone, together);
@@ -374,7 +384,7 @@ mod tests {
     #[test]
     fn seeds_differ_by_batch_and_campaign() {
         let seeds = |seed| {
-            let campaign = Campaign { seed, programs: 1, native: false, only: None };
+            let campaign = Campaign { seed, programs: 1, native: None, only: None };
             (0..50).map(move |index| campaign.batch_seed(index)).collect::<Vec<_>>()
         };
         let mut all: Vec<u64> = (0..4).flat_map(seeds).collect();

@@ -2,6 +2,7 @@
 
 use std::{fmt::Write as _, process::Command};
 
+use antares_abi::CodeTier;
 use antares_vm::Machine;
 use anyhow::Result;
 use bytes::Bytes;
@@ -40,6 +41,7 @@ pub struct Reduced {
 struct Reducer<'a> {
     machine: &'a mut Machine,
     batch: &'a Batch,
+    tier: CodeTier,
     shape: Option<Shape>,
     attempts: u32,
     best: Option<Reduced>,
@@ -52,7 +54,14 @@ struct Reducer<'a> {
 /// The machine failed.
 pub fn reduce(machine: &mut Machine, failure: &Failure) -> Result<Option<Reduced>> {
     let batch = &failure.batch;
-    let mut reducer = Reducer { machine, batch, shape: None, attempts: 0, best: None };
+    let mut reducer = Reducer {
+        machine,
+        batch,
+        tier: failure.native.unwrap_or(CodeTier::Full),
+        shape: None,
+        attempts: 0,
+        best: None,
+    };
     match &batch.subject {
         Subject::Generated { programs, shape } => {
             reducer.shape = Some(*shape);
@@ -85,7 +94,9 @@ impl Reducer<'_> {
     /// What differs natively. What is refused, or fails to compile, does not differ.
     fn difference(&mut self, case: &Case) -> Result<Option<Difference>> {
         self.attempts += 1;
-        let Ok(Ok(library)) = native::compile(&case.elf, case.options) else { return Ok(None) };
+        let Ok(Ok(library)) = native::compile_with(&case.elf, case.options, self.tier) else {
+            return Ok(None);
+        };
         let mut tested = Tested::new(self.machine, self.batch, &case.elf, Some(library));
         Ok(tested.compare(case)?.err())
     }

@@ -1,0 +1,169 @@
+//! Native code at once: the baseline's where the full tier's is not there yet, and the full compile behind it.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
+use bytes::Bytes;
+use tokio::sync::Semaphore;
+use tracing::Instrument;
+
+use crate::{
+    compiler::{Artifact, CompileError, Compiler, Order},
+    metrics::FollowerResult,
+};
+
+/// A full compile that failed behind its baseline is not tried again for so long.
+const RETRY: Duration = Duration::from_secs(600);
+
+/// Failures that are remembered.
+const FAILURES_MAX: usize = 4096;
+
+/// Full compiles that follow a baseline.
+#[derive(Debug)]
+pub(crate) struct Followers {
+    state: Mutex<State>,
+    /// One worker is left to those who wait for a full compile, where there is more than one.
+    turns: Semaphore,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Waiting and in progress.
+    queued: HashSet<ArtifactKey>,
+    failed: HashMap<ArtifactKey, Instant>,
+}
+
+impl Followers {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self { state: Mutex::default(), turns: Semaphore::new(workers.saturating_sub(1).max(1)) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place in the queue; none if it is there already, failed lately, or there is no room.
+    fn enter(&self, key: ArtifactKey, queue_max: u64) -> Result<(), Option<FollowerResult>> {
+        let mut state = self.state();
+        let is_failed = state.failed.get(&key).is_some_and(|failed| failed.elapsed() < RETRY);
+        if is_failed || state.queued.contains(&key) {
+            return Err(None);
+        }
+        if state.queued.len() as u64 >= queue_max {
+            return Err(Some(FollowerResult::Dropped));
+        }
+        state.queued.insert(key);
+        Ok(())
+    }
+
+    fn leave(&self, key: ArtifactKey, has_failed: bool) {
+        let mut state = self.state();
+        state.queued.remove(&key);
+        if has_failed {
+            if state.failed.len() >= FAILURES_MAX {
+                state.failed.clear();
+            }
+            state.failed.insert(key, Instant::now());
+        } else {
+            state.failed.remove(&key);
+        }
+    }
+}
+
+impl Compiler {
+    /// The best artifact that there is at once: the full tier's if it is stored, else the baseline's, compiled if need be, and
+    /// then the full compile follows while nobody waits. `elf` is as in [`Compiler::compile`].
+    ///
+    /// # Errors
+    /// There is none, of either tier.
+    pub async fn compile_soon(
+        &self,
+        script: Sha256Digest,
+        options: CompileOptions,
+        elf: Option<Bytes>,
+    ) -> Result<Arc<Artifact>, CompileError> {
+        let full = Order::new(script, options, CodeTier::Full, elf.clone());
+        if !self.shared.limits.baseline {
+            return self.join(full).await;
+        }
+        if let Some(artifact) = self.shared.find(&full).await? {
+            return Ok(Arc::new(artifact));
+        }
+        let baseline = Order::new(script, options, CodeTier::Baseline, elf);
+        match self.join(baseline).await {
+            Ok(artifact) => {
+                self.follow(full);
+                Ok(artifact)
+            }
+            // The full tier would say the same.
+            Err(error @ (CompileError::ScriptNotFound(_) | CompileError::Refused { .. })) => Err(error),
+            Err(error) => {
+                tracing::warn!(%script, %error, "no baseline");
+                self.join(full).await
+            }
+        }
+    }
+
+    /// Has `full` compiled some time.
+    fn follow(&self, mut full: Order) {
+        match self.shared.followers.enter(full.key, self.shared.limits.followers_max) {
+            Ok(()) => {}
+            Err(result) => {
+                result.into_iter().for_each(|result| self.shared.metrics.note_follower(result));
+                return;
+            }
+        }
+        if self.has_script(full.script) {
+            // What waits holds no bytes.
+            full.elf = None;
+        }
+        let compiler = self.clone();
+        let follow = async move {
+            let key = full.key;
+            // The semaphore is never closed.
+            let _turn = compiler.shared.followers.turns.acquire().await;
+            let result = compiler.join(full).await;
+            let is_busy = matches!(result, Err(CompileError::Busy { .. }));
+            compiler.shared.followers.leave(key, result.is_err() && !is_busy);
+            compiler.shared.metrics.note_follower(match result {
+                Ok(_) => FollowerResult::Done,
+                Err(_) => FollowerResult::Failed,
+            });
+        };
+        // Not a part of the call that it follows.
+        tokio::spawn(follow.instrument(tracing::Span::none()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: u8) -> ArtifactKey {
+        Sha256Digest([number; 32])
+    }
+
+    #[test]
+    fn each_key_waits_once_and_no_more_than_there_is_room_for() {
+        let followers = Followers::new(2);
+        assert_eq!(followers.enter(key(1), 2), Ok(()));
+        assert_eq!(followers.enter(key(1), 2), Err(None));
+        assert_eq!(followers.enter(key(2), 2), Ok(()));
+        assert_eq!(followers.enter(key(3), 2), Err(Some(FollowerResult::Dropped)));
+        followers.leave(key(1), false);
+        assert_eq!(followers.enter(key(3), 2), Ok(()));
+    }
+
+    #[test]
+    fn what_failed_waits_before_it_is_tried_again() {
+        let followers = Followers::new(1);
+        assert_eq!(followers.enter(key(1), 2), Ok(()));
+        followers.leave(key(1), true);
+        assert_eq!(followers.enter(key(1), 2), Err(None));
+        assert_eq!(followers.enter(key(2), 2), Ok(()));
+    }
+}

@@ -1,0 +1,240 @@
+//! How blocks end: jumps, calls, returns, syscalls.
+
+use antares_abi::LeaveReason;
+use antares_lift::ir::{Block, Terminator, Value};
+use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
+
+use crate::{
+    assembler::{Alu, Cond, Gpr, Label, Mem, Shift},
+    block::{branch_comparison, compare},
+    function::FunctionEmitter,
+    values::{Frame, Values},
+};
+
+/// Addresses that are compared one after another.
+const CHAIN_MAX: usize = 4;
+/// Entries of a jump table for each address in it, at most.
+const TABLE_ENTRIES_PER_ADDRESS: u64 = 8;
+
+impl FunctionEmitter<'_, '_> {
+    /// Brings the block's final values home and ends it.
+    pub(crate) fn terminator(&mut self, index: usize, block: &Block, values: &mut Values) {
+        match &block.terminator {
+            Terminator::Jump(to) => {
+                values.finish(self.code);
+                self.go_on(index, *to);
+            }
+            Terminator::Branch { condition, taken, otherwise } => {
+                self.branch(index, block, values, (*condition, *taken, *otherwise));
+            }
+            Terminator::Call { callee, to } => {
+                values.finish(self.code);
+                self.code.asm.call(self.context.functions[callee.0 as usize]);
+                self.go_on(index, *to);
+            }
+            Terminator::TailCall { callee, link } => self.tail_call(values, *callee, *link),
+            Terminator::CallIndirect { target, to, .. } => {
+                self.hold_target(values, *target);
+                values.finish(self.code);
+                self.call_indirect();
+                self.go_on(index, *to);
+            }
+            Terminator::JumpIndirect { target, candidates, may_call, link } => {
+                let link = link.filter(|_| *may_call).map(|link| self.hold_link(values, link));
+                self.hold_target(values, *target);
+                values.finish(self.code);
+                self.switch(candidates);
+                if !may_call {
+                    return self.code.asm.jump(self.context.stubs.unknown_target);
+                }
+                self.call_indirect();
+                self.return_if_own(link);
+            }
+            Terminator::Return { link, locals } => self.finish_return(values, *link, locals),
+            Terminator::Ecall { pc, to, .. } => {
+                values.finish(self.code);
+                self.syscall(*pc);
+                self.go_on(index, *to);
+            }
+            Terminator::Exit { pc } => {
+                values.finish(self.code);
+                self.syscall(*pc);
+                // The host never goes on after an exit.
+                self.leave(LeaveReason::Unsupported);
+            }
+            Terminator::Leave => self.leave(LeaveReason::Unsupported),
+        }
+    }
+
+    fn branch(
+        &mut self,
+        index: usize,
+        block: &Block,
+        values: &mut Values,
+        (condition, taken, otherwise): (Value, BlockId, BlockId),
+    ) {
+        if let Some(number) = values.number(condition) {
+            values.finish(self.code);
+            return self.go_on(index, if number == 0 { otherwise } else { taken });
+        }
+        let cond = match branch_comparison(block).filter(|_| values.is_deferred) {
+            Some((_, op, a, b)) => compare(self.code, values, op, a, b),
+            None => {
+                let register = values.register(self.code, condition);
+                self.code.asm.test(register, register);
+                values.release(condition);
+                Cond::NotEqual
+            }
+        };
+        values.unlock(self.code);
+        // Moves leave the flags alone.
+        values.finish(self.code);
+        if taken.0 as usize == index + 1 {
+            self.code.asm.jump_if(cond.inverted(), self.target(otherwise));
+        } else {
+            self.code.asm.jump_if(cond, self.target(taken));
+            self.go_on(index, otherwise);
+        }
+    }
+
+    /// Copies the target of an indirect jump to rax, which stays locked until the end of the block.
+    fn hold_target(&mut self, values: &mut Values, target: Value) {
+        values.claim(self.code, Gpr::RAX);
+        values.load(self.code, target, Gpr::RAX);
+        values.release(target);
+    }
+
+    /// Keeps the current value of the link register in the frame.
+    fn hold_link(&mut self, values: &mut Values, link: Value) -> u32 {
+        let slot = self.code.frame.take();
+        let register = values.register(self.code, link);
+        self.code.asm.store(8, Frame::memory(slot), register);
+        values.release(link);
+        values.unlock(self.code);
+        slot
+    }
+
+    /// Returns, if the link register, kept in a slot, held the function's own return address.
+    fn return_if_own(&mut self, link: Option<u32>) {
+        if let (Some(slot), Some(own)) = (link, self.own_link()) {
+            self.code.asm.mov(Gpr::RAX, Frame::memory(slot));
+            self.code.asm.alu(Alu::Cmp, Gpr::RAX, own);
+            self.code.asm.jump_if(Cond::NotEqual, self.context.stubs.unknown_target);
+            self.code.frame.give(slot);
+        }
+        self.give_back();
+    }
+
+    fn tail_call(&mut self, values: &mut Values, callee: FunctionId, link: Option<Value>) {
+        let function = self.context.functions[callee.0 as usize];
+        let Some(link) = link else {
+            values.finish(self.code);
+            return self.replace_by(function);
+        };
+        let slot = self.hold_link(values, link);
+        values.finish(self.code);
+        self.code.asm.call(function);
+        // The function came back to where the link register pointed; that is our caller, or else nobody's business of
+        // ours.
+        self.return_if_own(Some(slot));
+    }
+
+    fn finish_return(&mut self, values: &mut Values, link: Option<Value>, locals: &[(GuestAddr, BlockId)]) {
+        let (Some(link), Some(own)) = (link, self.own_link()) else {
+            values.finish(self.code);
+            return self.give_back();
+        };
+        let register = values.register(self.code, link);
+        self.code.asm.alu(Alu::Cmp, register, own);
+        values.release(link);
+        values.unlock(self.code);
+        // Moves leave the flags alone.
+        values.finish(self.code);
+        let other = self.locals_later(locals);
+        self.code.asm.jump_if(Cond::NotEqual, other);
+        self.give_back();
+    }
+
+    fn syscall(&mut self, pc: GuestAddr) {
+        self.code.asm.mov_number(Gpr::RAX, pc.0.cast_signed());
+        self.code.asm.call(self.context.stubs.ecall);
+    }
+
+    /// Calls the function at the guest address in rax. It must give `sp` back.
+    fn call_indirect(&mut self) {
+        let slot = self.code.frame.take();
+        let sp = self.guest(Reg::SP, Gpr::RCX);
+        self.code.asm.store(8, Frame::memory(slot), sp);
+        self.code.asm.call(self.context.stubs.dispatch);
+        let sp = self.guest(Reg::SP, Gpr::RCX);
+        self.code.asm.alu(Alu::Cmp, sp, Frame::memory(slot));
+        self.code.asm.jump_if(Cond::NotEqual, self.context.stubs.unknown_target);
+        self.code.frame.give(slot);
+    }
+
+    /// Goes to the block of the guest address in rax, if it is one of these. Keeps rax.
+    pub(crate) fn switch(&mut self, candidates: &[(GuestAddr, BlockId)]) {
+        let mut cases: Vec<(u64, Label)> =
+            candidates.iter().map(|(pc, block)| (pc.0, self.target(*block))).collect();
+        cases.sort_by_key(|(pc, _)| *pc);
+        cases.dedup_by_key(|(pc, _)| *pc);
+        let other = self.code.asm.label();
+        self.cases(&cases, other);
+        self.code.asm.bind(other);
+    }
+
+    fn cases(&mut self, cases: &[(u64, Label)], other: Label) {
+        let (Some((first, _)), Some((last, _))) = (cases.first(), cases.last()) else { return };
+        let entries = (last - first) / 2 + 1;
+        if cases.len() <= CHAIN_MAX {
+            for (pc, label) in cases {
+                self.compare_target(*pc);
+                self.code.asm.jump_if(Cond::Equal, *label);
+            }
+            self.code.asm.jump(other);
+        } else if entries / TABLE_ENTRIES_PER_ADDRESS <= cases.len() as u64 {
+            self.jump_table(cases, *first, entries, other);
+        } else {
+            let (low, high) = cases.split_at(cases.len() / 2);
+            let upper = self.code.asm.label();
+            self.compare_target(high[0].0);
+            self.code.asm.jump_if(Cond::AboveEqual, upper);
+            self.cases(low, other);
+            self.code.asm.bind(upper);
+            self.cases(high, other);
+        }
+    }
+
+    /// Compares the target, in rax, with an address.
+    fn compare_target(&mut self, pc: u64) {
+        match i32::try_from(pc) {
+            Ok(pc) => self.code.asm.alu_number(Alu::Cmp, Gpr::RAX, pc),
+            Err(_) => {
+                self.code.asm.mov_number(Gpr::RCX, pc.cast_signed());
+                self.code.asm.alu(Alu::Cmp, Gpr::RAX, Gpr::RCX);
+            }
+        }
+    }
+
+    fn jump_table(&mut self, cases: &[(u64, Label)], first: u64, entries: u64, other: Label) {
+        let mut labels = vec![other; usize::try_from(entries).unwrap_or(0)];
+        for (pc, label) in cases {
+            if let Some(entry) = usize::try_from((pc - first) / 2).ok().and_then(|at| labels.get_mut(at)) {
+                *entry = *label;
+            }
+        }
+        let asm = &mut self.code.asm;
+        let table = asm.table(&labels);
+        let (index, address) = (Gpr::RCX, Gpr::RDX);
+        asm.mov_number(index, first.wrapping_neg().cast_signed());
+        asm.alu(Alu::Add, index, Gpr::RAX);
+        // An odd distance becomes a huge one.
+        asm.shift_number(Shift::Ror, index, 1);
+        asm.alu_number(Alu::Cmp, index, i32::try_from(entries).unwrap_or(0));
+        asm.jump_if(Cond::AboveEqual, other);
+        asm.lea_data(address, table);
+        asm.sign_extend_word(index, Mem::entry(address, index));
+        asm.alu(Alu::Add, address, index);
+        asm.jump_to(address);
+    }
+}

@@ -1,0 +1,279 @@
+//! One guest function: its host frame, its blocks, and the code that hardly ever runs behind them.
+
+use antares_abi::LeaveReason;
+use antares_lift::ir::{Access, Block, Function, Terminator};
+use antares_program::{BlockId, GuestAddr, Reg};
+
+use crate::{
+    BaselineError, Context,
+    assembler::{Alu, Cond, Gpr, Label, Mem, Rm},
+    block, number,
+    registers::{self, LEFT, home},
+    stubs,
+    values::{Code, Frame, Values},
+};
+
+/// Bytes of a host frame at most: less than the guard below the native stack, which a call then touches, however deep.
+const FRAME_BYTES_MAX: u32 = 32 << 10;
+
+/// Instead of a 7-byte change of the stack pointer by nothing: an instruction of 7 bytes that does nothing.
+const NOTHING: [u8; 7] = [0x0f, 0x1f, 0x80, 0, 0, 0, 0];
+
+/// Code behind the function's blocks.
+#[derive(Debug)]
+enum Cold {
+    /// The meter is asked, at a place and back to one.
+    Meter(Label, Label),
+    /// The link register does not hold the function's own return address: one of these, or unknown.
+    Locals(Label, Vec<(GuestAddr, BlockId)>),
+}
+
+/// A function being emitted.
+#[derive(Debug)]
+pub(crate) struct FunctionEmitter<'a, 'm> {
+    pub(crate) context: &'a Context<'m>,
+    pub(crate) code: &'a mut Code,
+    pub(crate) ir: &'a Function,
+    pub(crate) blocks: Vec<Label>,
+    /// The slot with the return address that the function was called with.
+    own_link: Option<u32>,
+    /// Ends of instructions that take or give back the frame.
+    frame_changes: Vec<usize>,
+    cold: Vec<Cold>,
+}
+
+/// Emits `ir`, with an entry thunk in front if it is to have one.
+pub(crate) fn emit(context: &Context, code: &mut Code, ir: &Function) -> Result<(), BaselineError> {
+    code.frame = Frame::default();
+    let blocks = ir.blocks.iter().map(|_| code.asm.label()).collect();
+    let mut function = FunctionEmitter {
+        context,
+        code,
+        ir,
+        blocks,
+        own_link: None,
+        frame_changes: Vec::new(),
+        cold: Vec::new(),
+    };
+    function.entry();
+    for (index, block) in ir.blocks.iter().enumerate() {
+        function.block(index, block);
+    }
+    function.cold_code();
+    function.finish_frame()
+}
+
+/// Whether the function compares its return address anywhere.
+fn compares_link(ir: &Function) -> bool {
+    ir.blocks.iter().any(|block| {
+        matches!(
+            block.terminator,
+            Terminator::Return { link: Some(_), .. }
+                | Terminator::TailCall { link: Some(_), .. }
+                | Terminator::JumpIndirect { link: Some(_), .. }
+        )
+    })
+}
+
+impl<'m> FunctionEmitter<'_, 'm> {
+    fn entry(&mut self) {
+        let label = self.context.functions[self.ir.id.0 as usize];
+        if let Some(entry) = self.context.entry(self.ir) {
+            let thunk = self.code.asm.label();
+            self.code.asm.bind(thunk);
+            stubs::thunk(self.context, &mut self.code.asm, label);
+            self.code.asm.entry(entry, thunk, self.context.table);
+        }
+        self.code.asm.bind(label);
+        self.change_frame(Alu::Sub);
+        if compares_link(self.ir) {
+            let slot = self.code.frame.reserve();
+            let link = self.guest(self.ir.link, Gpr::RAX);
+            self.code.asm.store(8, Frame::memory(slot), link);
+            self.own_link = Some(slot);
+        }
+        if let Some(low) = self.ir.frame_low {
+            let (start, end) = self.bounds(Access::Write);
+            let end = end.min(self.bounds(Access::Read).1);
+            let sp = self.guest(Reg::SP, Gpr::RAX);
+            self.check_between((start, end), sp, (low, 0), Gpr::RCX);
+        }
+    }
+
+    /// The host register with a guest register: its own, or `other`, into which it is loaded.
+    pub(crate) fn guest(&mut self, register: Reg, other: Gpr) -> Gpr {
+        match self.context.pinned.host(register) {
+            Some(host) => host,
+            None => {
+                self.code.asm.mov(other, home(register));
+                other
+            }
+        }
+    }
+
+    /// Takes the frame or gives it back; how large it is, is known at the end.
+    fn change_frame(&mut self, op: Alu) {
+        // Too large for the short form.
+        self.code.asm.alu_number(op, Gpr::RSP, i32::MAX);
+        self.frame_changes.push(self.code.asm.code.len());
+    }
+
+    /// Returns to the host caller.
+    pub(crate) fn give_back(&mut self) {
+        self.change_frame(Alu::Add);
+        self.code.asm.ret();
+    }
+
+    /// Goes to another function in place of this one.
+    pub(crate) fn replace_by(&mut self, function: Label) {
+        self.change_frame(Alu::Add);
+        self.code.asm.jump_far(function);
+    }
+
+    fn finish_frame(&mut self) -> Result<(), BaselineError> {
+        let bytes = self.code.frame.bytes();
+        if bytes > FRAME_BYTES_MAX {
+            return Err(BaselineError::Frame { bytes_max: FRAME_BYTES_MAX });
+        }
+        let bytes = i32::try_from(bytes).unwrap_or(0);
+        for end in std::mem::take(&mut self.frame_changes) {
+            if bytes == 0 {
+                self.code.asm.code[end - NOTHING.len()..end].copy_from_slice(&NOTHING);
+            } else {
+                self.code.asm.patch(end, bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the function's own return address is, if it is compared with something.
+    pub(crate) fn own_link(&self) -> Option<Mem> {
+        self.own_link.map(Frame::memory)
+    }
+
+    pub(crate) fn target(&self, id: BlockId) -> Label {
+        self.blocks[id.0 as usize]
+    }
+
+    /// Goes on at a block, which may follow.
+    pub(crate) fn go_on(&mut self, from: usize, to: BlockId) {
+        if to.0 as usize != from + 1 {
+            self.code.asm.jump(self.target(to));
+        }
+    }
+
+    /// Leaves native code here.
+    pub(crate) fn leave(&mut self, reason: LeaveReason) {
+        self.code.asm.trap(number(reason));
+    }
+
+    /// A place for the rest of a return that does not go to the caller.
+    pub(crate) fn locals_later(&mut self, locals: &[(GuestAddr, BlockId)]) -> Label {
+        if locals.is_empty() {
+            return self.context.stubs.unknown_target;
+        }
+        let at = self.code.asm.label();
+        self.cold.push(Cold::Locals(at, locals.to_vec()));
+        at
+    }
+
+    fn block(&mut self, index: usize, block: &Block) {
+        self.code.asm.bind(self.blocks[index]);
+        self.code.frame.clear();
+        self.charge(block);
+        let mut values = Values::new(block, &self.context.pinned);
+        let mut emitter = block::BlockEmitter::new(self, block, &mut values);
+        for (value, op) in (0..).zip(&block.ops) {
+            emitter.operation(value, op);
+        }
+        self.terminator(index, block, &mut values);
+    }
+
+    /// Charges the block's cycles, and has the meter look if they are used up.
+    fn charge(&mut self, block: &Block) {
+        let asm = &mut self.code.asm;
+        match i32::try_from(block.cycles) {
+            Ok(cycles) => asm.alu_number(Alu::Sub, LEFT, cycles),
+            Err(_) => {
+                asm.mov_number(Gpr::RAX, block.cycles.cast_signed());
+                asm.alu(Alu::Sub, LEFT, Gpr::RAX);
+            }
+        }
+        if block.is_metered {
+            let (at, back) = (asm.label(), asm.label());
+            asm.jump_if(Cond::Sign, at);
+            asm.bind(back);
+            self.cold.push(Cold::Meter(at, back));
+        }
+    }
+
+    fn cold_code(&mut self) {
+        for cold in std::mem::take(&mut self.cold) {
+            match cold {
+                Cold::Meter(at, back) => {
+                    self.code.asm.bind(at);
+                    self.code.asm.call_to(registers::host_meter());
+                    self.code.asm.jump(back);
+                }
+                Cold::Locals(at, locals) => {
+                    self.code.asm.bind(at);
+                    let link = self.guest(self.ir.link, Gpr::RAX);
+                    self.code.asm.mov(Gpr::RAX, link);
+                    self.code.asm.alu_number(Alu::And, Gpr::RAX, !1);
+                    self.switch(&locals);
+                    self.code.asm.jump(self.context.stubs.unknown_target);
+                }
+            }
+        }
+    }
+
+    /// Where accesses may lie, `[start, end)`. In VM version 0 a load may not touch the last byte of memory.
+    pub(crate) fn bounds(&self, access: Access) -> (u64, u64) {
+        let memory = antares_abi::GUEST_MEMORY_BYTES;
+        match access {
+            Access::Write => self.context.module.writable,
+            Access::Read if self.context.module.options.vm_version == 0 => (0, memory - 1),
+            Access::Read => (0, memory),
+        }
+    }
+
+    /// Leaves native code unless `[base + low, base + high)` lies inside the bounds, modulo 2^64 and without a wrap.
+    /// `scratch` is for the difference.
+    pub(crate) fn check_between(
+        &mut self,
+        bounds: (u64, u64),
+        base: Gpr,
+        (low, high): (i64, i64),
+        scratch: Gpr,
+    ) {
+        let bad = self.context.stubs.bad_address;
+        let asm = &mut self.code.asm;
+        let Some((offset, room)) = span(bounds, low, high) else { return asm.jump_far(bad) };
+        let distance = match i32::try_from(offset) {
+            Ok(0) => base,
+            Ok(offset) => {
+                asm.lea(scratch, Mem::at(base, offset));
+                scratch
+            }
+            Err(_) => {
+                asm.mov_number(scratch, offset);
+                asm.alu(Alu::Add, scratch, base);
+                scratch
+            }
+        };
+        match i32::try_from(room) {
+            Ok(room) => asm.alu_number(Alu::Cmp, Rm::Reg(distance), room),
+            // Bounds beyond memory: nothing is.
+            Err(_) => return asm.jump_far(bad),
+        }
+        asm.jump_if(Cond::Above, bad);
+    }
+}
+
+/// What to add to the base of `[base + low, base + high)`, and what the sum may be at most for the range to lie in the
+/// bounds; none if it is too long for them.
+pub(crate) fn span((start, end): (u64, u64), low: i64, high: i64) -> Option<(i64, u64)> {
+    let bytes = high.wrapping_sub(low).cast_unsigned();
+    let room = end.checked_sub(start)?.checked_sub(bytes)?;
+    Some((low.wrapping_sub_unsigned(start), room))
+}

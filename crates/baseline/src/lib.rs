@@ -1,0 +1,172 @@
+//! IR to host code to shared object in one pass: the tier that is there at once.
+//!
+//! The generated code keeps the contract of `antares-abi` to the letter, so whoever runs it need not know which of the two
+//! generators made it. Its shape is the simplest one that is sound:
+//!
+//! * Guest registers are always where they are: in the state, or, the six that the program mentions most, in a host register
+//!   of their own. Functions pass nothing and return nothing, so every place with a syscall is one from which anybody can go on.
+//! * A guest function is a host function: `call` and `ret`, with the return address that it was called with in its frame where
+//!   the IR says that it must be compared.
+//! * Inside a block, values are in the six other host registers ([`values`]).
+#![forbid(unsafe_code)]
+
+mod arithmetic;
+mod assembler;
+mod block;
+mod control;
+mod fold;
+mod function;
+mod library;
+mod operand;
+mod registers;
+mod stubs;
+mod values;
+
+use std::ops::Range;
+
+use antares_abi::LeaveReason;
+use antares_lift::ir::{Function, Module};
+use antares_program::{GuestAddr, Reg};
+
+use crate::{assembler::Label, registers::Pinned, values::Code};
+
+/// Why no code was generated. None of these is reached by a module that `antares-lift` verified, within the limits of a
+/// compile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BaselineError {
+    /// More code or data than distances can span.
+    #[error("more than {bytes_max} bytes of code or data")]
+    Size {
+        /// Limit.
+        bytes_max: usize,
+    },
+    /// A function needs more stack than the guard below the stack can catch.
+    #[error("a function needs more than {bytes_max} bytes of stack")]
+    Frame {
+        /// Limit.
+        bytes_max: u32,
+    },
+    /// A jump to a place that does not exist.
+    #[error("a jump to a place that does not exist")]
+    Label,
+}
+
+/// Small pieces of every library, by their places.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stubs {
+    enter: Label,
+    ecall: Label,
+    dispatch: Label,
+    divide: Label,
+    divide_unsigned: Label,
+    carryless: Label,
+    bad_address: Label,
+    unknown_target: Label,
+    unsupported: Label,
+}
+
+/// What the parts of the generator share.
+#[derive(Debug)]
+pub(crate) struct Context<'m> {
+    module: &'m Module,
+    pinned: Pinned,
+    functions: Vec<Label>,
+    stubs: Stubs,
+    /// Where the entry table is in the data.
+    table: usize,
+}
+
+/// Generates a shared object for `module`.
+///
+/// # Errors
+/// Only for modules beyond the limits of a compile, or not verified.
+pub fn compile(module: &Module) -> Result<Vec<u8>, BaselineError> {
+    let mut code = Code::default();
+    let context = Context::new(module, &mut code);
+    stubs::emit(&context, &mut code);
+    for function in &module.functions {
+        function::emit(&context, &mut code, function)?;
+    }
+    library::link(module, code.asm, context.table)
+}
+
+/// The code of a library, for people and for tests of its shape.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// All code.
+    pub code: Vec<u8>,
+    /// Where functions (without their entry thunks) are in it, with their guest addresses.
+    pub functions: Vec<(GuestAddr, Range<usize>)>,
+    /// Where the small pieces that every library has begin.
+    pub stubs: Vec<(&'static str, usize)>,
+}
+
+/// The code that [`compile`] puts into the library.
+///
+/// # Errors
+/// As [`compile`].
+pub fn listing(module: &Module) -> Result<Listing, BaselineError> {
+    let mut code = Code::default();
+    let context = Context::new(module, &mut code);
+    stubs::emit(&context, &mut code);
+    let mut functions = Vec::new();
+    for function in &module.functions {
+        function::emit(&context, &mut code, function)?;
+        let start = code.asm.place(context.functions[function.id.0 as usize])?;
+        functions.push((function.entry, start..code.asm.code.len()));
+    }
+    let stubs = &context.stubs;
+    let stubs = [
+        ("ecall", stubs.ecall),
+        ("dispatch", stubs.dispatch),
+        ("divide", stubs.divide),
+        ("divide_unsigned", stubs.divide_unsigned),
+        ("carryless", stubs.carryless),
+        ("bad_address", stubs.bad_address),
+        ("unknown_target", stubs.unknown_target),
+        ("unsupported", stubs.unsupported),
+    ];
+    let place = |(name, label)| Ok((name, code.asm.place(label)?));
+    let stubs = stubs.into_iter().map(place).collect::<Result<_, BaselineError>>()?;
+    code.asm.finish(0)?;
+    Ok(Listing { code: code.asm.code, functions, stubs })
+}
+
+impl<'m> Context<'m> {
+    fn new(module: &'m Module, code: &mut Code) -> Self {
+        let asm = &mut code.asm;
+        let table = library::reserve(module, asm);
+        let stubs = Stubs {
+            enter: asm.label(),
+            ecall: asm.label(),
+            dispatch: asm.label(),
+            divide: asm.label(),
+            divide_unsigned: asm.label(),
+            carryless: asm.label(),
+            bad_address: asm.label(),
+            unknown_target: asm.label(),
+            unsupported: asm.label(),
+        };
+        let functions = module.functions.iter().map(|_| asm.label()).collect();
+        Self { module, pinned: Pinned::choose(module), functions, stubs, table }
+    }
+
+    /// Whether the state holds all registers for somebody else to go on from. Before VM version 2 nobody may.
+    fn is_complete(&self) -> i32 {
+        i32::from(self.module.options.vm_version >= 2)
+    }
+
+    /// The place in the data of a function's entry in the entry table, if it is to have one. Functions that return through
+    /// another register have none: what is called by its address returns through `ra`.
+    fn entry(&self, function: &Function) -> Option<usize> {
+        let has_entry = (function.is_exposed || function.is_resumable) && function.link == Reg::RA;
+        let distance = function.entry.0.checked_sub(self.module.code_start).filter(|_| has_entry)?;
+        let index = usize::try_from(distance / 2).ok()?;
+        (index < library::table_length(self.module)).then_some(self.table + 4 * index)
+    }
+}
+
+/// The number of a reason in a trap.
+fn number(reason: LeaveReason) -> u8 {
+    u8::try_from(reason as u64).unwrap_or(0)
+}

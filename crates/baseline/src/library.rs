@@ -1,0 +1,215 @@
+//! The shared object: an ELF file with three segments (data, code, dynamic section), one symbol and nothing to relocate.
+//!
+//! Addresses in the file are offsets in the file.
+
+use antares_abi::{ABI_VERSION, LIBRARY_MAGIC, LIBRARY_SYMBOL, LibraryHeader};
+use antares_lift::ir::Module;
+
+use crate::{BaselineError, assembler::Assembler};
+
+const PAGE_BYTES: usize = 4096;
+const FILE_HEADER_BYTES: usize = 64;
+const PROGRAM_HEADER_BYTES: usize = 56;
+const SEGMENTS: usize = 6;
+const SYMBOL_BYTES: usize = 24;
+const DYNAMIC_ENTRY_BYTES: usize = 16;
+
+/// Kinds and flags of segments, tags of the dynamic section (System V ABI; GNU extensions).
+const PT_LOAD: u32 = 1;
+const PT_DYNAMIC: u32 = 2;
+const PT_GNU_STACK: u32 = 0x6474_e551;
+const PT_GNU_RELRO: u32 = 0x6474_e552;
+const READ: u32 = 4;
+const WRITE: u32 = 2;
+const EXECUTE: u32 = 1;
+const DT_NULL: u64 = 0;
+const DT_STRTAB: u64 = 5;
+const DT_SYMTAB: u64 = 6;
+const DT_STRSZ: u64 = 10;
+const DT_SYMENT: u64 = 11;
+const DT_GNU_HASH: u64 = 0x6fff_fef5;
+
+/// Breakpoints between code and the end of its page.
+const FILLER: u8 = 0xcc;
+
+const HEADER_BYTES: usize = size_of::<LibraryHeader>();
+
+/// Entries of the entry table.
+pub(crate) fn table_length(module: &Module) -> usize {
+    usize::try_from(module.code_end.saturating_sub(module.code_start) / 2).unwrap_or(0)
+}
+
+/// Makes room for the header and the entry table at the start of the data; returns where the table is.
+pub(crate) fn reserve(module: &Module, asm: &mut Assembler) -> usize {
+    asm.data.resize(HEADER_BYTES + 4 * table_length(module), 0);
+    HEADER_BYTES
+}
+
+/// Where everything is in the file.
+struct Layout {
+    hash: usize,
+    symbols: usize,
+    strings: usize,
+    strings_end: usize,
+    data: usize,
+    data_end: usize,
+    code: usize,
+    code_end: usize,
+    dynamic: usize,
+    dynamic_end: usize,
+    end: usize,
+}
+
+/// GNU hash table with one symbol: 4 words, a word of 64 bits for the filter, a bucket, a chain entry.
+const HASH_BYTES: usize = 4 * 4 + 8 + 4 + 4;
+const DYNAMIC_ENTRIES: usize = 6;
+
+impl Layout {
+    fn new(asm: &Assembler) -> Self {
+        let hash = FILE_HEADER_BYTES + SEGMENTS * PROGRAM_HEADER_BYTES;
+        let symbols = (hash + HASH_BYTES).next_multiple_of(8);
+        let strings = symbols + 2 * SYMBOL_BYTES;
+        let strings_end = strings + LIBRARY_SYMBOL.len() + 2;
+        let data = strings_end.next_multiple_of(16);
+        let data_end = data + asm.data.len();
+        let code = data_end.next_multiple_of(PAGE_BYTES);
+        let code_end = code + asm.code.len();
+        let dynamic = code_end.next_multiple_of(PAGE_BYTES);
+        let dynamic_end = dynamic + DYNAMIC_ENTRIES * DYNAMIC_ENTRY_BYTES;
+        // Whole pages: the dynamic linker protects what it has written.
+        let end = dynamic_end.next_multiple_of(PAGE_BYTES);
+        Self {
+            hash,
+            symbols,
+            strings,
+            strings_end,
+            data,
+            data_end,
+            code,
+            code_end,
+            dynamic,
+            dynamic_end,
+            end,
+        }
+    }
+}
+
+/// The shared object with the code and data of `asm`, whose entry table is at `table`.
+pub(crate) fn link(module: &Module, mut asm: Assembler, table: usize) -> Result<Vec<u8>, BaselineError> {
+    let layout = Layout::new(&asm);
+    asm.finish(layout.code - layout.data)?;
+    asm.data[..HEADER_BYTES].copy_from_slice(&header(module, table));
+    let mut file = Vec::with_capacity(layout.end);
+    file_header(&mut file, &layout);
+    pad(&mut file, layout.hash, 0);
+    hash_table(&mut file);
+    pad(&mut file, layout.symbols, 0);
+    symbols(&mut file, &layout);
+    pad(&mut file, layout.strings, 0);
+    file.push(0);
+    file.extend(LIBRARY_SYMBOL.as_bytes());
+    pad(&mut file, layout.data, 0);
+    file.append(&mut asm.data);
+    pad(&mut file, layout.code, 0);
+    file.append(&mut asm.code);
+    pad(&mut file, layout.dynamic, FILLER);
+    dynamic_section(&mut file, &layout);
+    pad(&mut file, layout.end, 0);
+    Ok(file)
+}
+
+fn pad(file: &mut Vec<u8>, to: usize, filler: u8) {
+    file.resize(to, filler);
+}
+
+fn word(file: &mut Vec<u8>, number: u32) {
+    file.extend(number.to_le_bytes());
+}
+
+fn double(file: &mut Vec<u8>, number: usize) {
+    file.extend((number as u64).to_le_bytes());
+}
+
+/// The header, as [`LibraryHeader`] lays it out. Every store of the guest is one of the host here.
+fn header(module: &Module, table: usize) -> [u8; HEADER_BYTES] {
+    let mut header = Vec::with_capacity(HEADER_BYTES);
+    header.extend(LIBRARY_MAGIC);
+    let options = module.options;
+    let length = u32::try_from(table_length(module)).unwrap_or(0);
+    for number in [ABI_VERSION, options.vm_version, u32::from(options.isa.0), length, 1, 0] {
+        word(&mut header, number);
+    }
+    header.extend(module.code_start.to_le_bytes());
+    double(&mut header, table);
+    let mut bytes = [0; HEADER_BYTES];
+    bytes[..header.len().min(HEADER_BYTES)].copy_from_slice(&header[..header.len().min(HEADER_BYTES)]);
+    bytes
+}
+
+fn file_header(file: &mut Vec<u8>, layout: &Layout) {
+    // 64 bits, little endian, version 1; ET_DYN, EM_X86_64, version 1; no entry.
+    file.extend(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0\x01\0\0\0");
+    double(file, 0);
+    double(file, FILE_HEADER_BYTES);
+    double(file, 0);
+    word(file, 0);
+    let sizes = [FILE_HEADER_BYTES, PROGRAM_HEADER_BYTES, SEGMENTS, 64, 0, 0];
+    for size in sizes {
+        file.extend(u16::try_from(size).unwrap_or(0).to_le_bytes());
+    }
+    let page = PAGE_BYTES;
+    segment(file, PT_LOAD, READ, (0, layout.data_end), page);
+    segment(file, PT_LOAD, READ | EXECUTE, (layout.code, layout.code_end), page);
+    segment(file, PT_LOAD, READ | WRITE, (layout.dynamic, layout.end), page);
+    segment(file, PT_DYNAMIC, READ | WRITE, (layout.dynamic, layout.dynamic_end), 8);
+    segment(file, PT_GNU_RELRO, READ, (layout.dynamic, layout.end), 1);
+    segment(file, PT_GNU_STACK, READ | WRITE, (0, 0), 0);
+}
+
+fn segment(file: &mut Vec<u8>, kind: u32, flags: u32, (start, end): (usize, usize), align: usize) {
+    word(file, kind);
+    word(file, flags);
+    for number in [start, start, start, end - start, end - start, align] {
+        double(file, number);
+    }
+}
+
+/// One bucket, symbols from number 1, one word of filter, which lets everything pass.
+fn hash_table(file: &mut Vec<u8>) {
+    for number in [1, 1, 1, 0] {
+        word(file, number);
+    }
+    double(file, usize::MAX);
+    word(file, 1);
+    // The last bit ends the chain.
+    word(file, gnu_hash(LIBRARY_SYMBOL) | 1);
+}
+
+fn gnu_hash(name: &str) -> u32 {
+    name.bytes().fold(5381, |hash: u32, byte| hash.wrapping_mul(33).wrapping_add(u32::from(byte)))
+}
+
+fn symbols(file: &mut Vec<u8>, layout: &Layout) {
+    file.extend([0; SYMBOL_BYTES]);
+    // Name, global object, default visibility, a section that is not none.
+    word(file, 1);
+    file.extend([0x11, 0]);
+    file.extend(1_u16.to_le_bytes());
+    double(file, layout.data);
+    double(file, HEADER_BYTES);
+}
+
+fn dynamic_section(file: &mut Vec<u8>, layout: &Layout) {
+    let entries: [(u64, usize); DYNAMIC_ENTRIES] = [
+        (DT_GNU_HASH, layout.hash),
+        (DT_STRTAB, layout.strings),
+        (DT_STRSZ, layout.strings_end - layout.strings),
+        (DT_SYMTAB, layout.symbols),
+        (DT_SYMENT, SYMBOL_BYTES),
+        (DT_NULL, 0),
+    ];
+    for (tag, value) in entries {
+        file.extend(tag.to_le_bytes());
+        double(file, value);
+    }
+}

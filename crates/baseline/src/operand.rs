@@ -1,0 +1,163 @@
+//! What instructions are made of: registers, memory operands, and operations by their numbers in encodings.
+
+/// A general host register, by its number in encodings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gpr(pub(crate) u8);
+
+impl Gpr {
+    pub(crate) const RAX: Self = Self(0);
+    pub(crate) const RCX: Self = Self(1);
+    pub(crate) const RDX: Self = Self(2);
+    pub(crate) const RBX: Self = Self(3);
+    pub(crate) const RSP: Self = Self(4);
+    pub(crate) const RBP: Self = Self(5);
+    pub(crate) const RSI: Self = Self(6);
+    pub(crate) const RDI: Self = Self(7);
+    pub(crate) const R8: Self = Self(8);
+    pub(crate) const R9: Self = Self(9);
+    pub(crate) const R10: Self = Self(10);
+    pub(crate) const R11: Self = Self(11);
+    pub(crate) const R12: Self = Self(12);
+    pub(crate) const R13: Self = Self(13);
+    pub(crate) const R14: Self = Self(14);
+    pub(crate) const R15: Self = Self(15);
+
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    pub(crate) fn low(self) -> u8 {
+        self.0 & 7
+    }
+
+    pub(crate) fn high(self) -> u8 {
+        self.0 >> 3
+    }
+}
+
+/// A host address: `base + index * 2^scale + displacement`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mem {
+    pub(crate) base: Gpr,
+    pub(crate) index: Option<(Gpr, u8)>,
+    pub(crate) displacement: i32,
+}
+
+impl Mem {
+    pub(crate) fn at(base: Gpr, displacement: i32) -> Self {
+        Self { base, index: None, displacement }
+    }
+
+    pub(crate) fn indexed(base: Gpr, index: Gpr, displacement: i32) -> Self {
+        Self { base, index: Some((index, 0)), displacement }
+    }
+
+    /// Entry `index` of a table of 4-byte entries.
+    pub(crate) fn entry(base: Gpr, index: Gpr) -> Self {
+        Self { base, index: Some((index, 2)), displacement: 0 }
+    }
+}
+
+/// A register or memory operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rm {
+    Reg(Gpr),
+    Mem(Mem),
+}
+
+impl From<Gpr> for Rm {
+    fn from(register: Gpr) -> Self {
+        Self::Reg(register)
+    }
+}
+
+impl From<Mem> for Rm {
+    fn from(memory: Mem) -> Self {
+        Self::Mem(memory)
+    }
+}
+
+/// Two-operand arithmetic, by its number in encodings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Alu {
+    Add = 0,
+    Or = 1,
+    And = 4,
+    Sub = 5,
+    Xor = 6,
+    Cmp = 7,
+}
+
+/// Shifts and rotates, by their number in encodings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shift {
+    Rol = 0,
+    Ror = 1,
+    Shl = 4,
+    Shr = 5,
+    Sar = 7,
+}
+
+/// One-operand arithmetic, by its number in encodings. Products and quotients are in rdx and rax.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unary {
+    Not = 2,
+    Neg = 3,
+    Imul = 5,
+    Div = 6,
+    Idiv = 7,
+}
+
+/// Counting of bits; by the last byte of the opcode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Count {
+    Popcnt = 0xb8,
+    Tzcnt = 0xbc,
+    Lzcnt = 0xbd,
+}
+
+/// How a narrow value is widened; by the last byte of the opcode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extend {
+    ZeroByte = 0xb6,
+    ZeroHalf = 0xb7,
+    SignByte = 0xbe,
+    SignHalf = 0xbf,
+}
+
+/// Conditions, by their number in encodings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cond {
+    Below = 2,
+    AboveEqual = 3,
+    Equal = 4,
+    NotEqual = 5,
+    BelowEqual = 6,
+    Above = 7,
+    Sign = 8,
+    NoSign = 9,
+    Less = 12,
+    GreaterEqual = 13,
+    LessEqual = 14,
+    Greater = 15,
+}
+
+impl Cond {
+    /// The condition that holds where this one does not.
+    pub(crate) fn inverted(self) -> Self {
+        match self {
+            Self::Below => Self::AboveEqual,
+            Self::AboveEqual => Self::Below,
+            Self::Equal => Self::NotEqual,
+            Self::NotEqual => Self::Equal,
+            Self::BelowEqual => Self::Above,
+            Self::Above => Self::BelowEqual,
+            Self::Sign => Self::NoSign,
+            Self::NoSign => Self::Sign,
+            Self::Less => Self::GreaterEqual,
+            Self::GreaterEqual => Self::Less,
+            Self::LessEqual => Self::Greater,
+            Self::Greater => Self::LessEqual,
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What lives where: host registers of all generated code, and fields of the state.
+
+use std::mem::offset_of;
+
+use antares_abi::{STATE_OFFSET, State};
+use antares_lift::ir::{Block, Function, Module, Op};
+use antares_program::Reg;
+
+use crate::assembler::{Gpr, Mem};
+
+/// Host address of guest address 0. With [`LEFT`] it is where the host's meter wants it.
+pub(crate) const BASE: Gpr = Gpr::R10;
+/// Cycles left.
+pub(crate) const LEFT: Gpr = Gpr::R11;
+/// Host address of the state, and [`STATE_BIAS`] more.
+pub(crate) const STATE: Gpr = Gpr::RBP;
+/// So that guest registers are less than 128 bytes away on both sides.
+const STATE_BIAS: usize = 128;
+
+/// Host registers that hold values of a block.
+pub(crate) const TEMPS: [Gpr; 6] = [Gpr::RAX, Gpr::RCX, Gpr::RDX, Gpr::RSI, Gpr::RDI, Gpr::R8];
+/// Host registers that hold guest registers, all the time. The host's functions keep all but the last.
+const PINNED: [Gpr; 6] = [Gpr::RBX, Gpr::R12, Gpr::R13, Gpr::R14, Gpr::R15, Gpr::R9];
+/// The one of [`PINNED`] that the host's functions do not keep.
+const LOST: Gpr = Gpr::R9;
+
+/// A loop inside a loop counts for this many times what is outside, as a power of two.
+const LOOP_WEIGHT_BITS: u32 = 2;
+/// Loops inside each other that count.
+const LOOPS_MAX: u32 = 4;
+
+fn field(offset: usize) -> Mem {
+    let distance = i32::try_from(offset).unwrap_or(0) - i32::try_from(STATE_BIAS).unwrap_or(0);
+    Mem::at(STATE, distance)
+}
+
+/// Where the state holds a guest register.
+pub(crate) fn home(register: Reg) -> Mem {
+    field(State::register_offset(register.index()))
+}
+
+pub(crate) fn pc() -> Mem {
+    field(offset_of!(State, pc))
+}
+
+pub(crate) fn cycles_left() -> Mem {
+    field(offset_of!(State, cycles_left))
+}
+
+pub(crate) fn is_complete() -> Mem {
+    field(offset_of!(State, is_complete))
+}
+
+fn from_base(offset: usize) -> Mem {
+    Mem::at(BASE, i32::try_from(STATE_OFFSET + offset).unwrap_or(0))
+}
+
+/// The host's function for syscalls.
+pub(crate) fn host_ecall() -> Mem {
+    from_base(offset_of!(State, ecall))
+}
+
+/// The host's meter.
+pub(crate) fn host_meter() -> Mem {
+    from_base(offset_of!(State, meter))
+}
+
+/// The host's function for addresses without code.
+pub(crate) fn host_resolve() -> Mem {
+    from_base(offset_of!(State, resolve))
+}
+
+/// What [`STATE`] holds, from base in `base`.
+pub(crate) fn state_from(base: Gpr) -> Mem {
+    Mem::at(base, i32::try_from(STATE_OFFSET + STATE_BIAS).unwrap_or(0))
+}
+
+/// Base, from what [`STATE`] holds.
+pub(crate) fn base_from_state() -> Mem {
+    Mem::at(STATE, -i32::try_from(STATE_OFFSET + STATE_BIAS).unwrap_or(0))
+}
+
+/// Which guest registers have host registers of their own.
+#[derive(Clone, Debug)]
+pub(crate) struct Pinned {
+    hosts: [Option<Gpr>; 32],
+    pairs: Vec<(Reg, Gpr)>,
+}
+
+impl Pinned {
+    /// The registers that `module` mentions most, with more weight in loops.
+    pub(crate) fn choose(module: &Module) -> Self {
+        let mut counts = [0_u64; 32];
+        for function in &module.functions {
+            for (block, weight) in function.blocks.iter().zip(weights(function)) {
+                count(block, weight, &mut counts);
+            }
+        }
+        let mut order: Vec<u8> = (1..32).collect();
+        order.sort_by_key(|register| std::cmp::Reverse(counts[usize::from(*register)]));
+        let pairs: Vec<(Reg, Gpr)> = order.into_iter().map(Reg).zip(PINNED).collect();
+        let mut hosts = [None; 32];
+        for (register, host) in &pairs {
+            hosts[register.index()] = Some(*host);
+        }
+        Self { hosts, pairs }
+    }
+
+    /// The host register of a guest register, if it has one.
+    pub(crate) fn host(&self, register: Reg) -> Option<Gpr> {
+        self.hosts[register.index()]
+    }
+
+    /// All of them.
+    pub(crate) fn pairs(&self) -> &[(Reg, Gpr)] {
+        &self.pairs
+    }
+
+    /// Those that a syscall may have changed in the state or in the host register.
+    pub(crate) fn lost_in_syscalls(&self) -> impl Iterator<Item = (Reg, Gpr)> {
+        self.pairs.iter().copied().filter(|(register, host)| *register == Reg::A0 || *host == LOST)
+    }
+}
+
+fn count(block: &Block, weight: u64, counts: &mut [u64; 32]) {
+    for op in &block.ops {
+        if let Op::Read(register) = op {
+            counts[register.index()] += weight;
+        }
+    }
+    for (register, _) in &block.writes {
+        counts[register.index()] += weight;
+    }
+}
+
+/// By block: how often it may run, from the loops around it. A jump back to an earlier block makes a loop of all between.
+fn weights(function: &Function) -> Vec<u64> {
+    let count = function.blocks.len();
+    let mut edges = vec![0_i64; count + 1];
+    for (index, block) in function.blocks.iter().enumerate() {
+        for target in block.terminator.successors() {
+            let target = target.0 as usize;
+            if target <= index {
+                edges[target] += 1;
+                edges[index + 1] -= 1;
+            }
+        }
+    }
+    let mut depth = 0_i64;
+    let blocks = edges.iter().take(count);
+    blocks
+        .map(|edge| {
+            depth += edge;
+            1 << (LOOP_WEIGHT_BITS * u32::try_from(depth).unwrap_or(0).min(LOOPS_MAX))
+        })
+        .collect()
+}

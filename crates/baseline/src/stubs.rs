@@ -1,0 +1,206 @@
+//! Small pieces of every library: the way in, the ways to the host, indirect calls, division, the carry-less product.
+
+use antares_abi::LeaveReason;
+use antares_program::Reg;
+
+use crate::{
+    Context,
+    assembler::{Alu, Assembler, Cond, Gpr, Mem, Shift, Unary},
+    number,
+    registers::{self, BASE, LEFT, STATE, home},
+    values::Code,
+};
+
+/// Bytes of an entry thunk, which is in front of its function.
+const THUNK_BYTES: i32 = 12;
+
+/// Emits all of them.
+pub(crate) fn emit(context: &Context, code: &mut Code) {
+    let asm = &mut code.asm;
+    enter(context, asm);
+    ecall(context, asm);
+    dispatch(context, asm);
+    divide(context, asm);
+    divide_unsigned(context, asm);
+    carryless(context, asm);
+    let traps = [
+        (context.stubs.bad_address, LeaveReason::BadAddress),
+        (context.stubs.unknown_target, LeaveReason::UnknownTarget),
+        (context.stubs.unsupported, LeaveReason::Unsupported),
+    ];
+    for (label, reason) in traps {
+        asm.bind(label);
+        asm.trap(number(reason));
+    }
+}
+
+/// The entry thunk of the function that follows: to [`enter`] with its address in rcx.
+pub(crate) fn thunk(context: &Context, asm: &mut Assembler, function: crate::assembler::Label) {
+    let start = asm.code.len();
+    asm.lea_label(Gpr::RCX, function);
+    asm.jump_far(context.stubs.enter);
+    debug_assert_eq!(asm.code.len() - start, usize::try_from(THUNK_BYTES).unwrap_or(0));
+}
+
+fn load_pinned(context: &Context, asm: &mut Assembler) {
+    for (register, host) in context.pinned.pairs() {
+        asm.mov(*host, home(*register));
+    }
+}
+
+fn store_pinned(context: &Context, asm: &mut Assembler) {
+    for (register, host) in context.pinned.pairs() {
+        asm.store(8, home(*register), *host);
+    }
+}
+
+/// From the host, with base in rax: host registers from the state, the function in rcx, and back to the state. The guest
+/// then is where the link register pointed to.
+fn enter(context: &Context, asm: &mut Assembler) {
+    asm.bind(context.stubs.enter);
+    asm.mov(BASE, Gpr::RAX);
+    asm.lea(STATE, registers::state_from(Gpr::RAX));
+    asm.mov(LEFT, registers::cycles_left());
+    asm.mov(Gpr::RDX, home(Reg::RA));
+    asm.alu_number(Alu::And, Gpr::RDX, !1);
+    asm.push(Gpr::RDX);
+    load_pinned(context, asm);
+    asm.call_to(Gpr::RCX);
+    store_pinned(context, asm);
+    asm.pop(Gpr::RDX);
+    asm.store(8, registers::pc(), Gpr::RDX);
+    asm.store(8, registers::cycles_left(), LEFT);
+    asm.store_number(8, registers::is_complete(), context.is_complete());
+    asm.ret();
+}
+
+/// A syscall, with its address in rax. The host leaves native code itself if it has to.
+fn ecall(context: &Context, asm: &mut Assembler) {
+    asm.bind(context.stubs.ecall);
+    asm.store(8, registers::pc(), Gpr::RAX);
+    asm.store_number(8, registers::is_complete(), context.is_complete());
+    asm.store(8, registers::cycles_left(), LEFT);
+    store_pinned(context, asm);
+    asm.mov(Gpr::RDI, BASE);
+    asm.call_to(registers::host_ecall());
+    asm.lea(BASE, registers::base_from_state());
+    asm.mov(LEFT, registers::cycles_left());
+    for (register, host) in context.pinned.lost_in_syscalls() {
+        asm.mov(host, home(register));
+    }
+    asm.ret();
+}
+
+/// Goes to the function at the guest address in rax, which returns to our caller. Without one it leaves native code, or asks
+/// the host for another library's.
+fn dispatch(context: &Context, asm: &mut Assembler) {
+    let unknown = if context.module.is_open { asm.label() } else { context.stubs.unknown_target };
+    let (index, table) = (Gpr::RCX, Gpr::RDX);
+    asm.bind(context.stubs.dispatch);
+    asm.mov_number(index, context.module.code_start.wrapping_neg().cast_signed());
+    asm.alu(Alu::Add, index, Gpr::RAX);
+    asm.shift_number(Shift::Shr, index, 1);
+    let length = crate::library::table_length(context.module);
+    asm.alu_number(Alu::Cmp, index, i32::try_from(length).unwrap_or(0));
+    asm.jump_if(Cond::AboveEqual, unknown);
+    asm.lea_data(table, context.table);
+    asm.sign_extend_word(index, Mem::entry(table, index));
+    asm.test(index, index);
+    asm.jump_if(Cond::Equal, unknown);
+    asm.lea(index, Mem { base: table, index: Some((index, 0)), displacement: THUNK_BYTES });
+    asm.jump_to(index);
+    if !context.module.is_open {
+        return;
+    }
+    asm.bind(unknown);
+    store_pinned(context, asm);
+    asm.store(8, registers::cycles_left(), LEFT);
+    asm.push(BASE);
+    asm.mov(Gpr::RDI, BASE);
+    asm.mov(Gpr::RSI, Gpr::RAX);
+    asm.call_to(registers::host_resolve());
+    // Another library's thunk keeps nothing.
+    asm.mov(Gpr::RCX, Gpr::RAX);
+    asm.mov(Gpr::RAX, Mem::at(Gpr::RSP, 0));
+    asm.call_to(Gpr::RCX);
+    asm.pop(BASE);
+    asm.lea(STATE, registers::state_from(BASE));
+    asm.mov(LEFT, registers::cycles_left());
+    load_pinned(context, asm);
+    asm.ret();
+}
+
+/// Signed quotient of rax and rcx in rax, remainder in rdx; uses no other register.
+fn divide(context: &Context, asm: &mut Assembler) {
+    let (zero, minus_one) = (asm.label(), asm.label());
+    asm.bind(context.stubs.divide);
+    asm.test(Gpr::RCX, Gpr::RCX);
+    asm.jump_if(Cond::Equal, zero);
+    // The processor faults where the quotient does not fit: -2^63 / -1.
+    asm.alu_number(Alu::Cmp, Gpr::RCX, -1);
+    asm.jump_if(Cond::Equal, minus_one);
+    asm.sign_of_rax();
+    asm.unary(Unary::Idiv, Gpr::RCX);
+    asm.ret();
+    asm.bind(minus_one);
+    asm.unary(Unary::Neg, Gpr::RAX);
+    asm.zero(Gpr::RDX);
+    asm.ret();
+    asm.bind(zero);
+    asm.mov(Gpr::RDX, Gpr::RAX);
+    asm.mov_number(Gpr::RAX, -1);
+    asm.ret();
+}
+
+/// Unsigned quotient of rax and rcx in rax, remainder in rdx; uses no other register. Division of words is faster.
+fn divide_unsigned(context: &Context, asm: &mut Assembler) {
+    let (zero, word) = (asm.label(), asm.label());
+    asm.bind(context.stubs.divide_unsigned);
+    asm.test(Gpr::RCX, Gpr::RCX);
+    asm.jump_if(Cond::Equal, zero);
+    asm.mov(Gpr::RDX, Gpr::RAX);
+    asm.alu(Alu::Or, Gpr::RDX, Gpr::RCX);
+    asm.shift_number(Shift::Shr, Gpr::RDX, 32);
+    asm.jump_if(Cond::Equal, word);
+    asm.zero(Gpr::RDX);
+    asm.unary(Unary::Div, Gpr::RCX);
+    asm.ret();
+    asm.bind(word);
+    // rdx is 0: both fit into words.
+    asm.div_word(Gpr::RCX);
+    asm.ret();
+    asm.bind(zero);
+    asm.mov(Gpr::RDX, Gpr::RAX);
+    asm.mov_number(Gpr::RAX, -1);
+    asm.ret();
+}
+
+/// The carry-less product of rax and rdx: low half in rax, high half in rdx. The target need not have an instruction for
+/// it. Bit by bit, from the top: the product so far is doubled, and rax is added where rdx has a bit.
+fn carryless(context: &Context, asm: &mut Assembler) {
+    let (turn, no_bit) = (asm.label(), asm.label());
+    let (low, high, bits, count) = (Gpr::RCX, Gpr::RSI, Gpr::RDX, Gpr::RDI);
+    asm.bind(context.stubs.carryless);
+    for register in [low, high, count] {
+        asm.push(register);
+    }
+    asm.zero(low);
+    asm.zero(high);
+    asm.mov_number(count, 64);
+    asm.bind(turn);
+    asm.shift_number(Shift::Rol, bits, 1);
+    asm.alu(Alu::Add, low, low);
+    asm.add_with_carry(high, high);
+    asm.test_bit(bits, 0);
+    asm.jump_if(Cond::AboveEqual, no_bit);
+    asm.alu(Alu::Xor, low, Gpr::RAX);
+    asm.bind(no_bit);
+    asm.alu_number(Alu::Sub, count, 1);
+    asm.jump_if(Cond::NotEqual, turn);
+    asm.mov(Gpr::RAX, low);
+    asm.mov(Gpr::RDX, high);
+    for register in [count, high, low] {
+        asm.pop(register);
+    }
+    asm.ret();
+}

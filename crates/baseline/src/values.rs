@@ -1,0 +1,459 @@
+//! Where the values of one block are: in host registers, in the state, on the stack, or nowhere because they are constants.
+//!
+//! Values are given to registers in one pass. Each value has at most one register and one place in memory. One that is the
+//! block's last word on a guest register goes to that register's home as soon as nobody needs what was there.
+
+use antares_lift::ir::{Block, Op, Value};
+use antares_program::Reg;
+
+use crate::{
+    assembler::{Assembler, Gpr, Mem, Rm},
+    registers::{Pinned, TEMPS, home},
+};
+
+/// Bytes of a stack slot.
+const SLOT_BYTES: u32 = 8;
+
+/// Memory that holds a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// The state's guest register, whose entry value or final value it is.
+    Home(Reg),
+    /// A slot of the host frame.
+    Slot(u32),
+}
+
+impl Place {
+    fn memory(self) -> Mem {
+        match self {
+            Self::Home(register) => home(register),
+            Self::Slot(slot) => Frame::memory(slot),
+        }
+    }
+}
+
+/// What is known of a value.
+#[derive(Clone, Copy, Debug, Default)]
+struct Info {
+    /// Operands still to come that are this value.
+    uses: u32,
+    /// Index of the last operation that uses it; after all of them for writes and the terminator.
+    last: u32,
+    /// If it is a constant.
+    number: Option<i64>,
+    register: Option<Gpr>,
+    place: Option<Place>,
+}
+
+/// Code and the frame of the function that it belongs to.
+#[derive(Debug, Default)]
+pub(crate) struct Code {
+    pub(crate) asm: Assembler,
+    pub(crate) frame: Frame,
+}
+
+/// The slots of a function's host frame.
+#[derive(Debug, Default)]
+pub(crate) struct Frame {
+    free: Vec<u32>,
+    /// Slots at the start that stay taken for the whole function.
+    reserved: u32,
+    count: u32,
+}
+
+impl Frame {
+    pub(crate) fn take(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.count += 1;
+            self.count - 1
+        })
+    }
+
+    pub(crate) fn give(&mut self, slot: u32) {
+        self.free.push(slot);
+    }
+
+    /// A slot for the whole function; only before the first block.
+    pub(crate) fn reserve(&mut self) -> u32 {
+        self.reserved += 1;
+        self.count = self.reserved;
+        self.reserved - 1
+    }
+
+    /// A block begins: no values are in slots.
+    pub(crate) fn clear(&mut self) {
+        self.free.clear();
+        self.free.extend((self.reserved..self.count).rev());
+    }
+
+    pub(crate) fn bytes(&self) -> u32 {
+        self.count * SLOT_BYTES
+    }
+
+    pub(crate) fn memory(slot: u32) -> Mem {
+        Mem::at(Gpr::RSP, i32::try_from(slot * SLOT_BYTES).unwrap_or(i32::MAX))
+    }
+}
+
+/// The values of one block.
+#[derive(Debug)]
+pub(crate) struct Values<'a> {
+    pinned: &'a Pinned,
+    infos: Vec<Info>,
+    /// By host register: the value in it.
+    owners: [Option<Value>; 16],
+    /// Host registers that the operation at hand uses.
+    locked: u16,
+    /// By guest register: the value that is its entry value, if the block reads it, and whether that came already.
+    entries: [Option<(Value, bool)>; 32],
+    /// Final values that are not yet where they belong.
+    pending: Vec<(Reg, Value)>,
+    /// Slots that nobody needs after the operation at hand.
+    freed: Vec<u32>,
+    /// Whether the comparison that the block's branch asks for is left to the branch.
+    pub(crate) is_deferred: bool,
+}
+
+impl<'a> Values<'a> {
+    pub(crate) fn new(block: &Block, pinned: &'a Pinned) -> Self {
+        let mut values = Self {
+            pinned,
+            infos: vec![Info::default(); block.ops.len()],
+            owners: [None; 16],
+            locked: 0,
+            entries: [None; 32],
+            pending: block.writes.clone(),
+            freed: Vec::new(),
+            is_deferred: false,
+        };
+        for (index, op) in (0..).zip(&block.ops) {
+            let _same = op.map(|value| values.count(value, index));
+            if let Op::Read(register) = op {
+                values.entries[register.index()] = Some((Value(index), false));
+            }
+        }
+        let end = u32::try_from(block.ops.len()).unwrap_or(u32::MAX);
+        for value in block.writes.iter().map(|(_, value)| *value).chain(block.terminator.values()) {
+            values.count(value, end);
+        }
+        values
+    }
+
+    fn count(&mut self, value: Value, user: u32) -> Value {
+        let info = self.info(value);
+        info.uses += 1;
+        info.last = user;
+        value
+    }
+
+    fn info(&mut self, value: Value) -> &mut Info {
+        &mut self.infos[value.0 as usize]
+    }
+
+    /// Operands still to come that are `value`.
+    pub(crate) fn uses(&self, value: Value) -> u32 {
+        self.infos[value.0 as usize].uses
+    }
+
+    /// The number that `value` always is, if it is one.
+    pub(crate) fn number(&self, value: Value) -> Option<i64> {
+        self.infos[value.0 as usize].number
+    }
+
+    /// The same, if it fits into an instruction.
+    pub(crate) fn immediate(&self, value: Value) -> Option<i32> {
+        self.number(value).and_then(|number| i32::try_from(number).ok())
+    }
+
+    pub(crate) fn set_number(&mut self, value: Value, number: i64) {
+        self.info(value).number = Some(number);
+    }
+
+    /// `value` is the entry value of `register`.
+    pub(crate) fn read(&mut self, value: Value, register: Reg) {
+        self.entries[register.index()] = Some((value, true));
+        if self.uses(value) == 0 {
+            return;
+        }
+        match self.pinned.host(register) {
+            Some(host) => self.own(value, host),
+            None => self.info(value).place = Some(Place::Home(register)),
+        }
+    }
+
+    fn own(&mut self, value: Value, register: Gpr) {
+        self.info(value).register = Some(register);
+        self.owners[register.index()] = Some(value);
+    }
+
+    pub(crate) fn lock(&mut self, register: Gpr) {
+        self.locked |= 1 << register.0;
+    }
+
+    /// The operation is over.
+    pub(crate) fn unlock(&mut self, code: &mut Code) {
+        self.locked = 0;
+        // Not before: the operation may still read them.
+        code.frame.free.append(&mut self.freed);
+    }
+
+    fn is_locked(&self, register: Gpr) -> bool {
+        self.locked & 1 << register.0 != 0
+    }
+
+    /// A host register for something of the operation at hand; locked.
+    pub(crate) fn scratch(&mut self, code: &mut Code) -> Gpr {
+        let free = TEMPS.iter().find(|temp| self.owners[temp.index()].is_none() && !self.is_locked(**temp));
+        let register = match free {
+            Some(free) => *free,
+            None => {
+                let victim = self.victim();
+                self.evict(code, victim);
+                victim
+            }
+        };
+        self.lock(register);
+        register
+    }
+
+    /// The register whose value is needed last, and rather one whose value is in memory too.
+    fn victim(&self) -> Gpr {
+        let mut best = (TEMPS[0], 0);
+        for temp in TEMPS.into_iter().filter(|temp| !self.is_locked(*temp)) {
+            let Some(owner) = self.owners[temp.index()] else { return temp };
+            let info = &self.infos[owner.0 as usize];
+            let cost = 1 + 2 * u64::from(info.last) + u64::from(info.place.is_some());
+            if cost > best.1 {
+                best = (temp, cost);
+            }
+        }
+        best.0
+    }
+
+    /// Moves the value in `register` to memory.
+    fn evict(&mut self, code: &mut Code, register: Gpr) {
+        let Some(value) = self.owners[register.index()].take() else { return };
+        let info = self.info(value);
+        info.register = None;
+        if info.place.is_none() {
+            let slot = code.frame.take();
+            info.place = Some(Place::Slot(slot));
+            code.asm.store(8, Frame::memory(slot), register);
+        }
+    }
+
+    /// Makes `register`, a temporary, free for the operation at hand; locked.
+    pub(crate) fn claim(&mut self, code: &mut Code, register: Gpr) {
+        self.lock(register);
+        let Some(value) = self.owners[register.index()] else { return };
+        let free = TEMPS.iter().find(|temp| self.owners[temp.index()].is_none() && !self.is_locked(**temp));
+        match free {
+            Some(&free) => {
+                code.asm.mov(free, register);
+                self.owners[register.index()] = None;
+                self.own(value, free);
+            }
+            None => self.evict(code, register),
+        }
+    }
+
+    /// The register that holds `value`; loads it if it must. Locked.
+    pub(crate) fn register(&mut self, code: &mut Code, value: Value) -> Gpr {
+        if let Some(register) = self.infos[value.0 as usize].register {
+            self.lock(register);
+            return register;
+        }
+        let register = self.scratch(code);
+        self.load(code, value, register);
+        // A constant's register is nobody's: it is made again where it is needed again.
+        if self.number(value).is_none() {
+            self.own(value, register);
+        }
+        register
+    }
+
+    /// Copies `value` to a register that is not its own from then on.
+    pub(crate) fn load(&self, code: &mut Code, value: Value, to: Gpr) {
+        let info = &self.infos[value.0 as usize];
+        match (info.number, info.register, info.place) {
+            (Some(number), ..) => code.asm.mov_number(to, number),
+            (None, Some(register), _) => code.asm.mov(to, register),
+            (None, None, Some(place)) => code.asm.mov(to, place.memory()),
+            (None, None, None) => debug_assert!(false, "{value:?} is nowhere"),
+        }
+    }
+
+    /// `value` as an operand: in memory if that is where it is and nobody else asks for it.
+    pub(crate) fn operand(&mut self, code: &mut Code, value: Value) -> Rm {
+        let info = &self.infos[value.0 as usize];
+        match (info.number, info.register, info.place) {
+            (None, None, Some(place)) if info.uses == 1 => place.memory().into(),
+            _ => self.register(code, value).into(),
+        }
+    }
+
+    /// One of the operands of the operation at hand was `value`: if it was the last such, its register is free.
+    pub(crate) fn release(&mut self, value: Value) {
+        let info = &mut self.infos[value.0 as usize];
+        info.uses = info.uses.saturating_sub(1);
+        if info.uses != 0 {
+            return;
+        }
+        if let Some(register) = info.register.take() {
+            self.locked &= !(1 << register.0);
+            self.owners[register.index()] = None;
+        }
+        if let Some(Place::Slot(slot)) = self.infos[value.0 as usize].place.take() {
+            self.freed.push(slot);
+        }
+    }
+
+    /// A register for `value`, which the operation at hand gives: the guest register's own if it is a final value and
+    /// nobody needs what is there, else `hint` if that is free. Locked. The operands must have been released.
+    pub(crate) fn result(&mut self, code: &mut Code, value: Value, hint: Option<Gpr>) -> Gpr {
+        let is_free = |hint: &Gpr| {
+            TEMPS.contains(hint) && self.owners[hint.index()].is_none() && !self.is_locked(*hint)
+        };
+        let register = self.own_host(value).or(hint.filter(is_free));
+        let register = register.unwrap_or_else(|| self.scratch(code));
+        self.lock(register);
+        self.own(value, register);
+        register
+    }
+
+    fn own_host(&self, value: Value) -> Option<Gpr> {
+        let finals = self.pending.iter().filter(|(_, other)| *other == value);
+        let mut hosts = finals.filter_map(|(register, _)| {
+            let host = self.pinned.host(*register)?;
+            let is_free = self.owners[host.index()].is_none() && !self.is_locked(host);
+            (is_free && self.is_read(*register)).then_some(host)
+        });
+        hosts.next()
+    }
+
+    /// Whether the block has already asked for the entry value of `register`, if it ever does.
+    fn is_read(&self, register: Reg) -> bool {
+        self.entries[register.index()].is_none_or(|(_, is_read)| is_read)
+    }
+
+    /// `value` is in its register now: if it is final and nobody needs what is in the guest register's home, it goes there.
+    pub(crate) fn settle(&mut self, code: &mut Code, value: Value) {
+        let Some(from) = self.infos[value.0 as usize].register else { return };
+        for index in (0..self.pending.len()).rev() {
+            let (register, other) = self.pending[index];
+            if other != value || self.pinned.host(register).is_some() || !self.may_overwrite(register) {
+                continue;
+            }
+            self.overwrite(register);
+            code.asm.store(8, home(register), from);
+            self.pending.swap_remove(index);
+            self.written(value, register);
+        }
+    }
+
+    /// A write of `value` to the home of `register` has happened.
+    fn written(&mut self, value: Value, register: Reg) {
+        let info = self.info(value);
+        info.uses = info.uses.saturating_sub(1);
+        if info.place.is_none() {
+            info.place = Some(Place::Home(register));
+        }
+        if info.uses == 0
+            && let Some(register) = info.register.take()
+        {
+            self.owners[register.index()] = None;
+        }
+    }
+
+    /// Whether the home of `register` holds nothing that is only there.
+    fn may_overwrite(&self, register: Reg) -> bool {
+        let Some((entry, is_read)) = self.entries[register.index()] else { return true };
+        let info = &self.infos[entry.0 as usize];
+        is_read && (info.uses == 0 || info.register.is_some() || info.place != Some(Place::Home(register)))
+    }
+
+    /// The home of `register` no longer holds its entry value.
+    fn overwrite(&mut self, register: Reg) {
+        if let Some((entry, _)) = self.entries[register.index()] {
+            let info = self.info(entry);
+            if info.place == Some(Place::Home(register)) {
+                info.place = None;
+            }
+        }
+    }
+
+    /// Brings all final values to where they belong. Only moves, which leave the flags alone.
+    pub(crate) fn finish(&mut self, code: &mut Code) {
+        self.drop_identities();
+        self.save_entries(code);
+        let (pinned, homes): (Vec<_>, Vec<_>) =
+            self.pending.drain(..).partition(|(register, _)| self.pinned.host(*register).is_some());
+        for (register, value) in homes {
+            match self.immediate(value) {
+                Some(number) => code.asm.store_number(8, home(register), number),
+                None => {
+                    let from = self.register(code, value);
+                    code.asm.store(8, home(register), from);
+                    self.locked &= !(1 << from.0);
+                }
+            }
+            self.release(value);
+        }
+        self.finish_pinned(code, pinned);
+    }
+
+    /// Final values that are in their registers already.
+    fn drop_identities(&mut self) {
+        let (pinned, infos) = (self.pinned, &self.infos);
+        self.pending.retain(|(register, value)| {
+            let info = &infos[value.0 as usize];
+            match pinned.host(*register) {
+                Some(host) => info.register != Some(host),
+                None => info.place != Some(Place::Home(*register)),
+            }
+        });
+    }
+
+    /// Loads the entry values that are needed and would be overwritten.
+    fn save_entries(&mut self, code: &mut Code) {
+        for index in 0..self.pending.len() {
+            let (register, _) = self.pending[index];
+            let Some((entry, _)) = self.entries[register.index()] else { continue };
+            let is_needed = self.pending.iter().any(|(_, value)| *value == entry);
+            if is_needed && self.infos[entry.0 as usize].place == Some(Place::Home(register)) {
+                let loaded = self.register(code, entry);
+                self.locked &= !(1 << loaded.0);
+            }
+            self.overwrite(register);
+        }
+    }
+
+    /// The moves into host registers of guest registers, as if they happened at once.
+    fn finish_pinned(&mut self, code: &mut Code, mut moves: Vec<(Reg, Value)>) {
+        while !moves.is_empty() {
+            let source = |value: Value| self.infos[value.0 as usize].register;
+            let is_free = |(register, _): &(Reg, Value)| {
+                let host = self.pinned.host(*register);
+                !moves.iter().any(|(_, value)| source(*value) == host)
+            };
+            match moves.iter().position(is_free) {
+                Some(index) => {
+                    let (register, value) = moves.swap_remove(index);
+                    if let Some(host) = self.pinned.host(register) {
+                        self.load(code, value, host);
+                    }
+                    self.release(value);
+                }
+                None => {
+                    // All of them wait for each other: one value makes room.
+                    let Some(host) = self.pinned.host(moves[0].0) else { return };
+                    let Some(value) = self.owners[host.index()].take() else { return };
+                    let room = self.scratch(code);
+                    self.locked &= !(1 << room.0);
+                    code.asm.mov(room, host);
+                    self.own(value, room);
+                }
+            }
+        }
+    }
+}

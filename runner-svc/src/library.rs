@@ -1,0 +1,92 @@
+//! Native code of scripts, ready to be loaded: the best that is there at once.
+//!
+//! A script's first runs may have the baseline's code. Whoever runs it again asks the source whether there is better by now; the
+//! full tier's code takes its place for the runs after that, and those under way keep what they have.
+
+use std::{sync::Arc, time::Duration};
+
+use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
+use antares_pool::{Sealed, verify_library};
+use antares_serve::chain;
+use bytes::Bytes;
+use tokio::time::timeout;
+
+use crate::{
+    execute::{Native, Shared, seal},
+    ready::ReadyKey,
+    source::{SourceError, Wanted},
+};
+
+/// How long a run that has native code waits for the answer whether there is better.
+const BETTER_WAIT_MAX: Duration = Duration::from_millis(100);
+
+impl Shared {
+    /// Native code of `script`, whose bytes are `elf` if they are at hand.
+    pub(crate) async fn library(
+        &self,
+        script: Sha256Digest,
+        elf: Option<&Bytes>,
+        options: CompileOptions,
+    ) -> Result<Native, SourceError> {
+        let key = |tier| Sha256Digest::for_artifact(script, options, tier);
+        let ready = |tier| {
+            let key = key(tier);
+            let library = self.ready.get(ReadyKey::Library(key))?;
+            Some(Native { key, tier, library, made_ms: None })
+        };
+        if let Some(full) = ready(CodeTier::Full) {
+            return Ok(full);
+        }
+        let known = ready(CodeTier::Baseline);
+        let wanted =
+            Wanted { script, options, elf: elf.cloned(), known: known.as_ref().map(|known| known.key) };
+        let fetched = self.fetch(wanted);
+        let Some(known) = known else {
+            return fetched.await?.ok_or(SourceError::Internal);
+        };
+        match timeout(BETTER_WAIT_MAX, fetched).await {
+            Ok(Ok(Some(better))) => Ok(better),
+            Ok(Ok(None)) | Err(_) => Ok(known),
+            Ok(Err(error)) => {
+                tracing::debug!(%script, %error, "there is nothing better than the baseline");
+                Ok(known)
+            }
+        }
+    }
+
+    /// What the source has, if it is not what is at hand; then it is kept ready.
+    async fn fetch(&self, wanted: Wanted) -> Result<Option<Native>, SourceError> {
+        let flight =
+            (Sha256Digest::for_artifact(wanted.script, wanted.options, CodeTier::Full), wanted.known);
+        let source = self.source.clone();
+        let fetched = self.libraries.join(flight, || async move {
+            let (script, options) = (wanted.script, wanted.options);
+            let Some(fetched) = source.artifact(wanted).await? else { return Ok(None) };
+            let key = Sha256Digest::for_artifact(script, options, fetched.tier);
+            if fetched.key != key {
+                return Err(SourceError::OtherVersion { expected: key, found: fetched.key });
+            }
+            let library = Arc::new(seal_library(fetched.bytes, fetched.sha256).await?);
+            Ok(Some(Native { key, tier: fetched.tier, library, made_ms: fetched.made_ms }))
+        });
+        let native = fetched.await.unwrap_or(Err(SourceError::Internal))?;
+        if let Some(native) = &native {
+            self.ready.put(ReadyKey::Library(native.key), &native.library);
+        }
+        Ok(native)
+    }
+}
+
+/// A library, sealed and then checked.
+async fn seal_library(bytes: Bytes, sha256: Sha256Digest) -> Result<Sealed, SourceError> {
+    let library = seal("antares-library", bytes).await?;
+    let checked = tokio::task::spawn_blocking(move || verify_library(&library, sha256).map(|()| library));
+    match checked.await {
+        Ok(Ok(library)) => Ok(library),
+        Ok(Err(error)) => {
+            tracing::error!(error = chain(&error), "a library was turned down");
+            Err(SourceError::Corrupt { detail: chain(&error) })
+        }
+        Err(_) => Err(SourceError::Internal),
+    }
+}

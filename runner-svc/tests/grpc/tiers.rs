@@ -1,0 +1,130 @@
+//! The baseline's code at once, the full tier's behind it, and the switch between them.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::time::Duration;
+
+use antares_proto::v1;
+
+use crate::{
+    guest,
+    node::{Node, inline, stored, wait_until},
+};
+
+/// Which generator made the code that ran.
+fn code_tier(executed: &v1::ExecuteResponse) -> v1::CodeTier {
+    executed.artifact.as_ref().unwrap().code_tier()
+}
+
+/// Runs a script until the full tier's code does it; all answers are those of the first one.
+async fn run_until_full(node: &Node, elf: &[u8], first: &v1::ExecuteResponse) {
+    wait_until("the full compile follows", || async {
+        let executed = node.execute(stored(elf, v1::Tier::Auto)).await.unwrap();
+        assert_eq!((&executed.verdict, executed.fallback.as_str()), (&first.verdict, ""));
+        let tiers = executed.tiers.as_ref().unwrap();
+        assert_eq!(tiers.interpreted_cycles, 0);
+        code_tier(&executed) == v1::CodeTier::Full
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_run_has_the_baseline_and_a_later_one_the_full_tier() {
+    let node = Node::both(|_| {}).await;
+    for tier in [v1::Tier::Native, v1::Tier::Auto] {
+        let elf = guest::padded(tier as u32);
+        node.upload(&elf).await.unwrap();
+        let first = node.execute(stored(&elf, tier)).await.unwrap();
+        assert_eq!(code_tier(&first), v1::CodeTier::Baseline);
+        assert_eq!(first.artifact.as_ref().unwrap().cache(), v1::CacheUse::Miss);
+        assert_eq!(first.verdict.as_ref().unwrap().exit_code, Some(0));
+        run_until_full(&node, &elf, &first).await;
+    }
+    assert_eq!(node.metric("antares_follower_compiles_total{result=\"done\"}"), Some(2.0));
+    assert_eq!(node.metric("antares_compiles_total{result=\"done\"}"), Some(2.0));
+    assert_eq!(node.metric("antares_native_runs_total{code_tier=\"full\"}"), Some(2.0));
+    assert!(node.metric("antares_native_runs_total{code_tier=\"baseline\"}").unwrap() >= 2.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runner_elsewhere_asks_for_better_code_too() {
+    let compiler = Node::compiler(|_| {}).await;
+    let runner = Node::runner(compiler.address, |_| {}).await;
+    let elf = guest::exits(8);
+    let first = runner.execute(inline(&elf, v1::Tier::Auto)).await.unwrap();
+    assert_eq!(code_tier(&first), v1::CodeTier::Baseline);
+    run_until_full(&runner, &elf, &first).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_under_way_keeps_its_code() {
+    let node = Node::both(|_| {}).await;
+    let elf = guest::counts(100_000);
+    let long = {
+        let (mut client, request) = (node.run_client(), inline(&elf, v1::Tier::Native));
+        tokio::spawn(async move { client.execute(request).await.unwrap().into_inner() })
+    };
+    wait_until("the full compile has ended", || async {
+        node.metric("antares_follower_compiles_total{result=\"done\"}") == Some(1.0)
+    })
+    .await;
+    assert!(!long.is_finished(), "the run must last longer than the compile");
+    let full = node.execute(stored(&elf, v1::Tier::Native)).await.unwrap();
+    let long = long.await.unwrap();
+    assert_eq!((code_tier(&long), code_tier(&full)), (v1::CodeTier::Baseline, v1::CodeTier::Full));
+    assert_eq!(long.verdict, full.verdict);
+    assert_eq!(long.verdict.unwrap().exit_code, Some(6));
+}
+
+/// A full compile that takes too long costs nobody his native code, and is not tried again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_script_runs_natively_whatever_becomes_of_its_full_compile() {
+    let node = Node::both(|raw| raw.compiler.wall_ms_max = 3_000).await;
+    let elf = guest::branchy(40_000);
+    node.upload(&elf).await.unwrap();
+    let first = node.execute(stored(&elf, v1::Tier::Native)).await.unwrap();
+    assert_eq!(code_tier(&first), v1::CodeTier::Baseline);
+    assert_eq!(node.metric("antares_follower_compiles_total{result=\"failed\"}"), Some(0.0));
+    let during = node.execute(stored(&elf, v1::Tier::Auto)).await.unwrap();
+    assert_eq!((code_tier(&during), &during.verdict), (v1::CodeTier::Baseline, &first.verdict));
+    wait_until("the full compile has failed", || async {
+        node.metric("antares_follower_compiles_total{result=\"failed\"}") == Some(1.0)
+    })
+    .await;
+    for _ in 0..3 {
+        let later = node.execute(stored(&elf, v1::Tier::Auto)).await.unwrap();
+        assert_eq!((code_tier(&later), &later.verdict), (v1::CodeTier::Baseline, &first.verdict));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(node.metric("antares_compiles_total{result=\"timeout\"}"), Some(1.0));
+    assert_eq!(first.verdict.unwrap().exit_code, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_have_the_baseline_too() {
+    let node = Node::both(|_| {}).await;
+    let script = inline(&guest::exits(2), v1::Tier::Auto).script;
+    let request = || v1::ExecuteBatchRequest {
+        script: script.clone(),
+        inputs: vec![v1::Input::default(); 3],
+        ..Default::default()
+    };
+    let first = node.run_client().execute_batch(request()).await.unwrap().into_inner();
+    assert_eq!(first.artifact.unwrap().code_tier(), v1::CodeTier::Baseline);
+    assert_eq!(node.metric("antares_native_runs_total{code_tier=\"baseline\"}"), Some(3.0));
+    wait_until("the full compile follows", || async {
+        let batch = node.run_client().execute_batch(request()).await.unwrap().into_inner();
+        assert!(batch.results.iter().all(|result| result.verdict.as_ref().unwrap().exit_code == Some(2)));
+        batch.artifact.unwrap().code_tier() == v1::CodeTier::Full
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_baseline_can_be_switched_off() {
+    let node = Node::both(|raw| raw.compiler.baseline = false).await;
+    let first = node.execute(inline(&guest::exits(1), v1::Tier::Auto)).await.unwrap();
+    assert_eq!(code_tier(&first), v1::CodeTier::Full);
+    assert_eq!(node.metric("antares_baseline_compiles_total{result=\"done\"}"), Some(0.0));
+    let interpreted = node.execute(inline(&guest::exits(1), v1::Tier::Interpreter)).await.unwrap();
+    assert_eq!(code_tier(&interpreted), v1::CodeTier::Unspecified);
+}

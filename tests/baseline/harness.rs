@@ -1,0 +1,151 @@
+//! Modules of IR made by hand, compiled by the baseline and run.
+
+use antares_abi::{CompileOptions, Isa, LeaveReason};
+use antares_lift::ir::{Block, Function, Module, Op, Terminator, Value};
+use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
+use antares_tests::{
+    elf::{Elf, Segment},
+    native,
+};
+use antares_vm::{Limits, Machine, Outcome, Script, Tier};
+use bytes::Bytes;
+
+/// Where the code is said to be.
+pub(crate) const CODE: u64 = 0x1_0000;
+/// Where memory may be written.
+pub(crate) const DATA: u64 = 0x1_1000;
+/// End of guest memory.
+pub(crate) const END: u64 = 4 << 20;
+
+pub(crate) const OPTIONS: CompileOptions = CompileOptions { vm_version: 2, isa: Isa(3) };
+
+/// The two operands of an operation.
+pub(crate) type Operands = (Value, Value);
+
+/// Operations and writes of a block under construction.
+#[derive(Default)]
+pub(crate) struct Build {
+    pub(crate) ops: Vec<Op>,
+    pub(crate) writes: Vec<(Reg, Value)>,
+}
+
+impl Build {
+    pub(crate) fn op(&mut self, op: Op) -> Value {
+        self.ops.push(op);
+        Value(u32::try_from(self.ops.len() - 1).unwrap())
+    }
+
+    pub(crate) fn number(&mut self, number: u64) -> Value {
+        self.op(Op::Const(number.cast_signed()))
+    }
+
+    pub(crate) fn write(&mut self, register: u8, value: Value) {
+        self.writes.push((Reg(register), value));
+    }
+
+    /// Writes numbers to registers.
+    pub(crate) fn set(numbers: &[(u8, u64)]) -> Self {
+        let mut build = Self::default();
+        for (register, number) in numbers {
+            let value = build.number(*number);
+            build.write(*register, value);
+        }
+        build
+    }
+
+    pub(crate) fn end(self, terminator: Terminator) -> Block {
+        let pc = GuestAddr(CODE);
+        Block { pc, cycles: 1, is_metered: false, ops: self.ops, writes: self.writes, terminator }
+    }
+}
+
+/// A function that may be called by anybody, at `CODE` and 16 bytes more for each function before it.
+pub(crate) fn function(index: u32, blocks: Vec<Block>) -> Function {
+    Function {
+        id: FunctionId(index),
+        entry: GuestAddr(CODE + 16 * u64::from(index)),
+        link: Reg::RA,
+        is_exposed: true,
+        is_resumable: false,
+        params: RegSet::ALL,
+        results: RegSet::ALL,
+        frame_low: None,
+        blocks,
+    }
+}
+
+/// Blocks that follow each other, and the script's end: exit with a number.
+pub(crate) fn sequence(builds: Vec<Build>, code: u64) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    for (index, build) in builds.into_iter().enumerate() {
+        blocks.push(build.end(Terminator::Jump(BlockId(u32::try_from(index + 1).unwrap()))));
+    }
+    blocks.push(exit(code));
+    blocks
+}
+
+pub(crate) fn exit(code: u64) -> Block {
+    Build::set(&[(10, code), (17, 93)]).end(Terminator::Exit { pc: GuestAddr(CODE) })
+}
+
+pub(crate) fn module(functions: Vec<Function>) -> Module {
+    Module {
+        options: OPTIONS,
+        code_start: CODE,
+        code_end: DATA,
+        writable: (DATA, END),
+        is_open: false,
+        keeps_stores: true,
+        indirect_params: RegSet::ALL,
+        indirect_changes: RegSet::ALL,
+        functions,
+    }
+}
+
+/// How a module ended, and what it left.
+pub(crate) struct Ran {
+    pub(crate) outcome: Outcome,
+    pub(crate) restarted: Option<LeaveReason>,
+    pub(crate) cycles: u64,
+    pub(crate) registers: [u64; 32],
+    pub(crate) memory: Vec<u8>,
+}
+
+impl Ran {
+    pub(crate) fn double(&self, address: u64) -> u64 {
+        let at = usize::try_from(address).unwrap();
+        u64::from_le_bytes(self.memory[at..at + 8].try_into().unwrap())
+    }
+
+    /// It ended in native code.
+    pub(crate) fn exited(&self) -> Option<i8> {
+        match (&self.outcome, self.restarted) {
+            (Outcome::Exit(code), None) => Some(*code),
+            _ => None,
+        }
+    }
+}
+
+/// An ELF whose code is one that the interpreter ends at once with exit code 99.
+fn elf() -> Bytes {
+    let code = [0x0630_0513_u32, 0x05d0_0893, 0x0000_0073];
+    let bytes = code.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let segment = Segment { address: CODE, flags: 5, bytes, memory_bytes: DATA - CODE };
+    Elf { entry: CODE, segments: vec![segment], symbols: None }.to_bytes().into()
+}
+
+/// Runs a module from its first function.
+pub(crate) fn run(machine: &mut Machine, module: &Module, cycles_max: u64) -> Ran {
+    let library = native::load(&antares_baseline::compile(module).unwrap()).unwrap();
+    let elf = elf();
+    let script = Script { elf: &elf, args: &[], vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 };
+    let limits = Limits { cycles_max, debug_bytes_max: 0 };
+    let report = machine.run(&script, &limits, Tier::Native, Some(&library)).unwrap();
+    Ran {
+        outcome: report.outcome,
+        restarted: report.restarted,
+        cycles: report.cycles,
+        registers: *machine.registers(),
+        memory: machine.memory().to_vec(),
+    }
+}

@@ -1,0 +1,15 @@
+//! The baseline generator on IR made by hand, against a model: every operation in every shape of operands, blocks that need more
+//! registers than there are, and each way in which a block can end.
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "tests; the model cuts numbers on purpose"
+)]
+#![forbid(unsafe_code)]
+
+mod control;
+mod harness;
+mod model;
+mod operations;
+mod pressure;

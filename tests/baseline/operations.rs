@@ -1,0 +1,206 @@
+//! Every operation, with operands in every kind of place.
+
+use antares_lift::ir::{BinaryOp, Op, Width};
+use antares_program::Reg;
+use antares_vm::Machine;
+
+use crate::{
+    harness::{self, Build, CODE, DATA},
+    model,
+};
+
+/// Where an operation's operands are.
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    /// Both in registers.
+    Registers,
+    /// The first is a constant.
+    FirstNumber,
+    /// The second is a constant.
+    SecondNumber,
+    /// Both are the same value.
+    Same,
+    /// In registers, and needed again.
+    Kept,
+}
+
+const SHAPES: [Shape; 5] =
+    [Shape::Registers, Shape::FirstNumber, Shape::SecondNumber, Shape::Same, Shape::Kept];
+
+/// Registers whose guest registers the baseline keeps in the state and in host registers, mixed.
+fn registers(case: usize) -> [u8; 3] {
+    let pick = |at: usize| u8::try_from(1 + at % 31).unwrap();
+    [pick(case), pick(case * 7 + 3), pick(case * 5 + 1)]
+}
+
+/// Blocks that compute `emit` of two numbers and store it at `address`, into a register on the way.
+fn case(
+    number: usize,
+    shape: Shape,
+    (a, b): (u64, u64),
+    address: u64,
+    emit: impl Fn(&mut Build, harness::Operands) -> antares_lift::ir::Value,
+) -> Vec<Build> {
+    let [x, mut y, z] = registers(number);
+    if x == y {
+        y = y % 31 + 1;
+    }
+    let mut build = Build::default();
+    let first = |build: &mut Build| build.op(Op::Read(Reg(x)));
+    let operands = match shape {
+        Shape::FirstNumber => (build.number(a), build.op(Op::Read(Reg(y)))),
+        Shape::SecondNumber => (first(&mut build), build.number(b)),
+        Shape::Same => {
+            let value = first(&mut build);
+            (value, value)
+        }
+        Shape::Registers | Shape::Kept => (first(&mut build), build.op(Op::Read(Reg(y)))),
+    };
+    let value = emit(&mut build, operands);
+    build.write(z, value);
+    if matches!(shape, Shape::Kept) {
+        let mut others = (1..32).filter(|register| *register != z);
+        build.write(others.next().unwrap(), operands.0);
+        build.write(others.next().unwrap(), operands.1);
+    }
+    let mut store = Build::default();
+    let base = store.number(address);
+    let value = store.op(Op::Read(Reg(z)));
+    store.op(Op::Store { width: Width::Double, base, offset: 0, value });
+    vec![Build::set(&[(x, a), (y, b)]), build, store]
+}
+
+#[test]
+fn binary_operations_are_those_of_the_model() {
+    let mut machine = Machine::new().unwrap();
+    for op in model::BINARY {
+        for shape in SHAPES {
+            let mut builds = Vec::new();
+            let mut expected = Vec::new();
+            for (index, a) in model::NUMBERS.into_iter().enumerate() {
+                for b in model::NUMBERS {
+                    let b = if matches!(shape, Shape::Same) { a } else { b };
+                    let address = DATA + 8 * expected.len() as u64;
+                    let emit = |build: &mut Build, (a, b)| build.op(Op::Binary(op, a, b));
+                    builds.extend(case(index + expected.len(), shape, (a, b), address, emit));
+                    expected.push((a, b, model::binary(op, a, b)));
+                }
+            }
+            check(&mut machine, builds, &expected, &format!("{op:?} {shape:?}"));
+        }
+    }
+}
+
+#[test]
+fn unary_operations_are_those_of_the_model() {
+    let mut machine = Machine::new().unwrap();
+    for op in model::UNARY {
+        for shape in SHAPES {
+            let mut builds = Vec::new();
+            let mut expected = Vec::new();
+            for a in model::NUMBERS {
+                let address = DATA + 8 * expected.len() as u64;
+                let emit = |build: &mut Build, (a, _)| build.op(Op::Unary(op, a));
+                builds.extend(case(expected.len(), shape, (a, 7), address, emit));
+                expected.push((a, 7, model::unary(op, a)));
+            }
+            check(&mut machine, builds, &expected, &format!("{op:?} {shape:?}"));
+        }
+    }
+}
+
+/// Both halves of a product at once, in both orders, and one of them alone.
+#[test]
+fn halves_of_a_product_may_be_one_instruction() {
+    let mut machine = Machine::new().unwrap();
+    for (first, second) in
+        [(BinaryOp::Mul, BinaryOp::MulHighUnsigned), (BinaryOp::MulHighUnsigned, BinaryOp::Mul)]
+    {
+        for is_swapped in [false, true] {
+            let mut builds = Vec::new();
+            let mut expected = Vec::new();
+            for a in model::NUMBERS {
+                for b in model::NUMBERS {
+                    let address = DATA + 8 * expected.len() as u64;
+                    let emit = |build: &mut Build, (a, b)| {
+                        let one = build.op(Op::Binary(first, a, b));
+                        let (x, y) = if is_swapped { (b, a) } else { (a, b) };
+                        let other = build.op(Op::Binary(second, x, y));
+                        let five = build.number(5);
+                        let scaled = build.op(Op::Binary(BinaryOp::Mul, other, five));
+                        build.op(Op::Binary(BinaryOp::Xor, one, scaled))
+                    };
+                    builds.extend(case(expected.len(), Shape::Kept, (a, b), address, emit));
+                    let (one, other) = (model::binary(first, a, b), model::binary(second, a, b));
+                    expected.push((a, b, one ^ other.wrapping_mul(5)));
+                }
+            }
+            check(&mut machine, builds, &expected, &format!("{first:?} {second:?}"));
+        }
+    }
+}
+
+#[track_caller]
+fn check(machine: &mut Machine, builds: Vec<Build>, expected: &[(u64, u64, u64)], context: &str) {
+    let module = harness::module(vec![harness::function(0, harness::sequence(builds, 0))]);
+    let ran = harness::run(machine, &module, 1 << 20);
+    assert_eq!(ran.exited(), Some(0), "{context}: {:?} {:?}", ran.outcome, ran.restarted);
+    for (index, (a, b, expected)) in expected.iter().enumerate() {
+        let found = ran.double(DATA + 8 * index as u64);
+        assert_eq!(found, *expected, "{context} of {a:#x} and {b:#x}: {found:#x}, expected {expected:#x}");
+    }
+}
+
+/// Loads and stores of every width, by a constant address, a near one and a far one.
+#[test]
+fn memory_is_read_and_written() {
+    let mut machine = Machine::new().unwrap();
+    let widths = [(Width::Byte, 8), (Width::Half, 16), (Width::Word, 32), (Width::Double, 64)];
+    let bases = [(DATA, 0_i64), (DATA - 8, 8), (CODE.wrapping_sub(1 << 40), (1 << 40) + 0x1000)];
+    let mut builds = Vec::new();
+    let mut expected = Vec::new();
+    for (width, bits) in widths {
+        for is_signed in [false, true] {
+            for (base, offset) in bases {
+                for is_known in [false, true] {
+                    for number in model::NUMBERS {
+                        let at = 0x4000 + 8 * expected.len() as u64;
+                        let mut build = Build::default();
+                        let at_value = build.number(DATA + at);
+                        let base = if is_known { build.number(base) } else { build.op(Op::Read(Reg(6))) };
+                        let value =
+                            if number & 1 == 0 { build.number(number) } else { build.op(Op::Read(Reg(7))) };
+                        build.op(Op::Store { width, base, offset, value });
+                        let loaded = build.op(Op::Load { width, is_signed, base, offset });
+                        let store =
+                            Op::Store { width: Width::Double, base: at_value, offset: 0, value: loaded };
+                        build.op(store);
+                        let setter = match build.ops[1] {
+                            Op::Const(base) => Build::set(&[(6, base.cast_unsigned()), (7, number)]),
+                            _ => Build::set(&[(6, bases_of(&bases, offset)), (7, number)]),
+                        };
+                        builds.extend([setter, build]);
+                        let shift = 64 - bits;
+                        let high = number << shift;
+                        let kept = if is_signed {
+                            (high.cast_signed() >> shift).cast_unsigned()
+                        } else {
+                            high >> shift
+                        };
+                        expected.push((at, number, kept));
+                    }
+                }
+            }
+        }
+    }
+    let module = harness::module(vec![harness::function(0, harness::sequence(builds, 0))]);
+    let ran = harness::run(&mut machine, &module, 1 << 20);
+    assert_eq!(ran.exited(), Some(0), "{:?} {:?}", ran.outcome, ran.restarted);
+    for (at, number, expected) in expected {
+        assert_eq!(ran.double(DATA + at), expected, "of {number:#x}");
+    }
+}
+
+fn bases_of(bases: &[(u64, i64)], offset: i64) -> u64 {
+    bases.iter().find(|(_, other)| *other == offset).unwrap().0
+}
