@@ -55,7 +55,15 @@ impl Build {
 
     pub(crate) fn end(self, terminator: Terminator) -> Block {
         let pc = GuestAddr(CODE);
-        Block { pc, cycles: 1, is_metered: false, ops: self.ops, writes: self.writes, terminator }
+        Block {
+            pc,
+            cycles: 1,
+            is_metered: false,
+            is_bounded: false,
+            ops: self.ops,
+            writes: self.writes,
+            terminator,
+        }
     }
 }
 

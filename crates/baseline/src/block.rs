@@ -6,7 +6,7 @@ use crate::{
     assembler::{Alu, Cond, Extend, Gpr, Mem, Rm},
     fold,
     function::{FunctionEmitter, span},
-    registers::BASE,
+    registers::{BASE, LEFT},
     values::{Code, Values},
 };
 
@@ -62,6 +62,7 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
             Op::Read(register) => return self.values.read(value, register),
             Op::Store { width, base, offset, value } => self.store(width, (base, offset), value),
             Op::Check { access, base, low, high } => self.check(access, base, (low, high)),
+            Op::Proved { base, .. } => self.values.release(base),
             _ if self.values.uses(value) == 0 => self.skip(op),
             _ if self.is_folded(value, op) => {}
             Op::Load { width, is_signed, base, offset } => {
@@ -69,6 +70,10 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
             }
             Op::Unary(op, a) => self.unary(value, op, a),
             Op::Binary(op, a, b) => self.binary(value, op, a, b),
+            Op::CyclesLeft => {
+                let to = self.result(value, &[], None);
+                self.code().asm.mov(to, LEFT);
+            }
         }
         if op.has_value() {
             self.values.settle(self.function.code, value);
@@ -172,7 +177,7 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
     }
 
     fn check(&mut self, access: Access, base: Value, (low, high): (i64, i64)) {
-        let bounds = self.function.bounds(access);
+        let bounds = self.function.context.module.bounds(access);
         if let Some(number) = self.values.number(base) {
             let is_good = span(bounds, low, high)
                 .is_some_and(|(offset, room)| number.wrapping_add(offset).cast_unsigned() <= room);

@@ -93,8 +93,8 @@ impl<'m> FunctionEmitter<'_, 'm> {
             self.own_link = Some(slot);
         }
         if let Some(low) = self.ir.frame_low {
-            let (start, end) = self.bounds(Access::Write);
-            let end = end.min(self.bounds(Access::Read).1);
+            let (start, end) = self.context.module.bounds(Access::Write);
+            let end = end.min(self.context.module.bounds(Access::Read).1);
             let sp = self.guest(Reg::SP, Gpr::RAX);
             self.check_between((start, end), sp, (low, 0), Gpr::RCX);
         }
@@ -224,16 +224,6 @@ impl<'m> FunctionEmitter<'_, 'm> {
                     self.code.asm.jump(self.context.stubs.unknown_target);
                 }
             }
-        }
-    }
-
-    /// Where accesses may lie, `[start, end)`. In VM version 0 a load may not touch the last byte of memory.
-    pub(crate) fn bounds(&self, access: Access) -> (u64, u64) {
-        let memory = antares_abi::GUEST_MEMORY_BYTES;
-        match access {
-            Access::Write => self.context.module.writable,
-            Access::Read if self.context.module.options.vm_version == 0 => (0, memory - 1),
-            Access::Read => (0, memory),
         }
     }
 

@@ -3,7 +3,7 @@
 //! Inside a block every operation gives one value at the most, numbered by its place; between blocks values live in
 //! guest registers: a block reads them ([`Op::Read`]) and writes them at its end ([`Block::writes`]).
 
-use antares_abi::CompileOptions;
+use antares_abi::{CompileOptions, GUEST_MEMORY_BYTES};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 
 /// A value of a block: the index of the operation that gives it.
@@ -194,19 +194,6 @@ pub enum Op {
         /// Offset after the last byte.
         high: i64,
     },
-    /// 1 if all of `[base + low, base + high + extent)` may be accessed, else 0.
-    Within {
-        /// What for.
-        access: Access,
-        /// Base.
-        base: Value,
-        /// First offset.
-        low: i64,
-        /// Offset after the last byte, without the extent.
-        high: i64,
-        /// More bytes; below 2^40.
-        extent: Value,
-    },
     /// The cycles left, negative if there are none.
     CyclesLeft,
 }
@@ -233,9 +220,6 @@ impl Op {
             }
             Self::Check { access, base, low, high } => Self::Check { access, base: other(base), low, high },
             Self::Proved { access, base, low, high } => Self::Proved { access, base: other(base), low, high },
-            Self::Within { access, base, low, high, extent } => {
-                Self::Within { access, base: other(base), low, high, extent: other(extent) }
-            }
         }
     }
 }
@@ -428,4 +412,16 @@ pub struct Module {
     pub indirect_changes: RegSet,
     /// Functions, by id.
     pub functions: Vec<Function>,
+}
+
+impl Module {
+    /// Where accesses may lie, `[start, end)`. In VM version 0 a load may not touch the last byte of memory.
+    #[must_use]
+    pub fn bounds(&self, access: Access) -> (u64, u64) {
+        match access {
+            Access::Write => self.writable,
+            Access::Read if self.options.vm_version == 0 => (0, GUEST_MEMORY_BYTES - 1),
+            Access::Read => (0, GUEST_MEMORY_BYTES),
+        }
+    }
 }

@@ -60,7 +60,7 @@ pub fn lift(program: &Program, operations_max: u64) -> Result<ir::Module, LiftEr
         indirect_changes: antares_program::RegSet::EMPTY,
         functions,
     };
-    module.functions.iter_mut().for_each(loops::double);
+    loops::double(&mut module);
     leave::mark_resumable(&mut module);
     meter::place(&mut module);
     liveness::sign(&mut module, &stack.is_kept);

@@ -10,7 +10,7 @@
 
 use antares_program::{BlockId, GuestAddr, Reg};
 
-use crate::ir::{Access, BinaryOp, Block, Function, Op, Terminator, UnaryOp, Value};
+use crate::ir::{Access, BinaryOp, Block, Function, Module, Op, Terminator, UnaryOp, Value};
 
 /// A loop with more operations is not doubled: what is saved would not show.
 const OPS_MAX: usize = 256;
@@ -28,8 +28,21 @@ const DISTANCE_MAX: i64 = 1 << 24;
 /// after the loop is early enough; a pause waits for a millisecond at the most.
 const OVERDRAFT: i64 = 1 << 22;
 
-/// Doubles the counted loops of `function`.
-pub(crate) fn double(function: &mut Function) {
+/// Doubles the counted loops of `module`.
+pub(crate) fn double(module: &mut Module) {
+    let bounds = Bounds { read: module.bounds(Access::Read), write: module.bounds(Access::Write) };
+    for function in &mut module.functions {
+        double_in(function, &bounds);
+    }
+}
+
+/// Where accesses may lie, `[start, end)`.
+struct Bounds {
+    read: (u64, u64),
+    write: (u64, u64),
+}
+
+fn double_in(function: &mut Function, bounds: &Bounds) {
     for index in 0..function.blocks.len() {
         let block = &function.blocks[index];
         let id = |index: usize| BlockId(u32::try_from(index).unwrap_or(u32::MAX));
@@ -38,7 +51,7 @@ pub(crate) fn double(function: &mut Function) {
             continue;
         }
         let Some(count) = Count::of(block, chooser) else { continue };
-        let (front, checks) = count.front(block, bounded, plain);
+        let (front, checks) = count.front(block, bounds, (bounded, plain));
         let mut fast = with_body(block, chooser, bounded);
         fast.is_bounded = true;
         for op in &mut fast.ops {
@@ -167,7 +180,12 @@ impl Count {
     }
 
     /// The block that chooses, and the checks that the bounded body needs no more.
-    fn front(&self, block: &Block, bounded: BlockId, plain: BlockId) -> (Block, Vec<Op>) {
+    fn front(
+        &self,
+        block: &Block,
+        bounds: &Bounds,
+        (bounded, plain): (BlockId, BlockId),
+    ) -> (Block, Vec<Op>) {
         let mut front = Front { ops: Vec::new(), all: None };
         let last = self.last_pass(&mut front);
         let passes = front.binary_const(BinaryOp::Add, last, 1);
@@ -181,12 +199,20 @@ impl Count {
             let Op::Check { access, base, low, high } = *op else { continue };
             let Some(Term { register: Some(register), offset }) = Term::of(block, base) else { continue };
             let Some((step, false)) = step(block, Some(register)) else { continue };
+            let (start, end) = match access {
+                Access::Read => bounds.read,
+                Access::Write => bounds.write,
+            };
+            let bytes = high.wrapping_sub(low).cast_unsigned();
+            let room = end.checked_sub(start).and_then(|room| room.checked_sub(bytes));
+            let Some(room) = room.and_then(|room| i64::try_from(room).ok()) else { continue };
             let extent = front.binary_const(BinaryOp::Mul, last, step.abs());
             let mut from = front.push(Op::Read(register));
             if step < 0 {
                 from = front.binary(BinaryOp::Sub, from, extent);
             }
-            front.ask_within(access, from, (low.wrapping_add(offset), high.wrapping_add(offset)), extent);
+            let low = low.wrapping_add(offset).wrapping_sub_unsigned(start);
+            front.ask_within(from, low, extent, room);
             checks.push(*op);
         }
         let condition = front.all.unwrap_or(fits);
@@ -283,9 +309,15 @@ impl Front {
         });
     }
 
-    fn ask_within(&mut self, access: Access, base: Value, (low, high): (i64, i64), extent: Value) {
-        let holds = self.push(Op::Within { access, base, low, high, extent });
-        self.ask(holds);
+    /// Asks whether `from + low` and `extent` together are at most `room`.
+    fn ask_within(&mut self, from: Value, low: i64, extent: Value, room: i64) {
+        let room = self.push(Op::Const(room));
+        let fits = self.binary(BinaryOp::GeUnsigned, room, extent);
+        self.ask(fits);
+        let room = self.binary(BinaryOp::Sub, room, extent);
+        let distance = self.binary_const(BinaryOp::Add, from, low);
+        let is_inside = self.binary(BinaryOp::GeUnsigned, room, distance);
+        self.ask(is_inside);
     }
 
     fn block(self, pc: GuestAddr, terminator: Terminator) -> Block {

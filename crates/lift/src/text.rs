@@ -107,9 +107,6 @@ impl fmt::Display for Op {
             Self::Proved { access, base, low, high } => {
                 write!(f, "proved.{} {base}{low:+}..{high:+}", access.name())
             }
-            Self::Within { access, base, low, high, extent } => {
-                write!(f, "within.{} {base}{low:+}..{high:+}+{extent}", access.name())
-            }
             Self::CyclesLeft => f.write_str("cycles.left"),
         }
     }

@@ -62,9 +62,15 @@ _start:
 #     v27 = const 0x8
 #     v28 = mul v17, v27
 #     v29 = read a0
-#     v30 = within.write v29+0..+8+v28
-#     v31 = and v26, v30
-#     branch v31, block4, block3
+#     v30 = const 0x3eeff8
+#     v31 = ge.u v30, v28
+#     v32 = and v26, v31
+#     v33 = sub v30, v28
+#     v34 = const 0xfffffffffffef000
+#     v35 = add v29, v34
+#     v36 = ge.u v33, v35
+#     v37 = and v32, v36
+#     branch v37, block4, block3
 # block2 at 0x10014 cycles 503 metered:
 #     v0 = read a0
 #     v1 = const 0x0

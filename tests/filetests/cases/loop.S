@@ -153,24 +153,48 @@ _start:
 # function at 0x10000:
 #      0  nop [rax]
 #      7  sub r11,2
-#      b  mov ebx,0
-#     10  mov r12d,64h
-#     16  sub r11,5
-#     1a  js 4e
-#     20  add rbx,r12
-#     23  add r12,0FFFFFFFFFFFFFFFFh
-#     27  test r12,r12
-#     2a  jne 16
-#     2c  sub r11,1F5h
-#     33  js 57
-#     39  mov r13d,5Dh
-#     3f  mov eax,10010h
-#     44  call ecall
-#     49  ud1 eax,[eax+4]
-#     4e  call qword ptr [r10+410138h]
-#     55  jmp 20
-#     57  call qword ptr [r10+410138h]
-#     5e  jmp 39
+#      b  mov r12d,0
+#     11  mov ebx,64h
+#     16  sub r11,0
+#     1a  lea rax,[rbx-1]
+#     1e  cmp rax,1000000h
+#     25  setb cl
+#     28  movzx ecx,cl
+#     2b  and rcx,1
+#     2f  add rax,1
+#     33  imul rax,5
+#     3a  mov rdx,r11
+#     3d  add rdx,400000h
+#     44  cmp rdx,rax
+#     47  setge al
+#     4a  movzx eax,al
+#     4d  and rcx,rax
+#     50  test rcx,rcx
+#     53  jne 98
+#     59  jmp 80
+#     5e  sub r11,1F5h
+#     65  js aa
+#     6b  mov r13d,5Dh
+#     71  mov eax,10010h
+#     76  call ecall
+#     7b  ud1 eax,[eax+4]
+#     80  sub r11,5
+#     84  js b3
+#     8a  add r12,rbx
+#     8d  add rbx,0FFFFFFFFFFFFFFFFh
+#     91  test rbx,rbx
+#     94  jne 80
+#     96  jmp 5e
+#     98  sub r11,5
+#     9c  add r12,rbx
+#     9f  add rbx,0FFFFFFFFFFFFFFFFh
+#     a3  test rbx,rbx
+#     a6  jne 98
+#     a8  jmp 5e
+#     aa  call qword ptr [r10+410138h]
+#     b1  jmp 6b
+#     b3  call qword ptr [r10+410138h]
+#     ba  jmp 8a
 
 #=== outcome
 # Exit(-70), 1003 cycles, native

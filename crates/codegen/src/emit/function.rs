@@ -194,9 +194,6 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
                 Ok(emitter.i64.const_zero())
             }
             Op::Proved { .. } => Ok(emitter.i64.const_zero()),
-            Op::Within { access, base, low, high, extent } => {
-                emitter.within(access, value(base), (low, high), value(extent))
-            }
             Op::CyclesLeft => self.cycles_left(),
         }
     }

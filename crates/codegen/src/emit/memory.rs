@@ -1,6 +1,6 @@
 //! Guest memory: address checks, loads, stores.
 
-use antares_abi::{GUEST_MEMORY_BYTES, LeaveReason};
+use antares_abi::LeaveReason;
 use antares_lift::ir::{Access, Width};
 use inkwell::{
     IntPredicate,
@@ -20,15 +20,6 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Where accesses may lie, `[start, end)`. In VM version 0 a load may not touch the last byte of memory.
-    fn bounds(&self, access: Access) -> (u64, u64) {
-        match access {
-            Access::Write => self.ir.writable,
-            Access::Read if self.ir.options.vm_version == 0 => (0, GUEST_MEMORY_BYTES - 1),
-            Access::Read => (0, GUEST_MEMORY_BYTES),
-        }
-    }
-
     /// Leaves native code unless `[base + low, base + high)` lies inside the bounds, modulo 2^64 and without a wrap.
     pub(crate) fn check(
         &self,
@@ -37,30 +28,7 @@ impl<'c> Emitter<'c, '_> {
         base: IntValue<'c>,
         (low, high): (i64, i64),
     ) -> Result<(), CodegenError> {
-        self.check_between(function, self.bounds(access), base, (low, high))
-    }
-
-    /// 1 if `[base + low, base + high + extent)` lies inside the bounds, else 0.
-    pub(crate) fn within(
-        &self,
-        access: Access,
-        base: IntValue<'c>,
-        (low, high): (i64, i64),
-        extent: IntValue<'c>,
-    ) -> Result<IntValue<'c>, CodegenError> {
-        let (start, end) = self.bounds(access);
-        let span = high.wrapping_sub(low).cast_unsigned();
-        let Some(room) = end.checked_sub(start).and_then(|bytes| bytes.checked_sub(span)) else {
-            return Ok(self.i64.const_zero());
-        };
-        let b = &self.builder;
-        let room = self.i64.const_int(room, false);
-        let fits = b.build_int_compare(IntPredicate::ULE, extent, room, "fits")?;
-        let room = b.build_int_sub(room, extent, "room")?;
-        let distance = b.build_int_add(base, self.number(low.wrapping_sub_unsigned(start)), "distance")?;
-        let is_inside = b.build_int_compare(IntPredicate::ULE, distance, room, "is_inside")?;
-        let both = b.build_and(fits, is_inside, "")?;
-        Ok(b.build_int_z_extend(both, self.i64, "within")?)
+        self.check_between(function, self.ir.bounds(access), base, (low, high))
     }
 
     /// The check of a stack frame, once at the entry of its function: loads and stores both.
@@ -70,8 +38,8 @@ impl<'c> Emitter<'c, '_> {
         sp: IntValue<'c>,
         low: i64,
     ) -> Result<(), CodegenError> {
-        let (start, end) = self.bounds(Access::Write);
-        let end = end.min(self.bounds(Access::Read).1);
+        let (start, end) = self.ir.bounds(Access::Write);
+        let end = end.min(self.ir.bounds(Access::Read).1);
         self.check_between(function, (start, end), sp, (low, 0))
     }
 
