@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest, parts_of};
 use antares_cache::{Cache, CacheError, Put, Rejection, Space};
 use antares_pool::{
     ArtifactError, Compiled, LayerStatus, Pool, PoolError, Sealed, Verdict,
@@ -366,6 +366,13 @@ impl Shared {
         let Ok(Ok(_slot)) = slot else {
             return Err(CompileError::Busy { queue_ms_max: self.limits.queue_ms_max });
         };
+        // A big script is compiled in parts, in as many workers as nobody else waits for.
+        let more = match order.tier {
+            CodeTier::Baseline => 0,
+            CodeTier::Full => parts_of(elf.len() as u64).saturating_sub(1),
+        };
+        let more = (1..=more).rev().find_map(|more| self.slots.try_acquire_many(more).ok());
+        let workers = 1 + more.as_ref().map_or(0, |more| more.num_permits());
         let pool = self.pool.clone();
         let mut limits = compile_limits(&self.limits);
         if order.tier == CodeTier::Baseline {
@@ -376,7 +383,7 @@ impl Shared {
         let deadline = Instant::now() + Duration::from_millis(limits.wall_ms_max) + queue;
         let worked = blocking(move || {
             let elf = Sealed::new("antares-script", &elf).map_err(WorkError::Seal)?;
-            let verdict = pool.compile(&job, &elf, deadline)?;
+            let verdict = pool.compile_in_parts(&job, &elf, workers, deadline)?;
             if let Verdict::Done(Compiled { report: CompileReport::Done(summary), output: Some(library) }) =
                 &verdict
             {

@@ -18,6 +18,19 @@ pub const TARGET_CPU: &str = "x86-64-v3";
 /// Target features beyond [`TARGET_CPU`], sorted.
 pub const TARGET_FEATURES: &str = "+adx,+bmi2";
 
+/// Bytes of an ELF for each part of its library.
+const PART_ELF_BYTES: u64 = 32 << 10;
+
+/// Parts of one library, at most.
+const PARTS_MAX: u32 = 8;
+
+/// In how many parts an ELF of `bytes` is compiled. The parts can be compiled at the same time; linked, they are the same
+/// library however that was done. So their number follows from the ELF alone.
+#[must_use]
+pub fn parts_of(elf_bytes: u64) -> u32 {
+    u32::try_from(elf_bytes / PART_ELF_BYTES).unwrap_or(u32::MAX).clamp(1, PARTS_MAX)
+}
+
 /// A SHA-256 digest; its text form is 64 hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Sha256Digest(pub [u8; 32]);

@@ -8,7 +8,7 @@ mod state;
 
 pub use artifact::{
     ArtifactKey, CodeTier, CompileOptions, ENGINE_VERSION, Isa, KeyParseError, LLVM_VERSION, Sha256Digest,
-    TARGET_CPU, TARGET_FEATURES, TARGET_TRIPLE,
+    TARGET_CPU, TARGET_FEATURES, TARGET_TRIPLE, parts_of,
 };
 pub use state::{
     ABI_VERSION, GUARD_BYTES, GUEST_MEMORY_BYTES, LIBRARY_MAGIC, LIBRARY_SYMBOL, LeaveReason, LibraryHeader,

@@ -4,6 +4,7 @@ mod control;
 mod function;
 mod memory;
 mod operations;
+mod part;
 mod state;
 mod stubs;
 mod word;
@@ -12,7 +13,7 @@ use antares_abi::{ABI_VERSION, LIBRARY_MAGIC, LIBRARY_SYMBOL, LeaveReason};
 use antares_lift::ir;
 use antares_program::{FunctionId, Reg};
 use inkwell::{
-    AddressSpace,
+    AddressSpace, GlobalVisibility,
     attributes::{Attribute, AttributeLoc},
     basic_block::BasicBlock,
     builder::Builder,
@@ -24,7 +25,7 @@ use inkwell::{
     values::{CallSiteValue, FunctionValue, GlobalValue, IntValue},
 };
 
-use crate::CodegenError;
+use crate::{CodegenError, Part};
 
 /// LLVM's number of `x86_regcallcc`.
 const REGCALL: u32 = 92;
@@ -67,32 +68,46 @@ pub(crate) struct Emitter<'c, 'm> {
     dispatch: FunctionValue<'c>,
     carryless: FunctionValue<'c>,
     resolve: FunctionValue<'c>,
+    part: Part,
+    /// The part that each function is in.
+    parts: Vec<u32>,
+    /// Functions that another part than their own calls.
+    is_shared: Vec<bool>,
 }
 
-/// Emits `ir` for `target`.
+/// Emits `part` of `ir` for `target`.
 pub(crate) fn module<'c>(
     context: &'c Context,
     ir: &ir::Module,
+    part: Part,
     target: &TargetMachine,
 ) -> Result<Module<'c>, CodegenError> {
     let module = context.create_module("antares");
     module.set_triple(&target.get_triple());
     module.set_data_layout(&target.get_target_data().get_data_layout());
-    let mut emitter = Emitter::new(context, module, ir)?;
+    let mut emitter = Emitter::new(context, module, ir, part)?;
     emitter.declare_functions();
     let table = emitter.declare_table();
     emitter.stubs(table)?;
-    for function in &ir.functions {
+    for function in ir.functions.iter().filter(|function| emitter.is_own(function.id)) {
         function::emit(&emitter, function)?;
     }
-    emitter.define_table(table)?;
-    emitter.define_header(table);
+    emitter.define_thunks()?;
+    if part.index == 0 {
+        emitter.define_table(table);
+        emitter.define_header(table);
+    }
     emitter.module.verify().map_err(|message| CodegenError::Verifier { message: message.to_string() })?;
     Ok(emitter.module)
 }
 
 impl<'c, 'm> Emitter<'c, 'm> {
-    fn new(context: &'c Context, module: Module<'c>, ir: &'m ir::Module) -> Result<Self, CodegenError> {
+    fn new(
+        context: &'c Context,
+        module: Module<'c>,
+        ir: &'m ir::Module,
+        part: Part,
+    ) -> Result<Self, CodegenError> {
         let i64 = context.i64_type();
         let ptr = context.ptr_type(AddressSpace::default());
         let trap = Intrinsic::find("llvm.ubsantrap")
@@ -109,7 +124,12 @@ impl<'c, 'm> Emitter<'c, 'm> {
         let resolve = module.add_function("resolve", base_and_target, Some(Linkage::Internal));
         let builder = context.create_builder();
         let signatures = ir.functions.iter().map(Signature::of).collect();
+        let parts = part::parts(ir, part.of);
+        let is_shared = part::is_shared(ir, &parts);
         let emitter = Self {
+            part,
+            parts,
+            is_shared,
             context,
             module,
             builder,
@@ -173,8 +193,8 @@ impl<'c, 'm> Emitter<'c, 'm> {
                 Reg::RA => format!("guest_{:x}", function.entry.0),
                 link => format!("guest_{:x}_{link}", function.entry.0),
             };
-            let value =
-                self.module.add_function(&name, self.function_type(signature), Some(Linkage::Internal));
+            let is_here_alone = self.is_own(function.id) && !self.is_shared[function.id.0 as usize];
+            let value = self.add_function(&name, self.function_type(signature), is_here_alone);
             self.set_up(value);
             self.functions.push(value);
         }
@@ -195,7 +215,10 @@ impl<'c, 'm> Emitter<'c, 'm> {
     fn declare_table(&self) -> GlobalValue<'c> {
         let length = self.table_length();
         let table = self.module.add_global(self.context.i32_type().array_type(length), None, "entry_table");
-        table.set_linkage(Linkage::Internal);
+        match self.part.of {
+            1 => table.set_linkage(Linkage::Internal),
+            _ => table.set_visibility(GlobalVisibility::Hidden),
+        }
         table.set_constant(true);
         table
     }
@@ -208,12 +231,37 @@ impl<'c, 'm> Emitter<'c, 'm> {
         others.chain(functions().filter(|function| function.link == Reg::RA))
     }
 
-    fn define_table(&self, table: GlobalValue<'c>) -> Result<(), CodegenError> {
+    /// Whether the function is in this part.
+    fn is_own(&self, id: FunctionId) -> bool {
+        self.parts[id.0 as usize] == self.part.index
+    }
+
+    /// A function that no other part sees, or one that all parts of the library know by its name.
+    pub(crate) fn add_function(
+        &self,
+        name: &str,
+        kind: FunctionType<'c>,
+        is_here_alone: bool,
+    ) -> FunctionValue<'c> {
+        let linkage = if is_here_alone { Linkage::Internal } else { Linkage::External };
+        let function = self.module.add_function(name, kind, Some(linkage));
+        if !is_here_alone {
+            function.as_global_value().set_visibility(GlobalVisibility::Hidden);
+        }
+        function
+    }
+
+    fn define_thunks(&self) -> Result<(), CodegenError> {
+        let entries = self.entries().filter(|function| self.is_own(function.id));
+        entries.into_iter().try_for_each(|function| self.thunk(function))
+    }
+
+    fn define_table(&self, table: GlobalValue<'c>) {
         let i32 = self.context.i32_type();
         let mut entries = vec![i32.const_zero(); self.table_length() as usize];
         let start = table.as_pointer_value().const_to_int(self.i64);
         for function in self.entries() {
-            let thunk = self.thunk(function)?;
+            let thunk = self.declare_thunk(function);
             let address = thunk.as_global_value().as_pointer_value().const_to_int(self.i64);
             let index = usize::try_from((function.entry.0 - self.ir.code_start) / 2).unwrap_or(usize::MAX);
             if let Some(entry) = entries.get_mut(index) {
@@ -221,7 +269,6 @@ impl<'c, 'm> Emitter<'c, 'm> {
             }
         }
         table.set_initializer(&i32.const_array(&entries));
-        Ok(())
     }
 
     /// The header, as `antares_abi::LibraryHeader` lays it out.

@@ -65,14 +65,28 @@ pub enum Form {
     Object,
 }
 
-/// Generates code for `module`.
+/// One of the parts that a library is compiled in, each by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its number, from 0.
+    pub index: u32,
+    /// How many there are; 1 or more. They must all be compiled from the same module.
+    pub of: u32,
+}
+
+impl Part {
+    /// The only part.
+    pub const WHOLE: Self = Self { index: 0, of: 1 };
+}
+
+/// Generates code for `part` of `module`.
 ///
 /// # Errors
 /// Only when we or LLVM fail; any module that the verifier of `antares-lift` accepts has code.
-pub fn compile(module: &Module, form: Form) -> Result<Vec<u8>, CodegenError> {
+pub fn compile(module: &Module, part: Part, form: Form) -> Result<Vec<u8>, CodegenError> {
     let context = Context::create();
     let target = optimize::target_machine()?;
-    let emitted = emit::module(&context, module, &target)?;
+    let emitted = emit::module(&context, module, part, &target)?;
     if form == Form::LlvmBefore {
         return Ok(emitted.print_to_string().to_string().into_bytes());
     }

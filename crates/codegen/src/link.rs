@@ -27,14 +27,13 @@ unsafe extern "C" {
     ) -> bool;
 }
 
-/// Links one object into a shared object that needs nothing, runs nothing when it is loaded, and exports one symbol.
+/// Links objects into a shared object that needs nothing, runs nothing when it is loaded, and exports one symbol.
 ///
 /// # Errors
 /// [`CodegenError::Link`] with lld's words, [`CodegenError::File`] if a memory file cannot be made or read.
-pub fn link(object: &[u8]) -> Result<Vec<u8>, CodegenError> {
-    let mut input = memory_file(c"object")?;
-    input.write_all(object)?;
-    let arguments = [
+pub fn link(objects: &[Vec<u8>]) -> Result<Vec<u8>, CodegenError> {
+    let inputs = objects.iter().map(|object| memory_file_of(object)).collect::<Result<Vec<File>, _>>()?;
+    let mut arguments = vec![
         "ld.lld".to_owned(),
         "-shared".to_owned(),
         "--threads=1".to_owned(),
@@ -50,9 +49,15 @@ pub fn link(object: &[u8]) -> Result<Vec<u8>, CodegenError> {
         "-o".to_owned(),
         // A name only: the bytes stay in memory.
         "antares-library.so".to_owned(),
-        format!("/proc/self/fd/{}", input.as_raw_fd()),
     ];
+    arguments.extend(inputs.iter().map(|input| format!("/proc/self/fd/{}", input.as_raw_fd())));
     run(&arguments)
+}
+
+fn memory_file_of(bytes: &[u8]) -> Result<File, CodegenError> {
+    let mut file = memory_file(c"object")?;
+    file.write_all(bytes)?;
+    Ok(file)
 }
 
 fn memory_file(name: &CStr) -> Result<File, CodegenError> {

@@ -49,7 +49,11 @@ impl Worker for CompileWorker {
     fn work(&mut self, job: CompileJob, files: &Files) -> Result<CompileReport, String> {
         let started = Instant::now();
         let elf = files.elf().map_err(|error| format!("cannot read the ELF: {error}"))?;
-        let output = match antares_compiler::compile(&elf, &request(job.options, job.stage, &job.limits)) {
+        let made = match job.stage {
+            Stage::Link => link(&elf),
+            stage => antares_compiler::compile(&elf, &request(job.options, stage, &job.limits)),
+        };
+        let output = match made {
             Ok(output) => output,
             Err(CompileError::Refused { reason, detail }) => {
                 return Ok(CompileReport::Refused { reason: reason.to_owned(), detail: cut(detail) });
@@ -67,6 +71,20 @@ impl Worker for CompileWorker {
     }
 }
 
+/// Links parts, each behind its length.
+fn link(mut blob: &[u8]) -> Result<Output, CompileError> {
+    let cut_short = || CompileError::Failed { detail: "the parts to link are cut short".to_owned() };
+    let mut parts = Vec::new();
+    while let Some((length, rest)) = blob.split_first_chunk() {
+        let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
+        let (part, rest) = rest.split_at_checked(length).ok_or_else(cut_short)?;
+        parts.push(part.to_vec());
+        blob = rest;
+    }
+    let bytes = antares_compiler::link(&parts)?;
+    Ok(Output { bytes, guest_code_bytes: 0, functions: 0, blocks: 0 })
+}
+
 fn request(options: CompileOptions, stage: Stage, limits: &CompileLimits) -> Request {
     let limits = Limits {
         code_bytes_max: limits.code_bytes_max,
@@ -81,7 +99,8 @@ fn request(options: CompileOptions, stage: Stage, limits: &CompileLimits) -> Req
         Stage::Llvm => antares_compiler::Stage::Llvm,
         Stage::Asm => antares_compiler::Stage::Asm,
         Stage::Object => antares_compiler::Stage::Object,
-        Stage::Library => antares_compiler::Stage::Library,
+        Stage::Part { index, of } => antares_compiler::Stage::Part { index, of },
+        Stage::Library | Stage::Link => antares_compiler::Stage::Library,
         Stage::Baseline => antares_compiler::Stage::Baseline,
     };
     Request { options, stage, limits }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_abi::{CompileOptions, Isa};
+use antares_abi::{CompileOptions, Isa, parts_of};
 use antares_pool::{
     Compiled, Pool, PoolConfig, Sealed, Verdict,
     job::{CompileJob, CompileLimits, CompileReport, Stage},
@@ -63,6 +63,56 @@ fn a_library_is_the_same_every_time() {
         compiled.output.unwrap().digest()
     };
     assert_eq!(digest(), digest());
+}
+
+#[test]
+fn a_library_in_parts_is_the_same_library() {
+    let pool = pool();
+    // Bytes behind an ELF mean nothing to it, but its size says in how many parts it is compiled.
+    let mut elf = sample::elf();
+    elf.resize(100 << 10, 0);
+    assert_eq!(parts_of(elf.len() as u64), 3);
+    let whole = done(compile(&pool, &elf, Stage::Library, CompileLimits::default()));
+    let (options, limits) =
+        (CompileOptions { vm_version: 2, isa: Isa::of_version(2) }, CompileLimits::default());
+    let job = CompileJob { options, stage: Stage::Library, limits };
+    let until = Instant::now() + PATIENCE;
+    let parts = done(pool.compile_in_parts(&job, &Sealed::new("elf", &elf).unwrap(), 2, until).unwrap());
+    let (CompileReport::Done(whole_summary), CompileReport::Done(summary)) = (&whole.report, &parts.report)
+    else {
+        panic!("{:?}, {:?}", whole.report, parts.report)
+    };
+    assert_eq!(parts.output.unwrap().digest(), whole.output.unwrap().digest());
+    assert_eq!(
+        (summary.sha256, summary.functions, summary.guest_code_bytes),
+        (whole_summary.sha256, whole_summary.functions, whole_summary.guest_code_bytes)
+    );
+}
+
+#[test]
+fn junk_in_parts_is_refused_once() {
+    let pool = pool();
+    let elf = vec![7; 200 << 10];
+    let (options, limits) =
+        (CompileOptions { vm_version: 2, isa: Isa::of_version(2) }, CompileLimits::default());
+    let job = CompileJob { options, stage: Stage::Library, limits };
+    let until = Instant::now() + PATIENCE;
+    let compiled = done(pool.compile_in_parts(&job, &Sealed::new("elf", &elf).unwrap(), 2, until).unwrap());
+    assert!(matches!(compiled.report, CompileReport::Refused { .. }), "{:?}", compiled.report);
+    assert!(compiled.output.is_none());
+}
+
+#[test]
+fn parts_that_are_none_do_not_link() {
+    let pool = pool();
+    let mut cut = 100_u64.to_le_bytes().to_vec();
+    cut.extend([1, 2, 3]);
+    let mut junk = 3_u64.to_le_bytes().to_vec();
+    junk.extend([1, 2, 3]);
+    for blob in [cut, junk, vec![1]] {
+        let compiled = done(compile(&pool, &blob, Stage::Link, CompileLimits::default()));
+        assert!(matches!(compiled.report, CompileReport::Failed { .. }), "{:?}", compiled.report);
+    }
 }
 
 #[test]

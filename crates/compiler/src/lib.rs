@@ -5,9 +5,9 @@
 
 mod limits;
 
-use antares_abi::CompileOptions;
+use antares_abi::{CompileOptions, parts_of};
 use antares_baseline::BaselineError;
-use antares_codegen::{CodegenError, Form};
+use antares_codegen::{CodegenError, Form, Part};
 use antares_lift::{LiftError, VerifyError, ir::Module};
 use antares_program::{Program, ProgramError};
 
@@ -30,6 +30,13 @@ pub enum Stage {
     Asm,
     /// The relocatable object.
     Object,
+    /// The relocatable object of part `index` of `of`, for [`link`].
+    Part {
+        /// Its number, from 0.
+        index: u32,
+        /// How many there are; as [`antares_abi::parts_of`] says.
+        of: u32,
+    },
     /// The shared object.
     Library,
     /// The shared object from the fast generator, which LLVM has no part in.
@@ -140,20 +147,64 @@ pub fn compile(elf: &[u8], request: &Request) -> Result<Output, CompileError> {
     let bytes = match request.stage {
         Stage::Ir => module.to_string().into(),
         Stage::Baseline => antares_baseline::compile(&module)?,
-        stage => generate(&module, stage)?,
+        stage => generate(&module, stage, elf.len() as u64)?,
     };
     Ok(output(&program, bytes))
 }
 
-fn generate(module: &Module, stage: Stage) -> Result<Vec<u8>, CodegenError> {
+/// Links the parts of an ELF, in their order.
+///
+/// # Errors
+/// [`CompileError::Failed`] if they are no such parts.
+pub fn link(parts: &[Vec<u8>]) -> Result<Vec<u8>, CompileError> {
+    Ok(antares_codegen::link(parts)?)
+}
+
+/// Compiles `elf` to a library on up to `threads` threads.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_in_parallel(elf: &[u8], request: &Request, threads: usize) -> Result<Output, CompileError> {
+    let of = parts_of(elf.len() as u64);
+    let part = |index| compile(elf, &Request { stage: Stage::Part { index, of }, ..*request });
+    let mut outputs = Vec::with_capacity(of as usize);
+    let indices: Vec<u32> = (0..of).collect();
+    for group in indices.chunks(threads.max(1)) {
+        let group: Vec<_> = std::thread::scope(|scope| {
+            let running: Vec<_> = group.iter().map(|index| scope.spawn(|| part(*index))).collect();
+            running.into_iter().map(|thread| thread.join()).collect()
+        });
+        for output in group {
+            let lost = || CompileError::Failed { detail: "a thread of the compiler panicked".to_owned() };
+            outputs.push(output.map_err(|_| lost())??);
+        }
+    }
+    let objects: Vec<Vec<u8>> = outputs.iter_mut().map(|output| std::mem::take(&mut output.bytes)).collect();
+    let library = link(&objects)?;
+    outputs
+        .pop()
+        .map(|output| Output { bytes: library, ..output })
+        .ok_or_else(|| CompileError::Failed { detail: "there are no parts".to_owned() })
+}
+
+fn generate(module: &Module, stage: Stage, elf_bytes: u64) -> Result<Vec<u8>, CodegenError> {
+    if stage == Stage::Library {
+        let of = parts_of(elf_bytes);
+        let part = |index| antares_codegen::compile(module, Part { index, of }, Form::Object);
+        let objects = (0..of).map(part).collect::<Result<Vec<_>, _>>()?;
+        return antares_codegen::link(&objects);
+    }
     let form = match stage {
         Stage::LlvmBefore => Form::LlvmBefore,
         Stage::Llvm => Form::Llvm,
         Stage::Asm => Form::Assembly,
         _ => Form::Object,
     };
-    let bytes = antares_codegen::compile(module, form)?;
-    if stage == Stage::Library { antares_codegen::link(&bytes) } else { Ok(bytes) }
+    let part = match stage {
+        Stage::Part { index, of } => Part { index, of: of.max(1) },
+        _ => Part::WHOLE,
+    };
+    antares_codegen::compile(module, part, form)
 }
 
 fn output(program: &Program, bytes: Vec<u8>) -> Output {

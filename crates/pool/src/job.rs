@@ -120,6 +120,15 @@ pub enum Stage {
     Asm,
     /// The relocatable object.
     Object,
+    /// The relocatable object of one part.
+    Part {
+        /// Its number, from 0.
+        index: u32,
+        /// How many there are.
+        of: u32,
+    },
+    /// The shared object of the parts that are given in place of an ELF, each behind its length as a `u64`.
+    Link,
     /// The shared object.
     Library,
     /// The shared object from the fast generator.

@@ -18,6 +18,7 @@ mod frame;
 pub mod job;
 mod ledger;
 mod output;
+mod parts;
 mod pool;
 mod sealed;
 mod supervisor;

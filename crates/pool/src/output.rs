@@ -37,7 +37,7 @@ pub(crate) fn take_output(
         ));
     }
     match stage {
-        Stage::Library => match verify_library(&sealed, summary.sha256) {
+        Stage::Library | Stage::Link | Stage::Baseline => match verify_library(&sealed, summary.sha256) {
             Ok(()) => Ok(Verdict::Done(Some(sealed))),
             Err(error) => lost(format!("the output is no library of ours: {error}")),
         },

@@ -7,7 +7,6 @@ use inkwell::{
     IntPredicate,
     attributes::AttributeLoc,
     basic_block::BasicBlock,
-    module::Linkage,
     values::{BasicMetadataValueEnum, BasicValue, FunctionValue, GlobalValue, IntValue, PointerValue},
 };
 
@@ -155,11 +154,8 @@ impl<'c> Emitter<'c, '_> {
     /// The link register, and `sp` where the function gives it back, are no results; but a callee that wrote registers to
     /// the state has left its own there. After a function that the host may enter in the middle of a run
     /// the state is complete again.
-    pub(crate) fn thunk(&self, function: &ir::Function) -> Result<FunctionValue<'c>, CodegenError> {
-        let kind = self.context.void_type().fn_type(&[self.ptr.into()], false);
-        let name = format!("enter_{:x}", function.entry.0);
-        let thunk = self.module.add_function(&name, kind, Some(Linkage::Internal));
-        self.set_up(thunk);
+    pub(crate) fn thunk(&self, function: &ir::Function) -> Result<(), CodegenError> {
+        let thunk = self.declare_thunk(function);
         let base = self.base_of(thunk);
         self.builder.position_at_end(self.context.append_basic_block(thunk, "entry"));
         let signature = self.signature(function.id);
@@ -189,7 +185,22 @@ impl<'c> Emitter<'c, '_> {
         }
         self.write_state(base, Field::IS_COMPLETE, self.number(i64::from(function.is_resumable)))?;
         self.builder.build_return(None)?;
-        Ok(thunk)
+        Ok(())
+    }
+
+    /// The thunk of a function, which the entry table points to; two functions may begin at one address.
+    pub(crate) fn declare_thunk(&self, function: &ir::Function) -> FunctionValue<'c> {
+        let name = match function.link {
+            Reg::RA => format!("enter_{:x}", function.entry.0),
+            link => format!("enter_{:x}_{link}", function.entry.0),
+        };
+        if let Some(thunk) = self.module.get_function(&name) {
+            return thunk;
+        }
+        let kind = self.context.void_type().fn_type(&[self.ptr.into()], false);
+        let thunk = self.add_function(&name, kind, self.part.of == 1);
+        self.set_up(thunk);
+        thunk
     }
 
     /// Calls a guest function; gives the cycles left and the results in registers.

@@ -1,0 +1,32 @@
+//! Parts of a library that are compiled apart.
+
+use antares_lift::ir::{Module, Terminator};
+
+/// The part of each function: neighbours together, about the same number of operations in each.
+pub(crate) fn parts(module: &Module, of: u32) -> Vec<u32> {
+    let size = |index: usize| -> u64 {
+        let blocks = module.functions[index].blocks.iter();
+        blocks.map(|block| block.ops.len() as u64 + 1).sum()
+    };
+    let total: u64 = (0..module.functions.len()).map(size).sum();
+    let mut before = 0;
+    let mut part = |index: usize| {
+        let part = before * u64::from(of) / total.max(1);
+        before += size(index);
+        u32::try_from(part).unwrap_or(0).min(of.saturating_sub(1))
+    };
+    (0..module.functions.len()).map(&mut part).collect()
+}
+
+/// The functions that another part than their own calls.
+pub(crate) fn is_shared(module: &Module, parts: &[u32]) -> Vec<bool> {
+    let mut is_shared = vec![false; parts.len()];
+    for (index, function) in module.functions.iter().enumerate() {
+        for block in &function.blocks {
+            if let Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } = block.terminator {
+                is_shared[callee.0 as usize] |= parts[callee.0 as usize] != parts[index];
+            }
+        }
+    }
+    is_shared
+}
