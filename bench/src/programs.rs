@@ -16,10 +16,17 @@ pub(crate) struct Program {
 pub(crate) const OPTIONS: CompileOptions = CompileOptions { vm_version: 2, isa: Isa(Isa::B.0 | Isa::MOP.0) };
 
 /// All programs.
-pub(crate) const PROGRAMS: [Program; 9] = [
+pub(crate) const PROGRAMS: [Program; 16] = [
     Program { name: "secp256k1", guest: "secp256k1-imc", repetitions: 200 },
     Program { name: "secp256k1-b", guest: "secp256k1-b", repetitions: 200 },
     Program { name: "secp256k1-small", guest: "secp256k1-small-imc", repetitions: 200 },
+    Program { name: "schnorr", guest: "schnorr-imc", repetitions: 200 },
+    Program { name: "schnorr-b", guest: "schnorr-b", repetitions: 200 },
+    Program { name: "rsa1024", guest: "rsa1024-imc", repetitions: 500 },
+    Program { name: "rsa1024-b", guest: "rsa1024-b", repetitions: 500 },
+    Program { name: "rsa2048", guest: "rsa2048-imc", repetitions: 150 },
+    Program { name: "keccak", guest: "keccak-imc", repetitions: 8000 },
+    Program { name: "keccak-b", guest: "keccak-b", repetitions: 8000 },
     Program { name: "sha256", guest: "sha256-imc", repetitions: 3000 },
     Program { name: "sha256-b", guest: "sha256-b", repetitions: 3000 },
     Program { name: "sort", guest: "sort-imc", repetitions: 5 },

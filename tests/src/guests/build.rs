@@ -10,7 +10,7 @@ use std::{
 use antares_abi::Sha256Digest;
 use anyhow::{Context, Result, ensure};
 
-use super::{Guest, Source, published::secp256k1_sources, source_folder};
+use super::{Guest, Source, recipes::Memory, source_folder};
 use crate::crates::target_folder;
 
 /// Name of the RISC-V compiler (Debian package `gcc-riscv64-unknown-elf`).
@@ -34,10 +34,6 @@ const GUEST_FLAGS: [&str; 12] = [
     "-isystem",
     "/usr/lib/picolibc/riscv64-unknown-elf/include",
 ];
-
-/// What libsecp256k1 is built with, here and natively: small tables, no hand-written assembly.
-const SECP256K1_FLAGS: [&str; 4] =
-    ["-DECMULT_WINDOW_SIZE=6", "-DECMULT_GEN_KB=2", "-DUSE_EXTERNAL_DEFAULT_CALLBACKS=1", "-w"];
 
 /// The RISC-V compiler's version line.
 ///
@@ -64,11 +60,12 @@ pub(super) fn build(guest: &Guest) -> Result<PathBuf> {
     let folder = source_folder();
     flags.push(joined("-Wl,-T,", &folder.join("guest.ld")));
     sources.watched.push(folder.join("guest.ld"));
-    if let Source::Case { case, .. } = &guest.source {
-        flags.push(format!("-D{case}").into());
-    } else {
-        sources.files.insert(0, folder.join("start.S"));
-        sources.files.extend(guest_libraries(&guest.source)?);
+    match &guest.source {
+        Source::Case { case, .. } => flags.push(format!("-D{case}").into()),
+        Source::Program { memory, .. } => {
+            sources.files.insert(0, folder.join("start.S"));
+            sources.files.extend(guest_libraries(*memory)?);
+        }
     }
     let key = sources.digest(&flags)?;
     let path = kept_folder().join(key.to_string()).join(&guest.name);
@@ -126,24 +123,20 @@ struct Sources {
 impl Sources {
     fn of(source: &Source) -> Result<Self> {
         let folder = source_folder();
-        let own = match source {
-            Source::Program(file) | Source::Secp256k1(file) | Source::Picolibc(file) => file,
-            Source::Case { file, .. } => file,
-        };
+        let (Source::Program { file: own, .. } | Source::Case { file: own, .. }) = source;
         let mut sources = Self {
             files: vec![folder.join(own)],
-            watched: vec![folder.join("argument.h"), folder.join("attacks/exit.h")],
+            watched: ["argument.h", "attacks/exit.h", "guest_mbedtls.h"].map(|file| folder.join(file)).into(),
             flags: vec![joined("-I", &folder)],
         };
-        if matches!(source, Source::Secp256k1(_)) {
-            let library = secp256k1_sources()?;
-            for include in ["", "include", "src"] {
-                sources.flags.push(joined("-I", &library.join(include)));
+        if let Source::Program { library, memory, .. } = source {
+            let taken = library.take()?;
+            sources.flags.extend(taken.includes.iter().map(|include| joined("-I", include)));
+            sources.flags.extend(taken.flags.iter().map(OsString::from));
+            sources.files.extend(taken.files);
+            if *memory == Memory::Words {
+                sources.files.push(folder.join("words.c"));
             }
-            sources.flags.extend(SECP256K1_FLAGS.map(OsString::from));
-            sources.files.push(library.join("src/secp256k1.c"));
-            sources.files.push(library.join("src/precomputed_ecmult.c"));
-            sources.files.push(library.join("src/precomputed_ecmult_gen.c"));
         }
         Ok(sources)
     }
@@ -162,17 +155,19 @@ impl Sources {
     }
 }
 
-/// What a C guest is linked with.
-fn guest_libraries(source: &Source) -> Result<Vec<PathBuf>> {
+/// What a C guest is linked with, beside what its twin is.
+fn guest_libraries(memory: Memory) -> Result<Vec<PathBuf>> {
     let output = Command::new(GUEST_COMPILER)
         .args(["-march=rv64imac", "-mabi=lp64", "-print-libgcc-file-name"])
         .output()
         .with_context(|| format!("{GUEST_COMPILER} is not installed; run the set-up script"))?;
     let gcc = PathBuf::from(String::from_utf8(output.stdout)?.trim());
-    if matches!(source, Source::Picolibc(_)) {
-        return Ok(vec![PathBuf::from(PICOLIBC), gcc]);
-    }
-    Ok(vec![source_folder().join("memory.c"), gcc])
+    let own = match memory {
+        Memory::Bytes => Some(source_folder().join("memory.c")),
+        Memory::Words => None,
+        Memory::Picolibc => Some(PathBuf::from(PICOLIBC)),
+    };
+    Ok(own.into_iter().chain([gcc]).collect())
 }
 
 fn compile(compiler: &str, flags: &[OsString], sources: &Sources, path: &Path) -> Result<()> {
