@@ -1,11 +1,15 @@
-//! `bench [NAME...]`: how fast scripts run, as ratios to peers in one interleaved loop: programs to the same C built for
+//! `bench [--instructions] [NAME...]`: how fast scripts run, as ratios to peers in one interleaved loop: programs to the same C built for
 //! this machine, `transactions` and `failures` to ckb-vm's `AsmMachine`.
+//!
+//! With `--instructions` instructions are counted instead of time, by callgrind.
 //!
 //! Prints tables and writes `target/bench/engine.json` and `target/bench/transactions.json`.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 
+mod engine;
 mod failures;
+mod instructions;
 mod measure;
 mod programs;
 mod report;
@@ -24,7 +28,12 @@ const TRANSACTIONS: &str = "transactions";
 const FAILURES: &str = "failures";
 
 fn main() -> Result<()> {
-    let wanted: Vec<String> = env::args().skip(1).collect();
+    let mut wanted: Vec<String> = env::args().skip(1).collect();
+    if wanted.first().is_some_and(|first| first == instructions::ONCE) {
+        std::process::exit(instructions::run_once(&wanted[1..])?);
+    }
+    let is_counting = wanted.iter().any(|name| name == "--instructions");
+    wanted.retain(|name| name != "--instructions");
     let is_known = |name: &String| {
         [TRANSACTIONS, FAILURES].contains(&name.as_str())
             || PROGRAMS.iter().any(|program| program.name == *name)
@@ -33,6 +42,10 @@ fn main() -> Result<()> {
         bail!("no program is named {unknown:?}");
     }
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
+    if is_counting {
+        let programs: Vec<_> = PROGRAMS.iter().filter(|program| is_wanted(program.name)).collect();
+        return instructions::measure(&programs);
+    }
     if is_wanted(TRANSACTIONS) || is_wanted(FAILURES) {
         let transactions = if is_wanted(TRANSACTIONS) { transactions::measure()? } else { Vec::new() };
         let failures = if is_wanted(FAILURES) { failures::measure()? } else { Vec::new() };

@@ -1,18 +1,17 @@
 //! One program: compile it, then run it and its peers round by round.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use antares_compiler::Stage;
 use antares_tests::{
     guests, native,
     oracle::{self, Case},
-    stopwatch::timed,
 };
-use antares_vm::{Limits, Machine, Outcome, Script, Tier};
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use bytes::Bytes;
 
 use crate::{
+    engine::{CYCLES_MAX, Engine},
     programs::{OPTIONS, Program},
     report::{Row, Spread},
     twin::Twin,
@@ -22,31 +21,6 @@ use crate::{
 const ROUNDS: usize = 15;
 /// Runs of one side in one round.
 const RUNS: usize = 2;
-/// Cycles that no program reaches.
-const CYCLES_MAX: u64 = 1 << 50;
-
-/// Our side: the compiled program on a machine of its own.
-struct Engine {
-    machine: Machine,
-    library: antares_vm::Library,
-    elf: Bytes,
-}
-
-impl Engine {
-    /// Exit code, cycles and processor time of one run, loading included.
-    fn run(&mut self, repetitions: u32) -> Result<(i32, u64, Duration)> {
-        let args = [Bytes::from(repetitions.to_string())];
-        let script =
-            Script { elf: &self.elf, args: &args, vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 };
-        let limits = Limits { cycles_max: CYCLES_MAX, debug_bytes_max: 0 };
-        let run = || self.machine.run(&script, &limits, Tier::Native, Some(&self.library));
-        let (report, time) = timed(run);
-        let report = report?;
-        ensure!(report.interpreted_cycles == 0, "left native code: {:?}", report.restarted);
-        let Outcome::Exit(code) = report.outcome else { bail!("ended with {:?}", report.outcome) };
-        Ok((i32::from(code), report.cycles, time))
-    }
-}
 
 /// Measures `program`.
 pub(crate) fn measure(program: &Program) -> Result<Row> {
@@ -54,8 +28,7 @@ pub(crate) fn measure(program: &Program) -> Result<Row> {
     let started = Instant::now();
     let output = native::output(&elf, OPTIONS, Stage::Library)?;
     let compile = started.elapsed();
-    let library = native::load(&output.bytes)?;
-    let mut engine = Engine { machine: Machine::new()?, library, elf: elf.into() };
+    let mut engine = Engine::new(elf, &output.bytes)?;
     engine.run(1)?;
     let first_native = started.elapsed();
     let mut sides = Sides {
@@ -108,18 +81,18 @@ impl Sides {
             codes.push(code);
             best.gcc = best.gcc.min(time.as_secs_f64());
             // Loading is not counted: a run without any work is taken off.
-            let (_, _, loading) = self.engine.run(0)?;
-            let (code, cycles, time) = self.engine.run(self.repetitions)?;
-            let time = time.saturating_sub(loading);
-            codes.push(code);
-            (best.engine, best.cycles) = (best.engine.min(time.as_secs_f64()), cycles);
+            let loading = self.engine.run(0)?.time;
+            let run = self.engine.run(self.repetitions)?;
+            let time = run.time.saturating_sub(loading);
+            codes.push(run.code);
+            (best.engine, best.cycles) = (best.engine.min(time.as_secs_f64()), run.cycles);
             let (code, time) = self.clang.run(self.repetitions)?;
             codes.push(code);
             best.clang = best.clang.min(time.as_secs_f64());
         }
         ensure!(codes.iter().all(|code| *code == codes[0]), "the sides exit differently: {codes:?}");
         let case = Case {
-            elf: self.engine.elf.clone(),
+            elf: self.engine.elf().clone(),
             args: vec![Bytes::from(self.repetitions.to_string())],
             options: OPTIONS,
             cycles_max: CYCLES_MAX,

@@ -17,12 +17,17 @@ pub(crate) struct Twin {
     answers: BufReader<ChildStdout>,
 }
 
+/// The twin of `guest`, built with `compiler`.
+pub(crate) fn build(guest: &str, compiler: &str) -> Result<PathBuf> {
+    let guest = guests::guest_named(guest).with_context(|| format!("no guest is named {guest:?}"))?;
+    let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("native/twin.c");
+    guests::native_compile(&guest, compiler, &driver)
+}
+
 impl Twin {
     /// Builds `guest` with `compiler` and starts it.
     pub(crate) fn start(guest: &str, compiler: &str) -> Result<Self> {
-        let guest = guests::guest_named(guest).with_context(|| format!("no guest is named {guest:?}"))?;
-        let driver: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("native/twin.c");
-        let path = guests::native_compile(&guest, compiler, &driver)?;
+        let path = build(guest, compiler)?;
         let mut child = Command::new(&path)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
