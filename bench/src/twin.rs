@@ -38,8 +38,15 @@ impl Twin {
         Ok(Self { child, requests, answers })
     }
 
+    /// Runs the program once: its exit code and the processor time that the repetitions took.
+    pub(crate) fn work(&mut self, repetitions: u32) -> Result<(i32, Duration)> {
+        let (_, idle) = self.run(0)?;
+        let (code, time) = self.run(repetitions)?;
+        Ok((code, time.saturating_sub(idle)))
+    }
+
     /// Runs the program once: its exit code and processor time.
-    pub(crate) fn run(&mut self, repetitions: u32) -> Result<(i32, Duration)> {
+    fn run(&mut self, repetitions: u32) -> Result<(i32, Duration)> {
         writeln!(self.requests, "{repetitions}")?;
         let mut line = String::new();
         ensure!(self.answers.read_line(&mut line)? > 0, "the twin died");

@@ -99,7 +99,7 @@ pub fn assemble(text: &str) -> Result<Vec<u8>> {
 /// The guest is assembly, or the compiler is missing or refuses the sources.
 pub fn native_compile(guest: &Guest, compiler: &str, driver: &Path) -> Result<PathBuf> {
     ensure!(!matches!(guest.source, Source::Case { .. }), "{} is written in RISC-V assembly", guest.name);
-    let flags: Vec<OsString> = ["-O3", "-Dmain=guest_main"].map(OsString::from).to_vec();
+    let flags: Vec<OsString> = ["-O3", "-Dmain=guest_main", "-lm"].map(OsString::from).to_vec();
     let mut sources = Sources::of(&guest.source)?;
     sources.files.push(driver.to_owned());
     let key = sources.digest(&[flags.as_slice(), &[compiler.into()]].concat())?;
@@ -126,7 +126,9 @@ impl Sources {
         let (Source::Program { file: own, .. } | Source::Case { file: own, .. }) = source;
         let mut sources = Self {
             files: vec![folder.join(own)],
-            watched: ["argument.h", "attacks/exit.h", "guest_mbedtls.h"].map(|file| folder.join(file)).into(),
+            watched: ["argument.h", "attacks/exit.h", "guest_mbedtls.h", "pqclean.h"]
+                .map(|file| folder.join(file))
+                .into(),
             flags: vec![joined("-I", &folder)],
         };
         if let Source::Program { library, memory, .. } = source {

@@ -116,3 +116,119 @@ pub(super) const RSA_1024: Library =
 /// Mbed TLS for keys of 2048 bits.
 pub(super) const RSA_2048: Library =
     Library { parts: LIBMBEDTLS, flags: &["-DMBEDTLS_CONFIG_FILE=\"guest_mbedtls.h\"", "-DRSA_BITS=2048"] };
+
+/// BLAKE2's reference implementation.
+pub(super) const BLAKE2B: Library = Library {
+    parts: &[Part {
+        crate_name: "blake2b-rs",
+        folder: "BLAKE2/ref",
+        includes: &[""],
+        files: &["blake2b-ref.c"],
+    }],
+    flags: &["-DNATIVE_LITTLE_ENDIAN"],
+};
+
+/// PQClean's ML-DSA-44.
+pub(super) const ML_DSA: Library = Library {
+    parts: &[
+        FIPS202,
+        Part {
+            crate_name: "pqcrypto-mldsa",
+            folder: "pqclean/crypto_sign/ml-dsa-44/clean",
+            includes: &[""],
+            files: &[
+                "ntt.c",
+                "packing.c",
+                "poly.c",
+                "polyvec.c",
+                "reduce.c",
+                "rounding.c",
+                "sign.c",
+                "symmetric-shake.c",
+            ],
+        },
+    ],
+    flags: &[],
+};
+
+/// PQClean's SPHINCS+-SHAKE-128f.
+pub(super) const SPHINCS: Library = Library {
+    parts: &[
+        FIPS202,
+        Part {
+            crate_name: "pqcrypto-sphincsplus",
+            folder: "pqclean/crypto_sign/sphincs-shake-128f-simple/clean",
+            includes: &["", "../../../common"],
+            files: &[
+                "address.c",
+                "context_shake.c",
+                "fors.c",
+                "hash_shake.c",
+                "merkle.c",
+                "sign.c",
+                "thash_shake_simple.c",
+                "utils.c",
+                "utilsx1.c",
+                "wots.c",
+                "wotsx1.c",
+            ],
+        },
+    ],
+    // Its header for compilers asks for glibc; this is what the code takes from there.
+    flags: &["-DPQCLEAN_COMMON_COMPAT_H", "-DPQCLEAN_VLA(type,name,size)=type name[size]"],
+};
+
+/// LZ4 without memory of its own.
+pub(super) const LZ4: Library = Library {
+    parts: &[Part { crate_name: "lz4-sys", folder: "liblz4/lib", includes: &[""], files: &["lz4.c"] }],
+    flags: &["-DLZ4_STATIC_LINKING_ONLY_DISABLE_MEMORY_ALLOCATION"],
+};
+
+/// blst's portable C with limbs of 64 bits on both sides: it has those for 64-bit ARM, and for the rest in assembly.
+pub(super) const BLST: Library = Library {
+    parts: &[Part { crate_name: "blst", folder: "blst", includes: &["bindings"], files: &["src/server.c"] }],
+    flags: &[
+        "-D__BLST_NO_ASM__",
+        "-D__BLST_NO_CPUID__",
+        "-D__BLST_PORTABLE__",
+        "-D__aarch64__",
+        "-Dllimb_t=__uint128_t",
+        "-w",
+    ],
+};
+
+/// Lua 5.4 without its libraries that need files.
+pub(super) const LUA: Library = Library {
+    parts: &[Part {
+        crate_name: "lua-src",
+        folder: "lua-5.4.9",
+        includes: &[""],
+        files: &[
+            "lapi.c",
+            "lauxlib.c",
+            "lcode.c",
+            "lctype.c",
+            "ldebug.c",
+            "ldo.c",
+            "ldump.c",
+            "lfunc.c",
+            "lgc.c",
+            "llex.c",
+            "lmem.c",
+            "lobject.c",
+            "lopcodes.c",
+            "lparser.c",
+            "lstate.c",
+            "lstring.c",
+            "lstrlib.c",
+            "ltable.c",
+            "ltablib.c",
+            "ltm.c",
+            "lundump.c",
+            "lvm.c",
+            "lzio.c",
+        ],
+    }],
+    // No clock: hashes and sorting are the same each time.
+    flags: &["-Dluai_makeseed(state)=7u", "-Dl_randomizePivot()=0u"],
+};

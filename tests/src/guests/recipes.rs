@@ -1,6 +1,8 @@
 //! The list of guests: what each is called, what it is for, and what it is built from.
 
-use super::libraries::{KECCAK, Library, RSA_1024, RSA_2048, SCHNORR, SECP256K1};
+use super::libraries::{
+    BLAKE2B, BLST, KECCAK, LUA, LZ4, Library, ML_DSA, RSA_1024, RSA_2048, SCHNORR, SECP256K1, SPHINCS,
+};
 
 /// One guest.
 #[derive(Clone, Debug)]
@@ -55,7 +57,7 @@ const IMC: &str = "rv64imc";
 const IMC_B: &str = "rv64imc_zba_zbb_zbc_zbs";
 
 /// Programs: name, source, optimisation, what they do.
-const PROGRAMS: [(&str, Source, &str, &str); 19] = [
+const PROGRAMS: [(&str, Source, &str, &str); 26] = [
     ("secp256k1", using("secp256k1.c", &SECP256K1), "-O3", "verifies ECDSA signatures, ARG times"),
     ("secp256k1-small", using("secp256k1.c", &SECP256K1), "-Os", "the same, a third of the code"),
     ("schnorr", using("schnorr.c", &SCHNORR), "-O3", "verifies Schnorr signatures, ARG times"),
@@ -66,6 +68,13 @@ const PROGRAMS: [(&str, Source, &str, &str); 19] = [
     ("rsa2048-o2", picolibc("rsa.c", &RSA_2048), "-O2", "the same, optimised less"),
     ("rsa2048-os", picolibc("rsa.c", &RSA_2048), "-Os", "the same, optimised for size"),
     ("keccak", words("keccak.c", &KECCAK), "-O3", "hashes 1 KiB by SHA3-256, ARG times"),
+    ("blake2b", words("blake2b.c", &BLAKE2B), "-O3", "hashes 1 KiB by BLAKE2b-256, ARG times"),
+    ("mldsa", words("mldsa.c", &ML_DSA), "-O3", "verifies ML-DSA-44 signatures, ARG times"),
+    ("sphincs", words("sphincs.c", &SPHINCS), "-O3", "verifies SPHINCS+ signatures, ARG times"),
+    ("bls12-381", words("bls12_381.c", &BLST), "-O3", "computes pairings on BLS12-381, ARG times"),
+    ("lz4", words("lz4.c", &LZ4), "-O3", "compresses and decompresses 64 KiB, ARG times"),
+    ("lua", picolibc("lua.c", &LUA), "-O3", "runs a Lua script of ARG rounds"),
+    ("chase", alone("kernels/chase.c"), "-O3", "follows 8,192 pointers, ARG times"),
     ("sha256", alone("kernels/sha256.c"), "-O3", "hashes 1 KiB, ARG times"),
     ("sort", alone("kernels/sort.c"), "-O3", "sorts 30,000 numbers and walks a list, ARG times"),
     ("mulmod", alone("kernels/mulmod.c"), "-O3", "multiplies modulo a 254-bit prime, 2 ARG times"),
