@@ -1,7 +1,7 @@
-//! `bench [--instructions] [NAME...]`: how fast scripts run, as ratios to peers in one interleaved loop: programs to the same C built for
+//! `bench [--quick | --instructions] [NAME...]`: how fast scripts run, as ratios to peers in one interleaved loop: programs to the same C built for
 //! this machine, `transactions` and `failures` to ckb-vm's `AsmMachine`.
 //!
-//! With `--instructions` instructions are counted instead of time, by callgrind.
+//! With `--quick` there are three rounds instead of fifteen. With `--instructions` instructions are counted instead of time, by callgrind.
 //!
 //! Prints tables and writes `target/bench/engine.json` and `target/bench/transactions.json`.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
@@ -11,6 +11,8 @@ mod engine;
 mod failures;
 mod instructions;
 mod measure;
+mod peers;
+mod plot;
 mod programs;
 mod report;
 mod transactions;
@@ -32,8 +34,12 @@ fn main() -> Result<()> {
     if wanted.first().is_some_and(|first| first == instructions::ONCE) {
         std::process::exit(instructions::run_once(&wanted[1..])?);
     }
-    let is_counting = wanted.iter().any(|name| name == "--instructions");
-    wanted.retain(|name| name != "--instructions");
+    let mut take = |switch: &str| {
+        let before = wanted.len();
+        wanted.retain(|name| name != switch);
+        wanted.len() < before
+    };
+    let (is_counting, is_quick) = (take("--instructions"), take("--quick"));
     let is_known = |name: &String| {
         [TRANSACTIONS, FAILURES].contains(&name.as_str())
             || PROGRAMS.iter().any(|program| program.name == *name)
@@ -49,15 +55,20 @@ fn main() -> Result<()> {
     if is_wanted(TRANSACTIONS) || is_wanted(FAILURES) {
         let transactions = if is_wanted(TRANSACTIONS) { transactions::measure()? } else { Vec::new() };
         let failures = if is_wanted(FAILURES) { failures::measure()? } else { Vec::new() };
-        report::write("transactions.json", &json!({ "transactions": transactions, "failures": failures }))?;
+        let results = json!({ "transactions": transactions, "failures": failures });
+        report::write("transactions.json", &serde_json::to_string_pretty(&results)?)?;
     }
     if !PROGRAMS.iter().any(|program| is_wanted(program.name)) {
         return Ok(());
     }
+    if !peers::are_built() {
+        println!("without qemu, Wasmtime and PolkaVM: the package bench/peers is not built");
+    }
+    let rounds = if is_quick { measure::QUICK_ROUNDS } else { measure::ROUNDS };
     let mut report = Report::default();
     for program in &PROGRAMS {
         if is_wanted(program.name) {
-            let row = measure(program)?;
+            let row = measure(program, rounds)?;
             println!("{row}");
             report.programs.push(row);
         }

@@ -27,12 +27,21 @@ pub(crate) fn build(guest: &str, compiler: &str) -> Result<PathBuf> {
 impl Twin {
     /// Builds `guest` with `compiler` and starts it.
     pub(crate) fn start(guest: &str, compiler: &str) -> Result<Self> {
-        let path = build(guest, compiler)?;
-        let mut child = Command::new(&path)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("starting {}", path.display()))?;
+        Self::spawn(&mut Command::new(build(guest, compiler)?))
+    }
+
+    /// Starts a peer that speaks as twins do, and first says that it is ready.
+    pub(crate) fn foreign(command: &mut Command) -> Result<Self> {
+        let mut twin = Self::spawn(command.stderr(Stdio::null()))?;
+        let mut line = String::new();
+        twin.answers.read_line(&mut line)?;
+        ensure!(line.trim() == "ready", "{command:?} does not start");
+        Ok(twin)
+    }
+
+    fn spawn(command: &mut Command) -> Result<Self> {
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.with_context(|| format!("starting {command:?}"))?;
         let requests = child.stdin.take().context("a piped stdin")?;
         let answers = BufReader::new(child.stdout.take().context("a piped stdout")?);
         Ok(Self { child, requests, answers })

@@ -8,7 +8,7 @@ use std::{
 };
 
 use antares_abi::Sha256Digest;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::{Guest, Source, recipes::Memory, source_folder};
 use crate::crates::target_folder;
@@ -33,6 +33,53 @@ const GUEST_FLAGS: [&str; 12] = [
     "-Wl,--build-id=none",
     "-isystem",
     "/usr/lib/picolibc/riscv64-unknown-elf/include",
+];
+
+/// Flags of all builds for other engines.
+const FOREIGN_FLAGS: [&str; 8] = [
+    "-O3",
+    "-w",
+    "-Dmain=guest_main",
+    "-nostdlib",
+    "-ffreestanding",
+    "-isystem",
+    "/usr/lib/picolibc/riscv64-unknown-elf/include",
+    "-DNDEBUG",
+];
+
+const WASM_FLAGS: [&str; 5] = [
+    "--target=wasm32",
+    "-D__IEEE_LITTLE_ENDIAN",
+    "-Wl,--no-entry",
+    "-Wl,--export=run",
+    "-Wl,-z,stack-size=1048576",
+];
+
+const WASM_WIDE_FLAGS: [&str; 6] = [
+    "--target=wasm32",
+    "-mwide-arithmetic",
+    "-D__IEEE_LITTLE_ENDIAN",
+    "-Wl,--no-entry",
+    "-Wl,--export=run",
+    "-Wl,-z,stack-size=1048576",
+];
+
+/// As the targets that the crate polkavm-linker ships say.
+const POLKAVM_FLAGS: [&str; 14] = [
+    "--target=riscv64",
+    "-march=rv64emac_zbb_xtheadcondmov",
+    "-mabi=lp64e",
+    "-mno-strict-align",
+    "-fPIE",
+    "-fvisibility=hidden",
+    "-fuse-ld=lld",
+    "-pie",
+    "-Wl,--emit-relocs",
+    "-Wl,--unique",
+    "-Wl,--apply-dynamic-relocs",
+    "-Wl,--no-allow-shlib-undefined",
+    "-Wl,-Bsymbolic",
+    "-Wl,--entry=run",
 ];
 
 /// The RISC-V compiler's version line.
@@ -108,6 +155,51 @@ pub fn native_compile(guest: &Guest, compiler: &str, driver: &Path) -> Result<Pa
         compile(compiler, &flags, &sources, &path)?;
     }
     Ok(path)
+}
+
+/// The C of `guest` for another engine, with `driver` calling its `main` under the name `guest_main`.
+///
+/// # Errors
+///
+/// The guest is assembly, or clang is missing or refuses the sources.
+pub fn foreign_compile(guest: &Guest, target: Foreign, driver: &Path) -> Result<PathBuf> {
+    let Source::Program { memory, .. } = &guest.source else { bail!("{} is RISC-V assembly", guest.name) };
+    let flags: Vec<OsString> = FOREIGN_FLAGS.iter().chain(target.flags()).map(OsString::from).collect();
+    let mut sources = Sources::of(&guest.source)?;
+    sources.files.push(driver.to_owned());
+    match memory {
+        Memory::Bytes => sources.files.push(source_folder().join("memory.c")),
+        Memory::Words => {}
+        // picolibc is there for the guests' target alone.
+        Memory::Picolibc => sources.files.push(source_folder().join("words.c")),
+    }
+    let key = sources.digest(&flags)?;
+    let path = kept_folder().join(key.to_string()).join(&guest.name);
+    if !path.exists() {
+        compile("clang-22", &flags, &sources, &path)?;
+    }
+    Ok(path)
+}
+
+/// What other engines run.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Foreign {
+    /// WebAssembly of 32 bits.
+    Wasm,
+    /// The same with instructions for wide arithmetic.
+    WasmWide,
+    /// PolkaVM's dialect of RISC-V.
+    Polkavm,
+}
+
+impl Foreign {
+    fn flags(self) -> &'static [&'static str] {
+        match self {
+            Self::Wasm => &WASM_FLAGS,
+            Self::WasmWide => &WASM_WIDE_FLAGS,
+            Self::Polkavm => &POLKAVM_FLAGS,
+        }
+    }
 }
 
 /// What one build reads.
