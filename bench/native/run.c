@@ -19,10 +19,10 @@ int run(int repetitions)
 #ifdef __riscv
 __asm__(".section .rodata.run_name, \"a\"\n"
 	"run_name: .ascii \"run\"\n"
-	".section .polkavm_metadata, \"R\", @note\n"
+	".section .polkavm_metadata, \"aw\"\n"
 	"run_metadata:\n"
 	".byte 1\n.4byte 0\n.4byte 3\n.8byte run_name\n.byte 1\n.byte 1\n"
-	".section .polkavm_exports, \"R\", @note\n"
+	".section .polkavm_exports, \"aw\"\n"
 	".byte 1\n.8byte run_metadata\n.8byte run\n"
 	".text\n");
 #endif

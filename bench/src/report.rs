@@ -125,10 +125,10 @@ impl Row {
             }
         };
         check("", self.gcc.median, ratio_max);
-        check(" code", self.code_bytes as f64 / self.guest_text_bytes.max(1) as f64, GROWTH_MAX);
-        let per_100_kb = self.compile_s * 100_000.0 / self.guest_text_bytes.max(1) as f64;
         if self.guest_text_bytes > SMALL_BYTES {
-            check(" compile s/100 KB", per_100_kb, COMPILE_S_MAX);
+            let bytes = self.guest_text_bytes as f64;
+            check(" code", self.code_bytes as f64 / bytes, GROWTH_MAX);
+            check(" compile s/100 KB", self.compile_s * 100_000.0 / bytes, COMPILE_S_MAX);
         }
         gaps
     }

@@ -1,6 +1,7 @@
 //! `antares-peers ENGINE FILE`: runs a program on another engine. Each line of standard input is a number of repetitions;
 //! each line of output is the program's exit code and the nanoseconds of processor time that it took. Every run starts
 //! from a fresh instance. The first line of output is `ready`, when the program is compiled.
+#![forbid(unsafe_code)]
 
 #[cfg(feature = "polkavm")]
 mod polka;
@@ -15,6 +16,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use nix::time::{ClockId, clock_gettime};
 
 /// A program that is ready to run.
 trait Peer {
@@ -49,10 +51,7 @@ fn open(engine: &str, program: &[u8]) -> Result<Box<dyn Peer>> {
 
 /// Processor time of this thread.
 fn processor_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the structure is there to be written.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// Runs `work` and gives its result and the processor time of this thread.

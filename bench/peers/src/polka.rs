@@ -42,7 +42,8 @@ impl Peer for Program {
         if self.has_gas {
             instance.set_gas(i64::MAX);
         }
-        let (code, time) = timed(|| instance.call_typed_and_get_result::<u32, _>(&mut (), "run", (repetitions,)));
+        let (code, time) =
+            timed(|| instance.call_typed_and_get_result::<u32, _>(&mut (), "run", (repetitions,)));
         Ok((code.map_err(|error| anyhow!("{error:?}"))?.cast_signed(), time))
     }
 }

@@ -3,6 +3,10 @@
 use std::{fs, path::PathBuf, process::Command, time::Duration};
 
 use anyhow::{Context, Result, ensure};
+use nix::sys::{
+    resource::{UsageWho, getrusage},
+    time::TimeValLike,
+};
 
 use crate::Peer;
 
@@ -32,21 +36,19 @@ impl Drop for Program {
 impl Peer for Program {
     fn run(&mut self, repetitions: u32) -> Result<(i32, Duration)> {
         // Scripts have no name of a program in front of their arguments: the number takes its place.
-        let before = children_time();
-        let status = Command::new("qemu-riscv64").arg("-0").arg(repetitions.to_string()).arg(&self.path).status()?;
-        let time = children_time().saturating_sub(before);
+        let before = children_time()?;
+        let status =
+            Command::new("qemu-riscv64").arg("-0").arg(repetitions.to_string()).arg(&self.path).status()?;
+        let time = children_time()?.saturating_sub(before);
         Ok((status.code().context("qemu was killed")?, time))
     }
 }
 
 /// Processor time of the children that have ended.
-fn children_time() -> Duration {
-    // SAFETY: all zeros is a value of this structure of numbers.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the structure is there to be written.
-    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage) };
-    let micros = |time: libc::timeval| time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_usec.unsigned_abs();
-    Duration::from_micros(micros(usage.ru_utime) + micros(usage.ru_stime))
+fn children_time() -> Result<Duration> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    Ok(Duration::from_micros(micros.unsigned_abs()))
 }
 
 /// The ELF with its zeroed memory in the file as well: qemu 7 does not start files whose data segment has less in the file
