@@ -23,7 +23,11 @@ use std::env;
 use anyhow::{Result, bail};
 use serde_json::json;
 
-use crate::{measure::measure, programs::PROGRAMS, report::Report};
+use crate::{
+    measure::measure,
+    programs::{ONLY_NAMED, PROGRAMS},
+    report::Report,
+};
 
 /// Names of what is measured beside programs.
 const TRANSACTIONS: &str = "transactions";
@@ -47,7 +51,8 @@ fn main() -> Result<()> {
     if let Some(unknown) = wanted.iter().find(|name| !is_known(name)) {
         bail!("no program is named {unknown:?}");
     }
-    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
+    let is_named = |name: &str| wanted.iter().any(|wanted| wanted == name);
+    let is_wanted = |name: &str| is_named(name) || wanted.is_empty() && !ONLY_NAMED.contains(&name);
     if is_counting {
         let programs: Vec<_> = PROGRAMS.iter().filter(|program| is_wanted(program.name)).collect();
         return instructions::measure(&programs);

@@ -20,12 +20,14 @@ const GUEST_COMPILER: &str = "riscv64-unknown-elf-gcc";
 const PICOLIBC: &str = "/usr/lib/picolibc/riscv64-unknown-elf/lib/rv64imac/lp64/libc.a";
 
 /// Flags of every guest.
-const GUEST_FLAGS: [&str; 12] = [
+const GUEST_FLAGS: [&str; 13] = [
     "-mabi=lp64",
     "-mcmodel=medany",
     "-static",
     "-nostdlib",
     "-ffreestanding",
+    // As in the twins, which are hosted: a copy of eight bytes is no call.
+    "-fbuiltin",
     "-ffunction-sections",
     "-fdata-sections",
     "-fno-ident",
@@ -36,12 +38,13 @@ const GUEST_FLAGS: [&str; 12] = [
 ];
 
 /// Flags of all builds for other engines.
-const FOREIGN_FLAGS: [&str; 8] = [
+const FOREIGN_FLAGS: [&str; 9] = [
     "-O3",
     "-w",
     "-Dmain=guest_main",
     "-nostdlib",
     "-ffreestanding",
+    "-fbuiltin",
     "-isystem",
     "/usr/lib/picolibc/riscv64-unknown-elf/include",
     "-DNDEBUG",
@@ -114,6 +117,7 @@ pub(super) fn build(guest: &Guest) -> Result<PathBuf> {
             sources.files.extend(guest_libraries(*memory)?);
         }
     }
+    flags.extend(sources.guest_flags.iter().map(OsString::from));
     let key = sources.digest(&flags)?;
     let path = kept_folder().join(key.to_string()).join(&guest.name);
     if !path.exists() {
@@ -134,7 +138,12 @@ pub fn assemble(text: &str) -> Result<Vec<u8>> {
     let script = source_folder().join("guest.ld");
     let flags = [OsString::from("-march=rv64imac_zba_zbb_zbc_zbs"), joined("-Wl,-T,", &script)];
     let flags = [GUEST_FLAGS.map(OsString::from).as_slice(), &flags].concat();
-    compile(GUEST_COMPILER, &flags, &Sources { files: vec![source], watched: vec![], flags: vec![] }, &elf)?;
+    compile(
+        GUEST_COMPILER,
+        &flags,
+        &Sources { files: vec![source], watched: vec![], flags: vec![], guest_flags: &[] },
+        &elf,
+    )?;
     Ok(fs::read(elf)?)
 }
 
@@ -210,6 +219,8 @@ struct Sources {
     watched: Vec<PathBuf>,
     /// Flags that belong to the sources.
     flags: Vec<OsString>,
+    /// Flags that belong to the sources where they are a guest's.
+    guest_flags: &'static [&'static str],
 }
 
 impl Sources {
@@ -222,12 +233,14 @@ impl Sources {
                 .map(|file| folder.join(file))
                 .into(),
             flags: vec![joined("-I", &folder)],
+            guest_flags: &[],
         };
         if let Source::Program { library, memory, .. } = source {
             let taken = library.take()?;
             sources.flags.extend(taken.includes.iter().map(|include| joined("-I", include)));
             sources.flags.extend(taken.flags.iter().map(OsString::from));
             sources.files.extend(taken.files);
+            sources.guest_flags = taken.guest_flags;
             if *memory == Memory::Words {
                 sources.files.push(folder.join("words.c"));
             }

@@ -11,6 +11,8 @@ use crate::crates;
 pub struct Library {
     parts: &'static [Part],
     flags: &'static [&'static str],
+    /// Flags for the guest alone.
+    guest_flags: &'static [&'static str],
 }
 
 /// A folder inside a crate.
@@ -29,11 +31,12 @@ pub(super) struct Taken {
     pub(super) includes: Vec<PathBuf>,
     pub(super) files: Vec<PathBuf>,
     pub(super) flags: &'static [&'static str],
+    pub(super) guest_flags: &'static [&'static str],
 }
 
 impl Library {
     /// No library.
-    pub(super) const NONE: Self = Self { parts: &[], flags: &[] };
+    pub(super) const NONE: Self = Self { parts: &[], flags: &[], guest_flags: &[] };
 
     /// Finds the library's files.
     ///
@@ -41,7 +44,12 @@ impl Library {
     ///
     /// Cargo does not find a crate.
     pub(super) fn take(&self) -> Result<Taken> {
-        let mut taken = Taken { includes: Vec::new(), files: Vec::new(), flags: self.flags };
+        let mut taken = Taken {
+            includes: Vec::new(),
+            files: Vec::new(),
+            flags: self.flags,
+            guest_flags: self.guest_flags,
+        };
         for part in self.parts {
             // The one crate that the workspace's own lock file pins; the others stand apart.
             let find = if part.crate_name == "secp256k1-sys" { crates::of_workspace } else { crates::apart };
@@ -64,6 +72,7 @@ const LIBSECP256K1: &[Part] = &[Part {
 pub(super) const SECP256K1: Library = Library {
     parts: LIBSECP256K1,
     flags: &["-DECMULT_WINDOW_SIZE=6", "-DECMULT_GEN_KB=2", "-DUSE_EXTERNAL_DEFAULT_CALLBACKS=1", "-w"],
+    ..Library::NONE
 };
 
 /// The same with Schnorr signatures.
@@ -77,10 +86,11 @@ pub(super) const SCHNORR: Library = Library {
         "-DENABLE_MODULE_SCHNORRSIG=1",
         "-w",
     ],
+    ..Library::NONE
 };
 
 /// PQClean's Keccak.
-pub(super) const KECCAK: Library = Library { parts: &[FIPS202], flags: &[] };
+pub(super) const KECCAK: Library = Library { parts: &[FIPS202], ..Library::NONE };
 
 const FIPS202: Part = Part {
     crate_name: "pqcrypto-internals",
@@ -110,12 +120,18 @@ const LIBMBEDTLS: &[Part] = &[Part {
 }];
 
 /// Mbed TLS for keys of 1024 bits.
-pub(super) const RSA_1024: Library =
-    Library { parts: LIBMBEDTLS, flags: &["-DMBEDTLS_CONFIG_FILE=\"guest_mbedtls.h\"", "-DRSA_BITS=1024"] };
+pub(super) const RSA_1024: Library = Library {
+    parts: LIBMBEDTLS,
+    flags: &["-DMBEDTLS_CONFIG_FILE=\"guest_mbedtls.h\"", "-DRSA_BITS=1024"],
+    ..Library::NONE
+};
 
 /// Mbed TLS for keys of 2048 bits.
-pub(super) const RSA_2048: Library =
-    Library { parts: LIBMBEDTLS, flags: &["-DMBEDTLS_CONFIG_FILE=\"guest_mbedtls.h\"", "-DRSA_BITS=2048"] };
+pub(super) const RSA_2048: Library = Library {
+    parts: LIBMBEDTLS,
+    flags: &["-DMBEDTLS_CONFIG_FILE=\"guest_mbedtls.h\"", "-DRSA_BITS=2048"],
+    ..Library::NONE
+};
 
 /// BLAKE2's reference implementation.
 pub(super) const BLAKE2B: Library = Library {
@@ -126,6 +142,7 @@ pub(super) const BLAKE2B: Library = Library {
         files: &["blake2b-ref.c"],
     }],
     flags: &["-DNATIVE_LITTLE_ENDIAN"],
+    ..Library::NONE
 };
 
 /// PQClean's ML-DSA-44.
@@ -148,7 +165,7 @@ pub(super) const ML_DSA: Library = Library {
             ],
         },
     ],
-    flags: &[],
+    ..Library::NONE
 };
 
 /// PQClean's SPHINCS+-SHAKE-128f.
@@ -176,13 +193,19 @@ pub(super) const SPHINCS: Library = Library {
     ],
     // Its header for compilers asks for glibc; this is what the code takes from there.
     flags: &["-DPQCLEAN_COMMON_COMPAT_H", "-DPQCLEAN_VLA(type,name,size)=type name[size]"],
+    ..Library::NONE
 };
 
 /// LZ4 without memory of its own.
 pub(super) const LZ4: Library = Library {
     parts: &[Part { crate_name: "lz4-sys", folder: "liblz4/lib", includes: &[""], files: &["lz4.c"] }],
     flags: &["-DLZ4_STATIC_LINKING_ONLY_DISABLE_MEMORY_ALLOCATION"],
+    ..Library::NONE
 };
+
+/// LZ4 for a machine that is fast at any address, as ckb-vm is; gcc takes RISC-V for slow there, and copies byte by byte.
+pub(super) const LZ4_UNALIGNED: Library =
+    Library { guest_flags: &["-mtune=thead-c906", "-mno-strict-align"], ..LZ4 };
 
 /// blst's portable C with limbs of 64 bits on both sides: it has those for 64-bit ARM, and for the rest in assembly.
 pub(super) const BLST: Library = Library {
@@ -195,6 +218,7 @@ pub(super) const BLST: Library = Library {
         "-Dllimb_t=__uint128_t",
         "-w",
     ],
+    ..Library::NONE
 };
 
 /// Lua 5.4 without its libraries that need files.
@@ -231,4 +255,5 @@ pub(super) const LUA: Library = Library {
     }],
     // No clock: hashes and sorting are the same each time.
     flags: &["-Dluai_makeseed(state)=7u", "-Dl_randomizePivot()=0u"],
+    ..Library::NONE
 };

@@ -1,7 +1,8 @@
 //! The list of guests: what each is called, what it is for, and what it is built from.
 
 use super::libraries::{
-    BLAKE2B, BLST, KECCAK, LUA, LZ4, Library, ML_DSA, RSA_1024, RSA_2048, SCHNORR, SECP256K1, SPHINCS,
+    BLAKE2B, BLST, KECCAK, LUA, LZ4, LZ4_UNALIGNED, Library, ML_DSA, RSA_1024, RSA_2048, SCHNORR, SECP256K1,
+    SPHINCS,
 };
 
 /// One guest.
@@ -57,7 +58,7 @@ const IMC: &str = "rv64imc";
 const IMC_B: &str = "rv64imc_zba_zbb_zbc_zbs";
 
 /// Programs: name, source, optimisation, what they do.
-const PROGRAMS: [(&str, Source, &str, &str); 26] = [
+const PROGRAMS: [(&str, Source, &str, &str); 27] = [
     ("secp256k1", using("secp256k1.c", &SECP256K1), "-O3", "verifies ECDSA signatures, ARG times"),
     ("secp256k1-small", using("secp256k1.c", &SECP256K1), "-Os", "the same, a third of the code"),
     ("schnorr", using("schnorr.c", &SCHNORR), "-O3", "verifies Schnorr signatures, ARG times"),
@@ -73,6 +74,7 @@ const PROGRAMS: [(&str, Source, &str, &str); 26] = [
     ("sphincs", words("sphincs.c", &SPHINCS), "-O3", "verifies SPHINCS+ signatures, ARG times"),
     ("bls12-381", words("bls12_381.c", &BLST), "-O3", "computes pairings on BLS12-381, ARG times"),
     ("lz4", words("lz4.c", &LZ4), "-O3", "compresses and decompresses 64 KiB, ARG times"),
+    ("lz4-unaligned", words("lz4.c", &LZ4_UNALIGNED), "-O3", "the same, with accesses at any address"),
     ("lua", picolibc("lua.c", &LUA), "-O3", "runs a Lua script of ARG rounds"),
     ("chase", alone("kernels/chase.c"), "-O3", "follows 8,192 pointers, ARG times"),
     ("sha256", alone("kernels/sha256.c"), "-O3", "hashes 1 KiB, ARG times"),
