@@ -1,9 +1,9 @@
-//! `bench [--quick | --instructions] [NAME...]`: how fast scripts run, as ratios to peers in one interleaved loop: programs to the same C built for
-//! this machine, `transactions` and `failures` to ckb-vm's `AsmMachine`.
+//! `bench [--quick | --instructions] [NAME...]`: how fast scripts run, as ratios to peers in one interleaved loop:
+//! programs to the same C built for this machine, `transactions` and `failures` to ckb-vm's `AsmMachine`; `rsa-cycles`
+//! stand beside published numbers.
 //!
-//! With `--quick` there are three rounds instead of fifteen. With `--instructions` instructions are counted instead of time, by callgrind.
-//!
-//! Prints tables and writes `target/bench/engine.json` and `target/bench/transactions.json`.
+//! With `--quick` there are three rounds instead of fifteen. With `--instructions` instructions are counted instead of
+//! time, by callgrind. Prints tables and writes JSON files and a plot to `target/bench`.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ mod peers;
 mod plot;
 mod programs;
 mod report;
+mod rsa;
 mod transactions;
 mod twin;
 
@@ -32,6 +33,7 @@ use crate::{
 /// Names of what is measured beside programs.
 const TRANSACTIONS: &str = "transactions";
 const FAILURES: &str = "failures";
+const RSA: &str = "rsa-cycles";
 
 fn main() -> Result<()> {
     let mut wanted: Vec<String> = env::args().skip(1).collect();
@@ -45,7 +47,7 @@ fn main() -> Result<()> {
     };
     let (is_counting, is_quick) = (take("--instructions"), take("--quick"));
     let is_known = |name: &String| {
-        [TRANSACTIONS, FAILURES].contains(&name.as_str())
+        [TRANSACTIONS, FAILURES, RSA].contains(&name.as_str())
             || PROGRAMS.iter().any(|program| program.name == *name)
     };
     if let Some(unknown) = wanted.iter().find(|name| !is_known(name)) {
@@ -62,6 +64,9 @@ fn main() -> Result<()> {
         let failures = if is_wanted(FAILURES) { failures::measure()? } else { Vec::new() };
         let results = json!({ "transactions": transactions, "failures": failures });
         report::write("transactions.json", &serde_json::to_string_pretty(&results)?)?;
+    }
+    if is_wanted(RSA) {
+        report::write("rsa.json", &serde_json::to_string_pretty(&rsa::measure()?)?)?;
     }
     if !PROGRAMS.iter().any(|program| is_wanted(program.name)) {
         return Ok(());
