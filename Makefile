@@ -15,8 +15,8 @@ test: ## Set up, then run every test; ends with the counts
 	@scripts/test.sh
 
 bench: ## Set up, build for release, print speed ratios against peers run in the same loop
-	@scripts/setup.sh build
-	@cargo run --quiet --release --package antares-bench
+	@scripts/setup.sh bench
+	@scripts/bench.sh
 
 lint: ## Set up, then formatting, clippy, house rules, docs, licences, shell scripts
 	@scripts/setup.sh test

@@ -3,7 +3,8 @@
 #
 #   scripts/setup.sh build    compiler, LLVM 22, lld, the RISC-V guest toolchain: enough for `make demo`
 #   scripts/setup.sh test     the above and what the tests call: Prometheus, Go, Python, shellcheck
-#   scripts/setup.sh --check build|test    change nothing; exit 1 if something is missing
+#   scripts/setup.sh bench    what `make bench` compares with: clang, WebAssembly's linker, qemu, valgrind
+#   scripts/setup.sh --check build|test|bench    change nothing; exit 1 if something is missing
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,6 +19,8 @@ build_packages=(
 )
 # Prometheus scrapes the services in the scenarios; python3-venv carries the Python client; curl asks the metrics page.
 test_packages=(prometheus python3 python3-venv curl shellcheck)
+# clang builds twins and WebAssembly, wasm-ld is lld's; valgrind counts instructions.
+bench_packages=(clang-22 lld-22 qemu-user valgrind)
 
 # The oldest Go that builds the tools of deploy/check (it fetches a newer one by itself), and the one that we fetch.
 go_oldest="1.21"
@@ -125,7 +128,8 @@ fi
 case ${1:-} in
     build) packages=("${build_packages[@]}") ;;
     test) packages=("${build_packages[@]}" "${test_packages[@]}") ;;
-    *) fail "usage: scripts/setup.sh [--check] build|test" ;;
+    bench) packages=("${build_packages[@]}" "${bench_packages[@]}") ;;
+    *) fail "usage: scripts/setup.sh [--check] build|test|bench" ;;
 esac
 check_machine
 check_rust

@@ -1,14 +1,21 @@
-//! `bench [NAME...]`: how fast scripts run, as ratios to peers in one interleaved loop: programs to the same C built for
-//! this machine, `transactions` and `failures` to ckb-vm's `AsmMachine`.
+//! `bench [--quick | --instructions] [NAME...]`: how fast scripts run, as ratios to peers in one interleaved loop:
+//! programs to the same C built for this machine, `transactions` and `failures` to ckb-vm's `AsmMachine`; `rsa-cycles`
+//! stand beside published numbers.
 //!
-//! Prints tables and writes `target/bench/engine.json` and `target/bench/transactions.json`.
+//! With `--quick` there are three rounds instead of fifteen. With `--instructions` instructions are counted instead of
+//! time, by callgrind. Prints tables and writes JSON files and a plot to `target/bench`.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 
+mod engine;
 mod failures;
+mod instructions;
 mod measure;
+mod peers;
+mod plot;
 mod programs;
 mod report;
+mod rsa;
 mod transactions;
 mod twin;
 
@@ -17,34 +24,61 @@ use std::env;
 use anyhow::{Result, bail};
 use serde_json::json;
 
-use crate::{measure::measure, programs::PROGRAMS, report::Report};
+use crate::{
+    measure::measure,
+    programs::{ONLY_NAMED, PROGRAMS},
+    report::Report,
+};
 
 /// Names of what is measured beside programs.
 const TRANSACTIONS: &str = "transactions";
 const FAILURES: &str = "failures";
+const RSA: &str = "rsa-cycles";
 
 fn main() -> Result<()> {
-    let wanted: Vec<String> = env::args().skip(1).collect();
+    let mut wanted: Vec<String> = env::args().skip(1).collect();
+    if wanted.first().is_some_and(|first| first == instructions::ONCE) {
+        std::process::exit(instructions::run_once(&wanted[1..])?);
+    }
+    let mut take = |switch: &str| {
+        let before = wanted.len();
+        wanted.retain(|name| name != switch);
+        wanted.len() < before
+    };
+    let (is_counting, is_quick) = (take("--instructions"), take("--quick"));
     let is_known = |name: &String| {
-        [TRANSACTIONS, FAILURES].contains(&name.as_str())
+        [TRANSACTIONS, FAILURES, RSA].contains(&name.as_str())
             || PROGRAMS.iter().any(|program| program.name == *name)
     };
     if let Some(unknown) = wanted.iter().find(|name| !is_known(name)) {
         bail!("no program is named {unknown:?}");
     }
-    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
+    let is_named = |name: &str| wanted.iter().any(|wanted| wanted == name);
+    let is_wanted = |name: &str| is_named(name) || wanted.is_empty() && !ONLY_NAMED.contains(&name);
+    if is_counting {
+        let programs: Vec<_> = PROGRAMS.iter().filter(|program| is_wanted(program.name)).collect();
+        return instructions::measure(&programs);
+    }
     if is_wanted(TRANSACTIONS) || is_wanted(FAILURES) {
         let transactions = if is_wanted(TRANSACTIONS) { transactions::measure()? } else { Vec::new() };
         let failures = if is_wanted(FAILURES) { failures::measure()? } else { Vec::new() };
-        report::write("transactions.json", &json!({ "transactions": transactions, "failures": failures }))?;
+        let results = json!({ "transactions": transactions, "failures": failures });
+        report::write("transactions.json", &serde_json::to_string_pretty(&results)?)?;
+    }
+    if is_wanted(RSA) {
+        report::write("rsa.json", &serde_json::to_string_pretty(&rsa::measure()?)?)?;
     }
     if !PROGRAMS.iter().any(|program| is_wanted(program.name)) {
         return Ok(());
     }
+    if !peers::are_built() {
+        println!("without qemu, Wasmtime and PolkaVM: the package bench/peers is not built");
+    }
+    let rounds = if is_quick { measure::QUICK_ROUNDS } else { measure::ROUNDS };
     let mut report = Report::default();
     for program in &PROGRAMS {
         if is_wanted(program.name) {
-            let row = measure(program)?;
+            let row = measure(program, rounds)?;
             println!("{row}");
             report.programs.push(row);
         }

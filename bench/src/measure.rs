@@ -1,84 +1,78 @@
 //! One program: compile it, then run it and its peers round by round.
 
-use std::time::{Duration, Instant};
+use std::{fs, time::Instant};
 
 use antares_compiler::Stage;
 use antares_tests::{
     guests, native,
     oracle::{self, Case},
-    stopwatch::timed,
 };
-use antares_vm::{Limits, Machine, Outcome, Script, Tier};
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 
 use crate::{
+    engine::{CYCLES_MAX, Engine},
+    peers::{self, Peer},
     programs::{OPTIONS, Program},
     report::{Row, Spread},
     twin::Twin,
 };
 
 /// Interleaved rounds. In each, every side runs [`RUNS`] times and its best run counts.
-const ROUNDS: usize = 15;
-/// Runs of one side in one round.
+pub(crate) const ROUNDS: usize = 15;
+/// Rounds when a rough number will do.
+pub(crate) const QUICK_ROUNDS: usize = 3;
+/// Runs of one side in one round; the slow peers run once.
 const RUNS: usize = 2;
-/// Cycles that no program reaches.
-const CYCLES_MAX: u64 = 1 << 50;
-
-/// Our side: the compiled program on a machine of its own.
-struct Engine {
-    machine: Machine,
-    library: antares_vm::Library,
-    elf: Bytes,
-}
-
-impl Engine {
-    /// Exit code, cycles and processor time of one run, loading included.
-    fn run(&mut self, repetitions: u32) -> Result<(i32, u64, Duration)> {
-        let args = [Bytes::from(repetitions.to_string())];
-        let script =
-            Script { elf: &self.elf, args: &args, vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 };
-        let limits = Limits { cycles_max: CYCLES_MAX, debug_bytes_max: 0 };
-        let run = || self.machine.run(&script, &limits, Tier::Native, Some(&self.library));
-        let (report, time) = timed(run);
-        let report = report?;
-        ensure!(report.interpreted_cycles == 0, "left native code: {:?}", report.restarted);
-        let Outcome::Exit(code) = report.outcome else { bail!("ended with {:?}", report.outcome) };
-        Ok((i32::from(code), report.cycles, time))
-    }
-}
+/// The interpreter does this part of the repetitions; its time is multiplied.
+const INTERPRETER_PART: u32 = 20;
+/// Its name in tables.
+const INTERPRETER: &str = "ckb-vm AsmMachine";
+/// clang's.
+const CLANG: &str = "clang-22 -O3";
 
 /// Measures `program`.
-pub(crate) fn measure(program: &Program) -> Result<Row> {
+pub(crate) fn measure(program: &Program, rounds: usize) -> Result<Row> {
     let elf = guests::bytes(program.guest)?;
+    forget_peak_memory();
     let started = Instant::now();
     let output = native::output(&elf, OPTIONS, Stage::Library)?;
     let compile = started.elapsed();
-    let library = native::load(&output.bytes)?;
-    let mut engine = Engine { machine: Machine::new()?, library, elf: elf.into() };
+    let peak_memory_bytes = peak_memory_bytes().unwrap_or(0);
+    let mut engine = Engine::new(elf, &output.bytes)?;
     engine.run(1)?;
     let first_native = started.elapsed();
+    let (peers, missing) = if peers::are_built() { peers::start(program.guest) } else { Default::default() };
     let mut sides = Sides {
         gcc: Twin::start(program.guest, "gcc")?,
         clang: Twin::start(program.guest, "clang-22")?,
         engine,
+        peers,
         repetitions: program.repetitions,
     };
-    let rounds: Vec<Round> = (0..ROUNDS).map(|_| sides.round()).collect::<Result<_>>()?;
-    let ratio = |of: fn(&Round) -> f64| Spread::of(rounds.iter().map(of).collect());
+    let rounds: Vec<Round> = (0..rounds).map(|_| sides.round()).collect::<Result<_>>()?;
+    let ratio = |of: &dyn Fn(&Round) -> f64| Spread::of(rounds.iter().map(of).collect());
+    let mut peers = vec![
+        (CLANG, ratio(&|round| round.clang / round.gcc)),
+        (INTERPRETER, ratio(&|round| round.interpreter / round.gcc)),
+    ];
+    for (at, peer) in sides.peers.iter().enumerate() {
+        peers.push((peer.name, ratio(&|round| round.peers[at] / round.gcc)));
+    }
     Ok(Row {
         name: program.name.to_owned(),
-        gcc: ratio(|round| round.engine / round.gcc),
-        clang: ratio(|round| round.engine / round.clang),
-        clang_to_gcc: ratio(|round| round.clang / round.gcc),
-        interpreter_to_gcc: ratio(|round| round.interpreter / round.gcc),
-        rounds: ROUNDS,
+        gcc: ratio(&|round| round.engine / round.gcc),
+        clang: ratio(&|round| round.engine / round.clang),
+        peers,
+        missing,
+        rounds: rounds.len(),
         compile_s: compile.as_secs_f64(),
         guest_text_bytes: output.guest_code_bytes,
         code_bytes: output.bytes.len() as u64,
         first_native_ms: first_native.as_secs_f64() * 1000.0,
-        engine_ms: ratio(|round| round.engine * 1000.0).median,
+        engine_ms: ratio(&|round| round.engine * 1000.0).median,
         cycles: rounds.first().map_or(0, |round| round.cycles),
+        peak_memory_bytes,
     })
 }
 
@@ -86,6 +80,7 @@ struct Sides {
     gcc: Twin,
     clang: Twin,
     engine: Engine,
+    peers: Vec<Peer>,
     repetitions: u32,
 }
 
@@ -95,39 +90,69 @@ struct Round {
     clang: f64,
     engine: f64,
     interpreter: f64,
+    /// In the order of [`Sides::peers`].
+    peers: Vec<f64>,
     cycles: u64,
 }
 
 impl Sides {
     fn round(&mut self) -> Result<Round> {
-        let mut best =
-            Round { gcc: f64::MAX, clang: f64::MAX, engine: f64::MAX, interpreter: f64::MAX, cycles: 0 };
-        let mut codes = Vec::new();
+        let (mut gcc, mut clang, mut engine) = (f64::MAX, f64::MAX, f64::MAX);
+        let (mut codes, mut cycles) = (Vec::new(), 0);
         for _ in 0..RUNS {
-            let (code, time) = self.gcc.run(self.repetitions)?;
+            // Loading and preparing are not counted: a run without any work is taken off.
+            let (code, time) = self.gcc.work(self.repetitions)?;
             codes.push(code);
-            best.gcc = best.gcc.min(time.as_secs_f64());
-            // Loading is not counted: a run without any work is taken off.
-            let (_, _, loading) = self.engine.run(0)?;
-            let (code, cycles, time) = self.engine.run(self.repetitions)?;
-            let time = time.saturating_sub(loading);
+            gcc = gcc.min(time.as_secs_f64());
+            let loading = self.engine.run(0)?.time;
+            let run = self.engine.run(self.repetitions)?;
+            codes.push(run.code);
+            engine = engine.min(run.time.saturating_sub(loading).as_secs_f64());
+            cycles = run.cycles;
+            let (code, time) = self.clang.work(self.repetitions)?;
             codes.push(code);
-            (best.engine, best.cycles) = (best.engine.min(time.as_secs_f64()), cycles);
-            let (code, time) = self.clang.run(self.repetitions)?;
+            clang = clang.min(time.as_secs_f64());
+        }
+        let mut peers = Vec::new();
+        for peer in &mut self.peers {
+            let (code, time) = peer.twin.work(self.repetitions).context(peer.name)?;
             codes.push(code);
-            best.clang = best.clang.min(time.as_secs_f64());
+            peers.push(time.as_secs_f64());
         }
         ensure!(codes.iter().all(|code| *code == codes[0]), "the sides exit differently: {codes:?}");
-        let case = Case {
-            elf: self.engine.elf.clone(),
-            args: vec![Bytes::from(self.repetitions.to_string())],
-            options: OPTIONS,
-            cycles_max: CYCLES_MAX,
-            code: None,
-        };
-        let interpreted = oracle::run(&case);
-        ensure!(interpreted.cycles == best.cycles, "cycles differ from the interpreter's");
-        best.interpreter = interpreted.time.as_secs_f64();
-        Ok(best)
+        Ok(Round { gcc, clang, engine, interpreter: self.interpret()?, peers, cycles })
     }
+
+    /// Time of ckb-vm's `AsmMachine` for all repetitions, from some of them.
+    fn interpret(&mut self) -> Result<f64> {
+        let repetitions = (self.repetitions / INTERPRETER_PART).max(1);
+        let run = |times: u32| {
+            oracle::run(&Case {
+                elf: self.engine.elf().clone(),
+                args: vec![Bytes::from(times.to_string())],
+                options: OPTIONS,
+                cycles_max: CYCLES_MAX,
+                code: None,
+            })
+        };
+        let (idle, some) = (run(0), run(repetitions));
+        let ours = self.engine.run(repetitions)?;
+        ensure!(some.cycles == ours.cycles, "cycles differ: {} here, {} there", ours.cycles, some.cycles);
+        ensure!(some.outcome == format!("Exit({})", ours.code), "{} there, {} here", some.outcome, ours.code);
+        let part = f64::from(repetitions) / f64::from(self.repetitions);
+        Ok(some.time.saturating_sub(idle.time).as_secs_f64() / part)
+    }
+}
+
+/// Lets the kernel count this process's peak memory from now on.
+fn forget_peak_memory() {
+    // Without it the peak is that of the programs before as well.
+    let _ = fs::write("/proc/self/clear_refs", "5");
+}
+
+/// The most memory that this process had.
+fn peak_memory_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }

@@ -12,14 +12,35 @@ pub(crate) struct Program {
     pub(crate) repetitions: u32,
 }
 
+/// Programs that run when they are named: our compiler takes minutes for Lua's loop.
+pub(crate) const ONLY_NAMED: [&str; 1] = ["lua"];
+
 /// What every program is compiled for: a script of today.
 pub(crate) const OPTIONS: CompileOptions = CompileOptions { vm_version: 2, isa: Isa(Isa::B.0 | Isa::MOP.0) };
 
 /// All programs.
-pub(crate) const PROGRAMS: [Program; 9] = [
+pub(crate) const PROGRAMS: [Program; 27] = [
     Program { name: "secp256k1", guest: "secp256k1-imc", repetitions: 200 },
     Program { name: "secp256k1-b", guest: "secp256k1-b", repetitions: 200 },
     Program { name: "secp256k1-small", guest: "secp256k1-small-imc", repetitions: 200 },
+    Program { name: "schnorr", guest: "schnorr-imc", repetitions: 200 },
+    Program { name: "schnorr-b", guest: "schnorr-b", repetitions: 200 },
+    Program { name: "rsa1024", guest: "rsa1024-imc", repetitions: 500 },
+    Program { name: "rsa1024-b", guest: "rsa1024-b", repetitions: 500 },
+    Program { name: "rsa2048", guest: "rsa2048-imc", repetitions: 150 },
+    Program { name: "keccak", guest: "keccak-imc", repetitions: 8000 },
+    Program { name: "keccak-b", guest: "keccak-b", repetitions: 8000 },
+    Program { name: "blake2b", guest: "blake2b-imc", repetitions: 8000 },
+    Program { name: "blake2b-b", guest: "blake2b-b", repetitions: 8000 },
+    Program { name: "mldsa", guest: "mldsa-imc", repetitions: 200 },
+    Program { name: "mldsa-b", guest: "mldsa-b", repetitions: 200 },
+    Program { name: "sphincs", guest: "sphincs-imc", repetitions: 20 },
+    Program { name: "sphincs-b", guest: "sphincs-b", repetitions: 20 },
+    Program { name: "bls12-381", guest: "bls12-381-imc", repetitions: 10 },
+    Program { name: "lz4", guest: "lz4-imc", repetitions: 100 },
+    Program { name: "lz4-unaligned", guest: "lz4-unaligned-imc", repetitions: 100 },
+    Program { name: "lua", guest: "lua-imc", repetitions: 20 },
+    Program { name: "chase", guest: "chase-imc", repetitions: 300 },
     Program { name: "sha256", guest: "sha256-imc", repetitions: 3000 },
     Program { name: "sha256-b", guest: "sha256-b", repetitions: 3000 },
     Program { name: "sort", guest: "sort-imc", repetitions: 5 },

@@ -17,24 +17,45 @@ pub(crate) struct Twin {
     answers: BufReader<ChildStdout>,
 }
 
+/// The twin of `guest`, built with `compiler`.
+pub(crate) fn build(guest: &str, compiler: &str) -> Result<PathBuf> {
+    let guest = guests::guest_named(guest).with_context(|| format!("no guest is named {guest:?}"))?;
+    let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("native/twin.c");
+    guests::native_compile(&guest, compiler, &driver)
+}
+
 impl Twin {
     /// Builds `guest` with `compiler` and starts it.
     pub(crate) fn start(guest: &str, compiler: &str) -> Result<Self> {
-        let guest = guests::guest_named(guest).with_context(|| format!("no guest is named {guest:?}"))?;
-        let driver: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("native/twin.c");
-        let path = guests::native_compile(&guest, compiler, &driver)?;
-        let mut child = Command::new(&path)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("starting {}", path.display()))?;
+        Self::spawn(&mut Command::new(build(guest, compiler)?))
+    }
+
+    /// Starts a peer that speaks as twins do, and first says that it is ready.
+    pub(crate) fn foreign(command: &mut Command) -> Result<Self> {
+        let mut twin = Self::spawn(command.stderr(Stdio::null()))?;
+        let mut line = String::new();
+        twin.answers.read_line(&mut line)?;
+        ensure!(line.trim() == "ready", "{command:?} does not start");
+        Ok(twin)
+    }
+
+    fn spawn(command: &mut Command) -> Result<Self> {
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.with_context(|| format!("starting {command:?}"))?;
         let requests = child.stdin.take().context("a piped stdin")?;
         let answers = BufReader::new(child.stdout.take().context("a piped stdout")?);
         Ok(Self { child, requests, answers })
     }
 
+    /// Runs the program once: its exit code and the processor time that the repetitions took.
+    pub(crate) fn work(&mut self, repetitions: u32) -> Result<(i32, Duration)> {
+        let (_, idle) = self.run(0)?;
+        let (code, time) = self.run(repetitions)?;
+        Ok((code, time.saturating_sub(idle)))
+    }
+
     /// Runs the program once: its exit code and processor time.
-    pub(crate) fn run(&mut self, repetitions: u32) -> Result<(i32, Duration)> {
+    fn run(&mut self, repetitions: u32) -> Result<(i32, Duration)> {
         writeln!(self.requests, "{repetitions}")?;
         let mut line = String::new();
         ensure!(self.answers.read_line(&mut line)? > 0, "the twin died");

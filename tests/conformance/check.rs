@@ -20,11 +20,23 @@ pub(crate) fn script(vm_version: u32) -> CompileOptions {
 /// Compiles `elf` with both generators and compares all tiers with the oracle; the full tier's run is returned, or the compiler's refusal.
 #[track_caller]
 pub(crate) fn check(name: &str, elf: &[u8], args: &[&str], options: CompileOptions) -> Result<Equal, String> {
+    check_within(name, elf, args, options, CYCLES_MAX)
+}
+
+/// As [`check`], with another limit of cycles.
+#[track_caller]
+pub(crate) fn check_within(
+    name: &str,
+    elf: &[u8],
+    args: &[&str],
+    options: CompileOptions,
+    cycles_max: u64,
+) -> Result<Equal, String> {
     let case = Case {
         elf: Bytes::copy_from_slice(elf),
         args: args.iter().map(|arg| Bytes::copy_from_slice(arg.as_bytes())).collect(),
         options,
-        cycles_max: CYCLES_MAX,
+        cycles_max,
         code: None,
     };
     let mut machine = Machine::new().unwrap();

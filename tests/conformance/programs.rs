@@ -3,7 +3,7 @@
 use antares_abi::{CompileOptions, Isa};
 use antares_tests::{differential::Equal, guests};
 
-use crate::check::{check, script};
+use crate::check::{check, check_within, script};
 
 /// Runs a guest with a number that must not leave native code.
 #[track_caller]
@@ -54,6 +54,38 @@ fn kernels_stay_native() {
             let equal = check_native(&guest, "3", options);
             assert!(equal.outcome.starts_with("Exit("), "{guest}: {equal:?}");
         }
+    }
+}
+
+/// Runs a guest that is mostly a published library; SPHINCS+ takes 200 million cycles to sign.
+#[track_caller]
+fn check_library(name: &str, version: u32) {
+    let elf = guests::bytes(name).unwrap();
+    let equal = check_within(name, &elf, &["-", "1"], script(version), 1 << 30).unwrap();
+    assert!(equal.outcome.starts_with("Exit("), "{name}: {equal:?}");
+    assert_eq!(equal.native_cycles, equal.cycles, "{name} left native code: {equal:?}");
+}
+
+#[test]
+fn libraries_stay_native() {
+    for name in
+        ["schnorr-imc", "rsa1024-os-imc", "keccak-imc", "blake2b-imc", "mldsa-imc", "lz4-imc", "chase-imc"]
+    {
+        check_library(name, 2);
+    }
+}
+
+#[test]
+fn libraries_with_b_stay_native() {
+    for name in ["rsa2048-b", "keccak-b", "mldsa-b", "sphincs-b", "bls12-381-b", "lz4-unaligned-b"] {
+        check_library(name, 1);
+    }
+}
+
+#[test]
+fn libraries_stay_native_in_version_0() {
+    for name in ["rsa1024-imc", "keccak-imc", "blake2b-imc"] {
+        check_library(name, 0);
     }
 }
 

@@ -79,7 +79,12 @@ impl Manifest {
             .and_then(|dependency| dependency["req"].as_str())
             .with_context(|| format!("{name} is no dependency of {}", self.package))?
             .trim_start_matches(['=', '^']);
-        let package = packages.iter().find(|package| package["name"] == name && package["version"] == wanted);
+        // What follows a plus sign says what is packed; it is not compared.
+        let is_wanted = |package: &&Value| {
+            let version = package["version"].as_str().unwrap_or_default();
+            package["name"] == name && version.split('+').next() == Some(wanted)
+        };
+        let package = packages.iter().find(is_wanted);
         let manifest = package.and_then(|package| package["manifest_path"].as_str());
         let manifest = manifest.with_context(|| format!("cargo does not know {name} {wanted}"))?;
         Ok(Path::new(manifest).parent().context("a manifest has a folder")?.to_owned())

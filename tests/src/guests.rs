@@ -3,6 +3,7 @@
 //! A guest is built once and kept under `target/guests/<hash>`, where the hash covers compiler flags and all sources.
 
 mod build;
+mod libraries;
 mod published;
 mod recipes;
 
@@ -10,9 +11,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-pub use build::{assemble, guest_compiler, native_compile};
-pub use published::{PublishedScript, debugger_examples, published_scripts, secp256k1_sources};
-pub use recipes::{Guest, Source, guest_named, guests};
+pub use build::{Foreign, assemble, foreign_compile, guest_compiler, native_compile};
+pub use libraries::Library;
+pub use published::{PublishedScript, debugger_examples, published_scripts};
+pub use recipes::{Guest, Memory, Source, guest_named, guests};
 
 /// Folder of the guests' own sources.
 #[must_use]

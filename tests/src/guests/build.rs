@@ -8,9 +8,9 @@ use std::{
 };
 
 use antares_abi::Sha256Digest;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
-use super::{Guest, Source, published::secp256k1_sources, source_folder};
+use super::{Guest, Source, recipes::Memory, source_folder};
 use crate::crates::target_folder;
 
 /// Name of the RISC-V compiler (Debian package `gcc-riscv64-unknown-elf`).
@@ -20,12 +20,14 @@ const GUEST_COMPILER: &str = "riscv64-unknown-elf-gcc";
 const PICOLIBC: &str = "/usr/lib/picolibc/riscv64-unknown-elf/lib/rv64imac/lp64/libc.a";
 
 /// Flags of every guest.
-const GUEST_FLAGS: [&str; 12] = [
+const GUEST_FLAGS: [&str; 13] = [
     "-mabi=lp64",
     "-mcmodel=medany",
     "-static",
     "-nostdlib",
     "-ffreestanding",
+    // As in the twins, which are hosted: a copy of eight bytes is no call.
+    "-fbuiltin",
     "-ffunction-sections",
     "-fdata-sections",
     "-fno-ident",
@@ -35,9 +37,53 @@ const GUEST_FLAGS: [&str; 12] = [
     "/usr/lib/picolibc/riscv64-unknown-elf/include",
 ];
 
-/// What libsecp256k1 is built with, here and natively: small tables, no hand-written assembly.
-const SECP256K1_FLAGS: [&str; 4] =
-    ["-DECMULT_WINDOW_SIZE=6", "-DECMULT_GEN_KB=2", "-DUSE_EXTERNAL_DEFAULT_CALLBACKS=1", "-w"];
+/// Flags of all builds for other engines.
+const FOREIGN_FLAGS: [&str; 9] = [
+    "-O3",
+    "-w",
+    "-Dmain=guest_main",
+    "-nostdlib",
+    "-ffreestanding",
+    "-fbuiltin",
+    "-isystem",
+    "/usr/lib/picolibc/riscv64-unknown-elf/include",
+    "-DNDEBUG",
+];
+
+const WASM_FLAGS: [&str; 5] = [
+    "--target=wasm32",
+    "-D__IEEE_LITTLE_ENDIAN",
+    "-Wl,--no-entry",
+    "-Wl,--export=run",
+    "-Wl,-z,stack-size=1048576",
+];
+
+const WASM_WIDE_FLAGS: [&str; 6] = [
+    "--target=wasm32",
+    "-mwide-arithmetic",
+    "-D__IEEE_LITTLE_ENDIAN",
+    "-Wl,--no-entry",
+    "-Wl,--export=run",
+    "-Wl,-z,stack-size=1048576",
+];
+
+/// As the targets that the crate polkavm-linker ships say.
+const POLKAVM_FLAGS: [&str; 14] = [
+    "--target=riscv64",
+    "-march=rv64emac_zbb_xtheadcondmov",
+    "-mabi=lp64e",
+    "-mno-strict-align",
+    "-fPIE",
+    "-fvisibility=hidden",
+    "-fuse-ld=lld",
+    "-pie",
+    "-Wl,--emit-relocs",
+    "-Wl,--unique",
+    "-Wl,--apply-dynamic-relocs",
+    "-Wl,--no-allow-shlib-undefined",
+    "-Wl,-Bsymbolic",
+    "-Wl,--entry=run",
+];
 
 /// The RISC-V compiler's version line.
 ///
@@ -64,12 +110,14 @@ pub(super) fn build(guest: &Guest) -> Result<PathBuf> {
     let folder = source_folder();
     flags.push(joined("-Wl,-T,", &folder.join("guest.ld")));
     sources.watched.push(folder.join("guest.ld"));
-    if let Source::Case { case, .. } = &guest.source {
-        flags.push(format!("-D{case}").into());
-    } else {
-        sources.files.insert(0, folder.join("start.S"));
-        sources.files.extend(guest_libraries(&guest.source)?);
+    match &guest.source {
+        Source::Case { case, .. } => flags.push(format!("-D{case}").into()),
+        Source::Program { memory, .. } => {
+            sources.files.insert(0, folder.join("start.S"));
+            sources.files.extend(guest_libraries(*memory)?);
+        }
     }
+    flags.extend(sources.guest_flags.iter().map(OsString::from));
     let key = sources.digest(&flags)?;
     let path = kept_folder().join(key.to_string()).join(&guest.name);
     if !path.exists() {
@@ -90,7 +138,12 @@ pub fn assemble(text: &str) -> Result<Vec<u8>> {
     let script = source_folder().join("guest.ld");
     let flags = [OsString::from("-march=rv64imac_zba_zbb_zbc_zbs"), joined("-Wl,-T,", &script)];
     let flags = [GUEST_FLAGS.map(OsString::from).as_slice(), &flags].concat();
-    compile(GUEST_COMPILER, &flags, &Sources { files: vec![source], watched: vec![], flags: vec![] }, &elf)?;
+    compile(
+        GUEST_COMPILER,
+        &flags,
+        &Sources { files: vec![source], watched: vec![], flags: vec![], guest_flags: &[] },
+        &elf,
+    )?;
     Ok(fs::read(elf)?)
 }
 
@@ -102,7 +155,7 @@ pub fn assemble(text: &str) -> Result<Vec<u8>> {
 /// The guest is assembly, or the compiler is missing or refuses the sources.
 pub fn native_compile(guest: &Guest, compiler: &str, driver: &Path) -> Result<PathBuf> {
     ensure!(!matches!(guest.source, Source::Case { .. }), "{} is written in RISC-V assembly", guest.name);
-    let flags: Vec<OsString> = ["-O3", "-Dmain=guest_main"].map(OsString::from).to_vec();
+    let flags: Vec<OsString> = ["-O3", "-Dmain=guest_main", "-lm"].map(OsString::from).to_vec();
     let mut sources = Sources::of(&guest.source)?;
     sources.files.push(driver.to_owned());
     let key = sources.digest(&[flags.as_slice(), &[compiler.into()]].concat())?;
@@ -113,6 +166,51 @@ pub fn native_compile(guest: &Guest, compiler: &str, driver: &Path) -> Result<Pa
     Ok(path)
 }
 
+/// The C of `guest` for another engine, with `driver` calling its `main` under the name `guest_main`.
+///
+/// # Errors
+///
+/// The guest is assembly, or clang is missing or refuses the sources.
+pub fn foreign_compile(guest: &Guest, target: Foreign, driver: &Path) -> Result<PathBuf> {
+    let Source::Program { memory, .. } = &guest.source else { bail!("{} is RISC-V assembly", guest.name) };
+    let flags: Vec<OsString> = FOREIGN_FLAGS.iter().chain(target.flags()).map(OsString::from).collect();
+    let mut sources = Sources::of(&guest.source)?;
+    sources.files.push(driver.to_owned());
+    match memory {
+        Memory::Bytes => sources.files.push(source_folder().join("memory.c")),
+        Memory::Words => {}
+        // picolibc is there for the guests' target alone.
+        Memory::Picolibc => sources.files.push(source_folder().join("words.c")),
+    }
+    let key = sources.digest(&flags)?;
+    let path = kept_folder().join(key.to_string()).join(&guest.name);
+    if !path.exists() {
+        compile("clang-22", &flags, &sources, &path)?;
+    }
+    Ok(path)
+}
+
+/// What other engines run.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Foreign {
+    /// WebAssembly of 32 bits.
+    Wasm,
+    /// The same with instructions for wide arithmetic.
+    WasmWide,
+    /// PolkaVM's dialect of RISC-V.
+    Polkavm,
+}
+
+impl Foreign {
+    fn flags(self) -> &'static [&'static str] {
+        match self {
+            Self::Wasm => &WASM_FLAGS,
+            Self::WasmWide => &WASM_WIDE_FLAGS,
+            Self::Polkavm => &POLKAVM_FLAGS,
+        }
+    }
+}
+
 /// What one build reads.
 struct Sources {
     /// Files given to the compiler.
@@ -121,29 +219,31 @@ struct Sources {
     watched: Vec<PathBuf>,
     /// Flags that belong to the sources.
     flags: Vec<OsString>,
+    /// Flags that belong to the sources where they are a guest's.
+    guest_flags: &'static [&'static str],
 }
 
 impl Sources {
     fn of(source: &Source) -> Result<Self> {
         let folder = source_folder();
-        let own = match source {
-            Source::Program(file) | Source::Secp256k1(file) | Source::Picolibc(file) => file,
-            Source::Case { file, .. } => file,
-        };
+        let (Source::Program { file: own, .. } | Source::Case { file: own, .. }) = source;
         let mut sources = Self {
             files: vec![folder.join(own)],
-            watched: vec![folder.join("argument.h"), folder.join("attacks/exit.h")],
+            watched: ["argument.h", "attacks/exit.h", "guest_mbedtls.h", "pqclean.h"]
+                .map(|file| folder.join(file))
+                .into(),
             flags: vec![joined("-I", &folder)],
+            guest_flags: &[],
         };
-        if matches!(source, Source::Secp256k1(_)) {
-            let library = secp256k1_sources()?;
-            for include in ["", "include", "src"] {
-                sources.flags.push(joined("-I", &library.join(include)));
+        if let Source::Program { library, memory, .. } = source {
+            let taken = library.take()?;
+            sources.flags.extend(taken.includes.iter().map(|include| joined("-I", include)));
+            sources.flags.extend(taken.flags.iter().map(OsString::from));
+            sources.files.extend(taken.files);
+            sources.guest_flags = taken.guest_flags;
+            if *memory == Memory::Words {
+                sources.files.push(folder.join("words.c"));
             }
-            sources.flags.extend(SECP256K1_FLAGS.map(OsString::from));
-            sources.files.push(library.join("src/secp256k1.c"));
-            sources.files.push(library.join("src/precomputed_ecmult.c"));
-            sources.files.push(library.join("src/precomputed_ecmult_gen.c"));
         }
         Ok(sources)
     }
@@ -162,17 +262,19 @@ impl Sources {
     }
 }
 
-/// What a C guest is linked with.
-fn guest_libraries(source: &Source) -> Result<Vec<PathBuf>> {
+/// What a C guest is linked with, beside what its twin is.
+fn guest_libraries(memory: Memory) -> Result<Vec<PathBuf>> {
     let output = Command::new(GUEST_COMPILER)
         .args(["-march=rv64imac", "-mabi=lp64", "-print-libgcc-file-name"])
         .output()
         .with_context(|| format!("{GUEST_COMPILER} is not installed; run the set-up script"))?;
     let gcc = PathBuf::from(String::from_utf8(output.stdout)?.trim());
-    if matches!(source, Source::Picolibc(_)) {
-        return Ok(vec![PathBuf::from(PICOLIBC), gcc]);
-    }
-    Ok(vec![source_folder().join("memory.c"), gcc])
+    let own = match memory {
+        Memory::Bytes => Some(source_folder().join("memory.c")),
+        Memory::Words => None,
+        Memory::Picolibc => Some(PathBuf::from(PICOLIBC)),
+    };
+    Ok(own.into_iter().chain([gcc]).collect())
 }
 
 fn compile(compiler: &str, flags: &[OsString], sources: &Sources, path: &Path) -> Result<()> {

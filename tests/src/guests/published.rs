@@ -32,15 +32,6 @@ const SCRIPT_FOLDERS: [(&str, Finder, &str, &str); 7] = [
     ("ckb-debugger", crates::apart, "ckb-debugger", "examples"),
 ];
 
-/// Folder of libsecp256k1 (C, MIT) inside the crate secp256k1-sys.
-///
-/// # Errors
-///
-/// Cargo does not find the crate.
-pub fn secp256k1_sources() -> Result<PathBuf> {
-    Ok(crates::of_workspace("secp256k1-sys")?.join("depend/secp256k1"))
-}
-
 /// Folder of ckb-debugger's examples: scripts and mock transactions.
 ///
 /// # Errors

@@ -1,5 +1,10 @@
 //! The list of guests: what each is called, what it is for, and what it is built from.
 
+use super::libraries::{
+    BLAKE2B, BLST, KECCAK, LUA, LZ4, LZ4_UNALIGNED, Library, ML_DSA, RSA_1024, RSA_2048, SCHNORR, SECP256K1,
+    SPHINCS,
+};
+
 /// One guest.
 #[derive(Clone, Debug)]
 pub struct Guest {
@@ -15,15 +20,18 @@ pub struct Guest {
     pub level: &'static str,
 }
 
-/// What a guest is built from, relative to the guests' folder.
+/// What a guest is built from; files are relative to the guests' folder.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// A C file with `main`, our start and memory functions.
-    Program(&'static str),
-    /// As [`Source::Program`], with libsecp256k1 from the crate secp256k1-sys.
-    Secp256k1(&'static str),
-    /// As [`Source::Program`], with picolibc's memory functions instead of ours.
-    Picolibc(&'static str),
+    /// A C file with `main`, the library that it calls, and our start.
+    Program {
+        /// The file.
+        file: &'static str,
+        /// The library.
+        library: &'static Library,
+        /// Where the memory functions come from.
+        memory: Memory,
+    },
     /// An assembly file with `_start`, built with one case defined.
     Case {
         /// The file.
@@ -33,30 +41,73 @@ pub enum Source {
     },
 }
 
+/// Where memory functions (`memcpy` and its like) come from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Memory {
+    /// `memory.c`, byte by byte; a native twin has its C library's.
+    Bytes,
+    /// `words.c`, by words; a native twin has the same.
+    Words,
+    /// picolibc's; a native twin has its C library's.
+    Picolibc,
+}
+
 /// The base instruction set of every VM version.
 const IMC: &str = "rv64imc";
 /// With the B extension (versions 1 and 2).
 const IMC_B: &str = "rv64imc_zba_zbb_zbc_zbs";
 
 /// Programs: name, source, optimisation, what they do.
-const PROGRAMS: [(&str, Source, &str, &str); 11] = [
-    ("secp256k1", Source::Secp256k1("secp256k1.c"), "-O3", "verifies ECDSA signatures, ARG times"),
-    ("secp256k1-small", Source::Secp256k1("secp256k1.c"), "-Os", "the same, a third of the code"),
-    ("sha256", Source::Program("kernels/sha256.c"), "-O3", "hashes 1 KiB, ARG times"),
-    ("sort", Source::Program("kernels/sort.c"), "-O3", "sorts 30,000 numbers and walks a list, ARG times"),
-    ("mulmod", Source::Program("kernels/mulmod.c"), "-O3", "multiplies modulo a 254-bit prime, 2 ARG times"),
-    ("interpreter", Source::Program("kernels/interpreter.c"), "-O3", "runs a stack machine, ARG times"),
-    ("blocks", Source::Program("kernels/blocks.c"), "-O3", "copies and fills by Duff's device, ARG times"),
+const PROGRAMS: [(&str, Source, &str, &str); 27] = [
+    ("secp256k1", using("secp256k1.c", &SECP256K1), "-O3", "verifies ECDSA signatures, ARG times"),
+    ("secp256k1-small", using("secp256k1.c", &SECP256K1), "-Os", "the same, a third of the code"),
+    ("schnorr", using("schnorr.c", &SCHNORR), "-O3", "verifies Schnorr signatures, ARG times"),
+    ("rsa1024", picolibc("rsa.c", &RSA_1024), "-O3", "verifies RSA signatures of 1024 bits, ARG times"),
+    ("rsa1024-o2", picolibc("rsa.c", &RSA_1024), "-O2", "the same, optimised less"),
+    ("rsa1024-os", picolibc("rsa.c", &RSA_1024), "-Os", "the same, optimised for size"),
+    ("rsa2048", picolibc("rsa.c", &RSA_2048), "-O3", "verifies RSA signatures of 2048 bits, ARG times"),
+    ("rsa2048-o2", picolibc("rsa.c", &RSA_2048), "-O2", "the same, optimised less"),
+    ("rsa2048-os", picolibc("rsa.c", &RSA_2048), "-Os", "the same, optimised for size"),
+    ("keccak", words("keccak.c", &KECCAK), "-O3", "hashes 1 KiB by SHA3-256, ARG times"),
+    ("blake2b", words("blake2b.c", &BLAKE2B), "-O3", "hashes 1 KiB by BLAKE2b-256, ARG times"),
+    ("mldsa", words("mldsa.c", &ML_DSA), "-O3", "verifies ML-DSA-44 signatures, ARG times"),
+    ("sphincs", words("sphincs.c", &SPHINCS), "-O3", "verifies SPHINCS+ signatures, ARG times"),
+    ("bls12-381", words("bls12_381.c", &BLST), "-O3", "computes pairings on BLS12-381, ARG times"),
+    ("lz4", words("lz4.c", &LZ4), "-O3", "compresses and decompresses 64 KiB, ARG times"),
+    ("lz4-unaligned", words("lz4.c", &LZ4_UNALIGNED), "-O3", "the same, with accesses at any address"),
+    ("lua", picolibc("lua.c", &LUA), "-O3", "runs a Lua script of ARG rounds"),
+    ("chase", alone("kernels/chase.c"), "-O3", "follows 8,192 pointers, ARG times"),
+    ("sha256", alone("kernels/sha256.c"), "-O3", "hashes 1 KiB, ARG times"),
+    ("sort", alone("kernels/sort.c"), "-O3", "sorts 30,000 numbers and walks a list, ARG times"),
+    ("mulmod", alone("kernels/mulmod.c"), "-O3", "multiplies modulo a 254-bit prime, 2 ARG times"),
+    ("interpreter", alone("kernels/interpreter.c"), "-O3", "runs a stack machine, ARG times"),
+    ("blocks", alone("kernels/blocks.c"), "-O3", "copies and fills by Duff's device, ARG times"),
     (
         "picolibc-blocks",
-        Source::Picolibc("picolibc_blocks.c"),
+        picolibc("picolibc_blocks.c", &Library::NONE),
         "-O3",
         "calls picolibc's memset and memcpy, ARG times",
     ),
-    ("fib", Source::Program("fib.c"), "-O3", "computes fib(ARG) by recursion"),
-    ("debug", Source::Program("debug.c"), "-O3", "prints ARG lines through the debug syscall"),
-    ("exit", Source::Program("exit.c"), "-O3", "exits with ARG"),
+    ("fib", alone("fib.c"), "-O3", "computes fib(ARG) by recursion"),
+    ("debug", alone("debug.c"), "-O3", "prints ARG lines through the debug syscall"),
+    ("exit", alone("exit.c"), "-O3", "exits with ARG"),
 ];
+
+const fn alone(file: &'static str) -> Source {
+    using(file, &Library::NONE)
+}
+
+const fn using(file: &'static str, library: &'static Library) -> Source {
+    Source::Program { file, library, memory: Memory::Bytes }
+}
+
+const fn words(file: &'static str, library: &'static Library) -> Source {
+    Source::Program { file, library, memory: Memory::Words }
+}
+
+const fn picolibc(file: &'static str, library: &'static Library) -> Source {
+    Source::Program { file, library, memory: Memory::Picolibc }
+}
 
 /// Cases of `attacks/memory.S`.
 const MEMORY_CASES: [&str; 30] = [

@@ -1,0 +1,69 @@
+//! Our side: a compiled program on a machine of its own.
+
+use std::time::Duration;
+
+use antares_tests::{native, stopwatch::timed};
+use antares_vm::{Library, Limits, Machine, Outcome, Report, Script, Tier};
+use anyhow::{Result, bail, ensure};
+use bytes::Bytes;
+
+use crate::programs::OPTIONS;
+
+/// Cycles that no program reaches.
+pub(crate) const CYCLES_MAX: u64 = 1 << 50;
+
+/// A program that is ready to run.
+pub(crate) struct Engine {
+    machine: Machine,
+    library: Library,
+    elf: Bytes,
+}
+
+/// One run.
+pub(crate) struct Run {
+    /// The exit code.
+    pub(crate) code: i32,
+    /// Cycles.
+    pub(crate) cycles: u64,
+    /// Processor time, loading included.
+    pub(crate) time: Duration,
+}
+
+impl Engine {
+    /// Loads the library of an ELF.
+    pub(crate) fn new(elf: Vec<u8>, library: &[u8]) -> Result<Self> {
+        Ok(Self { machine: Machine::new()?, library: native::load(library)?, elf: elf.into() })
+    }
+
+    /// The ELF.
+    pub(crate) fn elf(&self) -> &Bytes {
+        &self.elf
+    }
+
+    /// Runs the program once; leaving native code is a failure.
+    pub(crate) fn run(&mut self, repetitions: u32) -> Result<Run> {
+        let (report, time) = timed(|| self.report(repetitions));
+        let report = report?;
+        Ok(Run { code: exit_code(&report)?, cycles: report.cycles, time })
+    }
+
+    /// As [`Engine::run`], but asks no clock: rustix's clocks loop for ever under valgrind, which hides the vDSO from
+    /// its programs.
+    pub(crate) fn run_untimed(&mut self, repetitions: u32) -> Result<i32> {
+        exit_code(&self.report(repetitions)?)
+    }
+
+    fn report(&mut self, repetitions: u32) -> Result<Report> {
+        let args = [Bytes::from(repetitions.to_string())];
+        let script =
+            Script { elf: &self.elf, args: &args, vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 };
+        let limits = Limits { cycles_max: CYCLES_MAX, debug_bytes_max: 0 };
+        Ok(self.machine.run(&script, &limits, Tier::Native, Some(&self.library))?)
+    }
+}
+
+fn exit_code(report: &Report) -> Result<i32> {
+    ensure!(report.interpreted_cycles == 0, "left native code: {:?}", report.restarted);
+    let Outcome::Exit(code) = report.outcome else { bail!("ended with {:?}", report.outcome) };
+    Ok(i32::from(code))
+}

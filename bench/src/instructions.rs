@@ -1,0 +1,102 @@
+//! Instructions of the host, counted by callgrind: exact and the same on every run, however busy the machine is.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use antares_compiler::Stage;
+use antares_tests::{crates::target_folder, guests, native};
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{
+    engine::Engine,
+    programs::{OPTIONS, Program},
+    twin,
+};
+
+/// First argument of the process that is counted: runs a library once, as the next three say (ELF, library, repetitions).
+pub(crate) const ONCE: &str = "--once";
+
+/// Of the repetitions that times are measured with: under callgrind everything takes fifty times as long.
+const PART: u32 = 25;
+
+/// Instructions for one repetition.
+struct Counts {
+    engine: u64,
+    gcc: u64,
+    clang: u64,
+}
+
+/// Counts each program; prints a line for each.
+pub(crate) fn measure(programs: &[&Program]) -> Result<()> {
+    println!(
+        "instructions by callgrind, for one repetition; callgrind's files are in {}",
+        folder().display()
+    );
+    fs::create_dir_all(folder())?;
+    let mut logarithms = 0.0;
+    for program in programs {
+        let counts = count(program).with_context(|| program.name)?;
+        let ratio = counts.engine as f64 / counts.gcc as f64;
+        logarithms += ratio.ln();
+        println!(
+            "{:<16} /gcc {ratio:.4}  /clang {:.4}   ours {}, gcc {}, clang {}",
+            program.name,
+            counts.engine as f64 / counts.clang as f64,
+            counts.engine,
+            counts.gcc,
+            counts.clang
+        );
+    }
+    let geomean = (logarithms / programs.len().max(1) as f64).exp();
+    println!("geometric mean of the ratios to gcc -O3: {geomean:.4}");
+    Ok(())
+}
+
+/// What the process behind [`ONCE`] does.
+pub(crate) fn run_once(arguments: &[String]) -> Result<i32> {
+    let [elf, library, repetitions] = arguments else { bail!("{ONCE} ELF LIBRARY REPETITIONS") };
+    Engine::new(fs::read(elf)?, &fs::read(library)?)?.run_untimed(repetitions.parse()?)
+}
+
+fn folder() -> PathBuf {
+    target_folder().join("bench/callgrind")
+}
+
+fn count(program: &Program) -> Result<Counts> {
+    let elf = guests::build(program.guest)?;
+    let library = folder().join(format!("{}.so", program.name));
+    fs::write(&library, native::output(&fs::read(&elf)?, OPTIONS, Stage::Library)?.bytes)?;
+    let own = env::current_exe()?;
+    let arguments = [ONCE.as_ref(), elf.as_os_str(), library.as_os_str()].map(ToOwned::to_owned);
+    let repetitions = (program.repetitions / PART).max(1);
+    let counted = |side: &str, path: &Path, arguments: &[_]| -> Result<u64> {
+        let run = |times: u32| {
+            let out = folder().join(format!("{}.{side}.{times}", program.name));
+            let mut command = Command::new("valgrind");
+            command.args(["--tool=callgrind", "--log-file=/dev/null"]);
+            command.arg(format!("--callgrind-out-file={}", out.display()));
+            callgrind(command.arg(path).args(arguments).arg(times.to_string()), &out)
+        };
+        // What loading and starting take is in both.
+        Ok((run(2 * repetitions)?.saturating_sub(run(repetitions)?)) / u64::from(repetitions))
+    };
+    Ok(Counts {
+        engine: counted("ours", &own, &arguments)?,
+        gcc: counted("gcc", &twin::build(program.guest, "gcc")?, &[])?,
+        clang: counted("clang", &twin::build(program.guest, "clang-22")?, &[])?,
+    })
+}
+
+/// Runs `command` and gives the total of instructions that its file has.
+fn callgrind(command: &mut Command, out: &Path) -> Result<u64> {
+    let output = command.output().context("valgrind is not installed")?;
+    let text = fs::read_to_string(out).with_context(|| format!("{command:?} wrote nothing"))?;
+    let total =
+        text.lines().find_map(|line| line.strip_prefix("summary: ").or(line.strip_prefix("totals: ")));
+    // Programs may exit with any checksum, but no signal may end them.
+    ensure!(output.status.code().is_some(), "{command:?}: {}", output.status);
+    total.and_then(|total| total.trim().parse().ok()).context("callgrind's file has a summary")
+}

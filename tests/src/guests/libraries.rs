@@ -1,0 +1,259 @@
+//! C libraries inside published crates that guests are built with: recipes only, their code stays where it is.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use crate::crates;
+
+/// One library: what of it a guest compiles, and with which flags, here and natively.
+#[derive(Debug)]
+pub struct Library {
+    parts: &'static [Part],
+    flags: &'static [&'static str],
+    /// Flags for the guest alone.
+    guest_flags: &'static [&'static str],
+}
+
+/// A folder inside a crate.
+#[derive(Debug)]
+struct Part {
+    crate_name: &'static str,
+    folder: &'static str,
+    /// Folders of headers, relative to the folder.
+    includes: &'static [&'static str],
+    /// C files, relative to the folder.
+    files: &'static [&'static str],
+}
+
+/// What a build takes from a library.
+pub(super) struct Taken {
+    pub(super) includes: Vec<PathBuf>,
+    pub(super) files: Vec<PathBuf>,
+    pub(super) flags: &'static [&'static str],
+    pub(super) guest_flags: &'static [&'static str],
+}
+
+impl Library {
+    /// No library.
+    pub(super) const NONE: Self = Self { parts: &[], flags: &[], guest_flags: &[] };
+
+    /// Finds the library's files.
+    ///
+    /// # Errors
+    ///
+    /// Cargo does not find a crate.
+    pub(super) fn take(&self) -> Result<Taken> {
+        let mut taken = Taken {
+            includes: Vec::new(),
+            files: Vec::new(),
+            flags: self.flags,
+            guest_flags: self.guest_flags,
+        };
+        for part in self.parts {
+            // The one crate that the workspace's own lock file pins; the others stand apart.
+            let find = if part.crate_name == "secp256k1-sys" { crates::of_workspace } else { crates::apart };
+            let folder = find(part.crate_name)?.join(part.folder);
+            taken.includes.extend(part.includes.iter().map(|include| folder.join(include)));
+            taken.files.extend(part.files.iter().map(|file| folder.join(file)));
+        }
+        Ok(taken)
+    }
+}
+
+const LIBSECP256K1: &[Part] = &[Part {
+    crate_name: "secp256k1-sys",
+    folder: "depend/secp256k1",
+    includes: &["", "include", "src"],
+    files: &["src/secp256k1.c", "src/precomputed_ecmult.c", "src/precomputed_ecmult_gen.c"],
+}];
+
+/// libsecp256k1 with small tables and no hand-written assembly.
+pub(super) const SECP256K1: Library = Library {
+    parts: LIBSECP256K1,
+    flags: &["-DECMULT_WINDOW_SIZE=6", "-DECMULT_GEN_KB=2", "-DUSE_EXTERNAL_DEFAULT_CALLBACKS=1", "-w"],
+    ..Library::NONE
+};
+
+/// The same with Schnorr signatures.
+pub(super) const SCHNORR: Library = Library {
+    parts: LIBSECP256K1,
+    flags: &[
+        "-DECMULT_WINDOW_SIZE=6",
+        "-DECMULT_GEN_KB=2",
+        "-DUSE_EXTERNAL_DEFAULT_CALLBACKS=1",
+        "-DENABLE_MODULE_EXTRAKEYS=1",
+        "-DENABLE_MODULE_SCHNORRSIG=1",
+        "-w",
+    ],
+    ..Library::NONE
+};
+
+/// PQClean's Keccak.
+pub(super) const KECCAK: Library = Library { parts: &[FIPS202], ..Library::NONE };
+
+const FIPS202: Part = Part {
+    crate_name: "pqcrypto-internals",
+    folder: "",
+    includes: &["include"],
+    files: &["cfiles/fips202.c"],
+};
+
+const LIBMBEDTLS: &[Part] = &[Part {
+    crate_name: "mbedtls-sys-auto",
+    folder: "vendor",
+    includes: &["include", "library"],
+    files: &[
+        "library/asn1parse.c",
+        "library/asn1write.c",
+        "library/bignum.c",
+        "library/constant_time.c",
+        "library/md.c",
+        "library/memory_buffer_alloc.c",
+        "library/oid.c",
+        "library/platform.c",
+        "library/platform_util.c",
+        "library/rsa.c",
+        "library/rsa_internal.c",
+        "library/sha256.c",
+    ],
+}];
+
+/// Mbed TLS for keys of 1024 bits.
+pub(super) const RSA_1024: Library = Library {
+    parts: LIBMBEDTLS,
+    flags: &["-DMBEDTLS_CONFIG_FILE=\"guest_mbedtls.h\"", "-DRSA_BITS=1024"],
+    ..Library::NONE
+};
+
+/// Mbed TLS for keys of 2048 bits.
+pub(super) const RSA_2048: Library = Library {
+    parts: LIBMBEDTLS,
+    flags: &["-DMBEDTLS_CONFIG_FILE=\"guest_mbedtls.h\"", "-DRSA_BITS=2048"],
+    ..Library::NONE
+};
+
+/// BLAKE2's reference implementation.
+pub(super) const BLAKE2B: Library = Library {
+    parts: &[Part {
+        crate_name: "blake2b-rs",
+        folder: "BLAKE2/ref",
+        includes: &[""],
+        files: &["blake2b-ref.c"],
+    }],
+    flags: &["-DNATIVE_LITTLE_ENDIAN"],
+    ..Library::NONE
+};
+
+/// PQClean's ML-DSA-44.
+pub(super) const ML_DSA: Library = Library {
+    parts: &[
+        FIPS202,
+        Part {
+            crate_name: "pqcrypto-mldsa",
+            folder: "pqclean/crypto_sign/ml-dsa-44/clean",
+            includes: &[""],
+            files: &[
+                "ntt.c",
+                "packing.c",
+                "poly.c",
+                "polyvec.c",
+                "reduce.c",
+                "rounding.c",
+                "sign.c",
+                "symmetric-shake.c",
+            ],
+        },
+    ],
+    ..Library::NONE
+};
+
+/// PQClean's SPHINCS+-SHAKE-128f.
+pub(super) const SPHINCS: Library = Library {
+    parts: &[
+        FIPS202,
+        Part {
+            crate_name: "pqcrypto-sphincsplus",
+            folder: "pqclean/crypto_sign/sphincs-shake-128f-simple/clean",
+            includes: &["", "../../../common"],
+            files: &[
+                "address.c",
+                "context_shake.c",
+                "fors.c",
+                "hash_shake.c",
+                "merkle.c",
+                "sign.c",
+                "thash_shake_simple.c",
+                "utils.c",
+                "utilsx1.c",
+                "wots.c",
+                "wotsx1.c",
+            ],
+        },
+    ],
+    // Its header for compilers asks for glibc; this is what the code takes from there.
+    flags: &["-DPQCLEAN_COMMON_COMPAT_H", "-DPQCLEAN_VLA(type,name,size)=type name[size]"],
+    ..Library::NONE
+};
+
+/// LZ4 without memory of its own.
+pub(super) const LZ4: Library = Library {
+    parts: &[Part { crate_name: "lz4-sys", folder: "liblz4/lib", includes: &[""], files: &["lz4.c"] }],
+    flags: &["-DLZ4_STATIC_LINKING_ONLY_DISABLE_MEMORY_ALLOCATION"],
+    ..Library::NONE
+};
+
+/// LZ4 for a machine that is fast at any address, as ckb-vm is; gcc takes RISC-V for slow there, and copies byte by byte.
+pub(super) const LZ4_UNALIGNED: Library =
+    Library { guest_flags: &["-mtune=thead-c906", "-mno-strict-align"], ..LZ4 };
+
+/// blst's portable C with limbs of 64 bits on both sides: it has those for 64-bit ARM, and for the rest in assembly.
+pub(super) const BLST: Library = Library {
+    parts: &[Part { crate_name: "blst", folder: "blst", includes: &["bindings"], files: &["src/server.c"] }],
+    flags: &[
+        "-D__BLST_NO_ASM__",
+        "-D__BLST_NO_CPUID__",
+        "-D__BLST_PORTABLE__",
+        "-D__aarch64__",
+        "-Dllimb_t=__uint128_t",
+        "-w",
+    ],
+    ..Library::NONE
+};
+
+/// Lua 5.4 without its libraries that need files.
+pub(super) const LUA: Library = Library {
+    parts: &[Part {
+        crate_name: "lua-src",
+        folder: "lua-5.4.9",
+        includes: &[""],
+        files: &[
+            "lapi.c",
+            "lauxlib.c",
+            "lcode.c",
+            "lctype.c",
+            "ldebug.c",
+            "ldo.c",
+            "ldump.c",
+            "lfunc.c",
+            "lgc.c",
+            "llex.c",
+            "lmem.c",
+            "lobject.c",
+            "lopcodes.c",
+            "lparser.c",
+            "lstate.c",
+            "lstring.c",
+            "lstrlib.c",
+            "ltable.c",
+            "ltablib.c",
+            "ltm.c",
+            "lundump.c",
+            "lvm.c",
+            "lzio.c",
+        ],
+    }],
+    // No clock: hashes and sorting are the same each time.
+    flags: &["-Dluai_makeseed(state)=7u", "-Dl_randomizePivot()=0u"],
+    ..Library::NONE
+};
