@@ -83,7 +83,8 @@ pub(crate) fn mark_resumable(module: &mut Module) {
             module.functions.iter().map(|function| function.is_exposed).collect();
         for (function, _) in module.functions.iter().zip(&leaves).filter(|(_, leaves)| **leaves) {
             for block in &function.blocks {
-                if let Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } = block.terminator
+                if let Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } =
+                    block.terminator
                 {
                     let is_found = module.functions[callee.0 as usize].link == Reg::RA;
                     is_resumable[callee.0 as usize] |= is_found;
