@@ -7,7 +7,7 @@
 //!   of their own. Functions pass nothing and return nothing, so every place with a syscall is one from which anybody can go on.
 //! * A guest function is a host function: `call` and `ret`, with the return address that it was called with in its frame where
 //!   the IR says that it must be compared.
-//! * Inside a block, values are in the six other host registers ([`values`]).
+//! * Inside a block, values are in the six other host registers (`values.rs`).
 #![forbid(unsafe_code)]
 
 mod arithmetic;

@@ -7,7 +7,7 @@
 //!
 //! What is recognised decides about speed alone: native code that is left elsewhere makes the script start again.
 
-use antares_program::RegSet;
+use antares_program::{Reg, RegSet};
 
 use crate::{
     function::FunctionDraft,
@@ -58,7 +58,7 @@ pub(crate) fn widen_syscalls(functions: &mut [FunctionDraft], habits: Habits) {
         return;
     }
     for block in functions.iter_mut().flat_map(|function| &mut function.blocks) {
-        let number = block.builder.known(antares_program::Reg::A7);
+        let number = block.builder.known(Reg::A7);
         if let Terminator::Ecall { uses, .. } = &mut block.terminator
             && number.is_none_or(|number| STOPPING.contains(&number))
         {
@@ -69,21 +69,34 @@ pub(crate) fn widen_syscalls(functions: &mut [FunctionDraft], habits: Habits) {
 
 /// Marks the functions that the host may enter after a script went on without native code: those that are called by
 /// functions in which that may happen, and all that can be found by their address.
+///
+/// What has an entry for the host can be found by its address too, by whatever computes it: so all of these count as exposed. What
+/// returns through another register than `ra` has none.
 pub(crate) fn mark_resumable(module: &mut Module) {
-    let leaves = leavers(module);
-    if !leaves.contains(&true) {
-        return;
-    }
-    let mut is_resumable: Vec<bool> = module.functions.iter().map(|function| function.is_exposed).collect();
-    for (function, _) in module.functions.iter().zip(&leaves).filter(|(_, leaves)| **leaves) {
-        for block in &function.blocks {
-            if let Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } = block.terminator {
-                is_resumable[callee.0 as usize] = true;
+    let mut has_changed = true;
+    while has_changed {
+        let leaves = leavers(module);
+        if !leaves.contains(&true) {
+            return;
+        }
+        let mut is_resumable: Vec<bool> =
+            module.functions.iter().map(|function| function.is_exposed).collect();
+        for (function, _) in module.functions.iter().zip(&leaves).filter(|(_, leaves)| **leaves) {
+            for block in &function.blocks {
+                if let Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } =
+                    block.terminator
+                {
+                    let is_found = module.functions[callee.0 as usize].link == Reg::RA;
+                    is_resumable[callee.0 as usize] |= is_found;
+                }
             }
         }
-    }
-    for (function, is_resumable) in module.functions.iter_mut().zip(is_resumable) {
-        function.is_resumable = is_resumable;
+        has_changed = false;
+        for (function, is_resumable) in module.functions.iter_mut().zip(is_resumable) {
+            has_changed |= is_resumable && !function.is_exposed;
+            function.is_resumable = is_resumable;
+            function.is_exposed |= is_resumable;
+        }
     }
 }
 

@@ -23,7 +23,7 @@ double:
 # module version 2 isa imc+b+mop
 # code 0x10000..0x11000
 # stores 0x11000..0x400000
-# indirect {sp gp tp t1 t2 s0 s1 a1 a2 a3 a4 a5 a6 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6} changes {t0 a0 a7}
+# indirect {ra sp gp tp t0 t1 t2 s0 s1 a0 a1 a2 a3 a4 a5 a6 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6} changes {t0 a0 a7}
 #
 # function fn0 at 0x10000 {sp gp tp t1 t2 s0 s1 a1 a2 a3 a4 a5 a6 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6} -> {t0 a0 a7} exposed resumable
 # block0 at 0x10000 cycles 4 metered:
@@ -43,7 +43,7 @@ double:
 #     a7 = v1
 #     exit at 0x1000e
 #
-# function fn1 at 0x10012 {ra sp gp tp t0 t1 t2 s0 s1 a0 a1 a2 a3 a4 a5 a6 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6} -> {a0 a7} resumable
+# function fn1 at 0x10012 {ra sp gp tp t0 t1 t2 s0 s1 a0 a1 a2 a3 a4 a5 a6 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6} -> {a0 a7} exposed resumable
 # block0 at 0x10012 cycles 501 metered:
 #     v0 = const 0xa2b
 #     a7 = v0
@@ -51,7 +51,7 @@ double:
 # block1 at 0x1001c cycles 3:
 #     return
 #
-# function fn2 at 0x1001e {a0} -> {t0 a0} resumable
+# function fn2 at 0x1001e {a0} -> {t0 a0} exposed resumable
 # block0 at 0x1001e cycles 5:
 #     v0 = read a0
 #     v1 = const 0x0
