@@ -146,6 +146,9 @@ pub(crate) type Key = (u64, Reg);
 /// Passes over the whole program until no new start is found; a later start would only turn jumps into tail calls.
 const PASSES_MAX: usize = 6;
 
+/// How many times a block may be there, on average, before guesses are taken back.
+const COPIES_MAX: u64 = 4;
+
 struct Recovery<'a> {
     image: &'a Image,
     limits: Limits,
@@ -183,11 +186,28 @@ impl<'a> Recovery<'a> {
         for _ in 0..PASSES_MAX {
             let starts = self.starts.len();
             self.pass(decoder)?;
-            if self.starts.len() == starts {
+            if self.starts.len() == starts && !self.drop_labels() {
                 break;
             }
         }
         Ok(self)
+    }
+
+    /// Takes back guesses if there are far more blocks than places where one begins: an address in data that is a label
+    /// of a computed jump is no function, and as one it would hold all of the function around it once more. Whether
+    /// there were any.
+    fn drop_labels(&mut self) -> bool {
+        let places: BTreeSet<u64> = self.drafts.values().flat_map(|draft| &draft.leaders).copied().collect();
+        if self.blocks <= COPIES_MAX * places.len() as u64 {
+            return false;
+        }
+        let labels = |(key, draft): (&Key, &Draft)| -> Vec<u64> {
+            draft.candidates.iter().copied().filter(|candidate| *candidate != key.0).collect()
+        };
+        let labels: BTreeSet<u64> = self.drafts.iter().flat_map(labels).collect();
+        let before = self.pointers.len();
+        self.pointers.retain(|pointer| self.starts.contains(pointer) || !labels.contains(pointer));
+        self.pointers.len() < before
     }
 
     fn pass(&mut self, decoder: &mut Decoder) -> Result<(), ProgramError> {

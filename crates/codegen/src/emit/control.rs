@@ -11,7 +11,11 @@ use inkwell::{
 
 use crate::{
     CodegenError,
-    emit::{function::FunctionEmitter, operations::predicate, state::Field},
+    emit::{
+        function::{FunctionEmitter, SharedSwitch},
+        operations::predicate,
+        state::Field,
+    },
 };
 
 impl<'c> FunctionEmitter<'_, 'c, '_> {
@@ -44,6 +48,11 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
             Terminator::CallIndirect { target, live, to } => {
                 self.call_indirect(value(*target), *live)?;
                 self.jump(*to)
+            }
+            Terminator::JumpIndirect { target, candidates, may_call: false, .. }
+                if !candidates.is_empty() && self.shares_switches =>
+            {
+                self.shared_switch(value(*target), candidates)
             }
             Terminator::JumpIndirect { target, candidates, may_call, link } => {
                 if !candidates.is_empty() {
@@ -78,6 +87,37 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
 
     fn jump(&self, to: BlockId) -> Result<(), CodegenError> {
         self.emitter.builder.build_unconditional_branch(self.target(to))?;
+        Ok(())
+    }
+
+    /// Jumps to one of `candidates` through a block that all such jumps of the function share: an interpreter that jumps
+    /// from each of its labels to each other has too many edges for a switch in each place.
+    fn shared_switch(
+        &self,
+        target: IntValue<'c>,
+        candidates: &[(GuestAddr, BlockId)],
+    ) -> Result<(), CodegenError> {
+        let builder = &self.emitter.builder;
+        let known = self.switches.borrow().iter().find(|known| known.candidates == candidates).cloned();
+        let is_new = known.is_none();
+        let shared = match known {
+            Some(shared) => shared,
+            None => SharedSwitch {
+                candidates: candidates.to_vec(),
+                block: self.emitter.context.append_basic_block(self.value, "switch"),
+            },
+        };
+        builder.build_store(self.target, target)?;
+        builder.build_unconditional_branch(shared.block)?;
+        if is_new {
+            builder.position_at_end(shared.block);
+            let other = self.emitter.context.append_basic_block(self.value, "other");
+            let target = builder.build_load(self.emitter.i64, self.target, "target")?.into_int_value();
+            self.switch(target, candidates, other)?;
+            builder.position_at_end(other);
+            self.emitter.leave(LeaveReason::UnknownTarget)?;
+            self.switches.borrow_mut().push(shared);
+        }
         Ok(())
     }
 

@@ -1,7 +1,9 @@
 //! One guest function: registers in stack slots (which LLVM turns into SSA values), blocks, operations.
 
+use std::cell::RefCell;
+
 use antares_lift::ir::{self, BinaryOp, Op, Terminator, UnaryOp};
-use antares_program::{Reg, RegSet};
+use antares_program::{BlockId, GuestAddr, Reg, RegSet};
 use inkwell::{
     IntPredicate,
     basic_block::BasicBlock,
@@ -21,7 +23,21 @@ pub(crate) struct FunctionEmitter<'e, 'c, 'm> {
     pub(crate) blocks: Vec<BasicBlock<'c>>,
     /// The return address that the function was called with.
     pub(crate) own_link: Option<IntValue<'c>>,
+    /// Whether jumps to the same places share one switch, where they leave their target in `target`.
+    pub(crate) shares_switches: bool,
+    pub(crate) target: PointerValue<'c>,
+    pub(crate) switches: RefCell<Vec<SharedSwitch<'c>>>,
 }
+
+/// A switch for several jumps.
+#[derive(Clone)]
+pub(crate) struct SharedSwitch<'c> {
+    pub(crate) candidates: Vec<(GuestAddr, BlockId)>,
+    pub(crate) block: BasicBlock<'c>,
+}
+
+/// With more indirect jumps than this, those to the same places share a switch.
+const OWN_SWITCHES_MAX: usize = 8;
 
 /// Emits `ir`.
 pub(crate) fn emit(emitter: &Emitter, ir: &ir::Function) -> Result<(), CodegenError> {
@@ -75,7 +91,24 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
             .map(|block| emitter.context.append_basic_block(value, &format!("pc_{:x}", block.pc.0)))
             .collect();
         let base = emitter.base_of(value);
-        Ok(Self { emitter, ir, value, base, left, slots, blocks, own_link: None })
+        let jumps =
+            ir.blocks.iter().filter(|block| matches!(block.terminator, Terminator::JumpIndirect { .. }));
+        let shares_switches = jumps.count() > OWN_SWITCHES_MAX;
+        let target = emitter.builder.build_alloca(emitter.i64, "target")?;
+        let switches = RefCell::default();
+        Ok(Self {
+            emitter,
+            ir,
+            value,
+            base,
+            left,
+            slots,
+            blocks,
+            own_link: None,
+            shares_switches,
+            target,
+            switches,
+        })
     }
 
     fn entry(&mut self) -> Result<(), CodegenError> {
