@@ -104,10 +104,11 @@ async fn a_killed_run_worker_fails_its_own_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_compile_worker_fails_its_own_call() {
+async fn a_killed_compile_worker_fails_no_run() {
     let data = tempfile::tempdir().unwrap();
     let (server, mut client, elf) = ready(&data).await;
-    // Takes seconds to compile.
+    // Takes seconds to compile in full. Whichever compile is killed, the baseline's or the one that follows it, the other gives
+    // native code.
     let large = guests::bytes("secp256k1-imc").unwrap();
     let request = inline(&large, &["1"], Tier::Native);
     let (mut other, owned) = (client.clone(), request.clone());
@@ -115,8 +116,7 @@ async fn a_killed_compile_worker_fails_its_own_call() {
     let victim = server.busy_worker("antares-compile-worker");
     let load = Load::start(&client, &elf);
     signal("-KILL", victim);
-    let status = owner.await.unwrap().unwrap_err();
-    assert_eq!((status.code(), reason(&status).as_str()), (Code::Unavailable, "WORKER_LOST"), "{status}");
+    assert_eq!(exit_code(&owner.await.unwrap().unwrap()), Some(0));
     let (answers, statuses) = load.end().await;
     assert!(statuses.is_empty() && answers > 0, "{answers} answers, {statuses:?}");
     assert_eq!(exit_code(&client.execute(request).await.unwrap()), Some(0));
