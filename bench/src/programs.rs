@@ -19,7 +19,7 @@ pub(crate) const ONLY_NAMED: [&str; 1] = ["lua"];
 pub(crate) const OPTIONS: CompileOptions = CompileOptions { vm_version: 2, isa: Isa(Isa::B.0 | Isa::MOP.0) };
 
 /// All programs.
-pub(crate) const PROGRAMS: [Program; 27] = [
+pub(crate) const PROGRAMS: [Program; 26] = [
     Program { name: "secp256k1", guest: "secp256k1-imc", repetitions: 200 },
     Program { name: "secp256k1-b", guest: "secp256k1-b", repetitions: 200 },
     Program { name: "secp256k1-small", guest: "secp256k1-small-imc", repetitions: 200 },
@@ -35,7 +35,6 @@ pub(crate) const PROGRAMS: [Program; 27] = [
     Program { name: "mldsa", guest: "mldsa-imc", repetitions: 200 },
     Program { name: "mldsa-b", guest: "mldsa-b", repetitions: 200 },
     Program { name: "sphincs", guest: "sphincs-imc", repetitions: 20 },
-    Program { name: "sphincs-b", guest: "sphincs-b", repetitions: 20 },
     Program { name: "bls12-381", guest: "bls12-381-imc", repetitions: 10 },
     Program { name: "lz4", guest: "lz4-imc", repetitions: 100 },
     Program { name: "lz4-unaligned", guest: "lz4-unaligned-imc", repetitions: 100 },
