@@ -20,10 +20,10 @@ use tracing::Instrument;
 
 use crate::{follow::Followers, metrics::CompilerMetrics};
 
-/// Baseline compiles at once, beside the workers for full ones. Each takes milliseconds.
+/// Baseline compiles at once, beside the workers for full ones.
 pub(crate) const QUICK_WORKERS: usize = 1;
 
-/// Address space of a baseline compile, bytes, at most. Without LLVM at work it needs no more.
+/// Address space of a baseline compile, bytes, at most.
 const QUICK_MEMORY_BYTES_MAX: u64 = 1 << 30;
 
 /// Reason under which a compile that took too long is remembered.
@@ -366,16 +366,14 @@ impl Shared {
         let Ok(Ok(_slot)) = slot else {
             return Err(CompileError::Busy { queue_ms_max: self.limits.queue_ms_max });
         };
-        // A big script is compiled in parts, in as many workers as nobody else waits for.
-        let more = match order.tier {
-            CodeTier::Baseline => 0,
-            CodeTier::Full => parts_of(elf.len() as u64).saturating_sub(1),
-        };
+        // A big script is compiled in parts, in workers that nobody else waits for.
+        let is_full = order.tier == CodeTier::Full;
+        let more = if is_full { parts_of(elf.len() as u64) - 1 } else { 0 };
         let more = (1..=more).rev().find_map(|more| self.slots.try_acquire_many(more).ok());
         let workers = 1 + more.as_ref().map_or(0, |more| more.num_permits());
         let pool = self.pool.clone();
         let mut limits = compile_limits(&self.limits);
-        if order.tier == CodeTier::Baseline {
+        if !is_full {
             limits.memory_bytes_max = limits.memory_bytes_max.min(QUICK_MEMORY_BYTES_MAX);
         }
         let job = CompileJob { options: order.options, stage, limits };

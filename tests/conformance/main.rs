@@ -4,6 +4,7 @@
 
 mod attacks;
 mod check;
+mod compiles;
 mod pauses;
 mod programs;
 mod published;

@@ -34,6 +34,12 @@ const REGCALL: u32 = 92;
 /// values in registers, and a twelfth would send all of them through memory.
 const RESULTS_IN_REGISTERS_MAX: usize = 10;
 
+/// A function with more blocks than this is not optimized.
+const OPTIMIZED_BLOCKS_MAX: usize = 4000;
+
+/// A function with more operations than this is not optimized.
+const OPTIMIZED_OPERATIONS_MAX: usize = 200_000;
+
 /// How a function is called: guest registers in parameter order, results in registers, results through the state.
 pub(crate) struct Signature {
     pub(crate) params: Vec<Reg>,
@@ -90,6 +96,7 @@ pub(crate) fn module<'c>(
     let table = emitter.declare_table();
     emitter.stubs(table)?;
     for function in ir.functions.iter().filter(|function| emitter.is_own(function.id)) {
+        emitter.bound_time(function);
         function::emit(&emitter, function)?;
     }
     emitter.define_thunks()?;
@@ -229,6 +236,17 @@ impl<'c, 'm> Emitter<'c, 'm> {
             || self.ir.functions.iter().filter(|function| function.is_exposed || function.is_resumable);
         let others = functions().filter(|function| function.link != Reg::RA);
         others.chain(functions().filter(|function| function.link == Reg::RA))
+    }
+
+    /// LLVM's time grows faster than a function: giants are not optimized.
+    fn bound_time(&self, function: &ir::Function) {
+        let operations: usize = function.blocks.iter().map(|block| block.ops.len()).sum();
+        if function.blocks.len() > OPTIMIZED_BLOCKS_MAX || operations > OPTIMIZED_OPERATIONS_MAX {
+            for name in ["optnone", "noinline"] {
+                let value = self.function(function.id);
+                value.add_attribute(AttributeLoc::Function, self.attribute(name));
+            }
+        }
     }
 
     /// Whether the function is in this part.

@@ -84,6 +84,10 @@ impl Part {
 /// # Errors
 /// Only when we or LLVM fail; any module that the verifier of `antares-lift` accepts has code.
 pub fn compile(module: &Module, part: Part, form: Form) -> Result<Vec<u8>, CodegenError> {
+    optimize::with_options(|| generate(module, part, form))
+}
+
+fn generate(module: &Module, part: Part, form: Form) -> Result<Vec<u8>, CodegenError> {
     let context = Context::create();
     let target = optimize::target_machine()?;
     let emitted = emit::module(&context, module, part, &target)?;

@@ -6,12 +6,11 @@ use std::{
     fs::File,
     io::Write,
     os::fd::{AsRawFd, FromRawFd},
-    sync::{Mutex, PoisonError},
 };
 
 use antares_abi::LIBRARY_SYMBOL;
 
-use crate::CodegenError;
+use crate::{CodegenError, optimize};
 
 /// Bytes of the linker's messages that are kept.
 const MESSAGE_BYTES_MAX: usize = 4096;
@@ -70,11 +69,12 @@ fn memory_file(name: &CStr) -> Result<File, CodegenError> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// lld keeps state in statics.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
+/// One at a time: lld keeps state in statics.
 fn run(arguments: &[String]) -> Result<Vec<u8>, CodegenError> {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    optimize::without_options(|| run_alone(arguments))
+}
+
+fn run_alone(arguments: &[String]) -> Result<Vec<u8>, CodegenError> {
     let owned: Vec<CString> =
         arguments.iter().filter_map(|argument| CString::new(argument.as_str()).ok()).collect();
     let pointers: Vec<*const c_char> = owned.iter().map(|argument| argument.as_ptr()).collect();

@@ -1,6 +1,6 @@
 //! The target machine and the passes. Nothing here depends on the machine that compiles.
 
-use std::sync::Once;
+use std::sync::{Once, PoisonError, RwLock};
 
 use antares_abi::{TARGET_CPU, TARGET_FEATURES, TARGET_TRIPLE};
 use inkwell::{
@@ -22,22 +22,45 @@ const PASSES: &str = "function(sroa,early-cse<memssa>,simplifycfg),\
 
 static START: Once = Once::new();
 
+/// LLVM's global options, which lld sets back to their defaults when it links: code is generated under a shared lock,
+/// and linked under an exclusive one that sets them again.
+static OPTIONS: RwLock<()> = RwLock::new(());
+
 fn start() {
     START.call_once(|| {
         Target::initialize_x86(&InitializationConfig::default());
-        // LLVM takes carries for predictable: as branches, those of bignum code cost four times as much. Inlining what has
-        // one caller gains; the rest only grows, since guest calls pass what they need in registers.
-        let arguments = [
-            c"antares".as_ptr(),
-            c"-disable-lsr".as_ptr(),
-            c"-x86-cmov-converter=false".as_ptr(),
-            c"-inline-threshold=0".as_ptr(),
-        ];
-        let count = i32::try_from(arguments.len()).unwrap_or(0);
-        // SAFETY: LLVM wants `argc` pointers to C strings and no overview; all are given, and `Once` keeps this the
-        // only call.
-        unsafe { llvm_sys::support::LLVMParseCommandLineOptions(count, arguments.as_ptr(), std::ptr::null()) }
+        set_options();
     });
+}
+
+fn set_options() {
+    // LLVM takes carries for predictable: as branches, those of bignum code cost four times as much. Inlining what has
+    // one caller gains; the rest only grows, since guest calls pass what they need in registers.
+    let arguments = [
+        c"antares".as_ptr(),
+        c"-disable-lsr".as_ptr(),
+        c"-x86-cmov-converter=false".as_ptr(),
+        c"-inline-threshold=0".as_ptr(),
+    ];
+    let count = i32::try_from(arguments.len()).unwrap_or(0);
+    // SAFETY: LLVM wants `argc` pointers to C strings and no overview; all are given. Nobody else is in LLVM: callers
+    // hold `OPTIONS` alone, or are the first.
+    unsafe { llvm_sys::support::LLVMParseCommandLineOptions(count, arguments.as_ptr(), std::ptr::null()) }
+}
+
+/// Runs `generate` while the options hold.
+pub(crate) fn with_options<T>(generate: impl FnOnce() -> T) -> T {
+    let _shared = OPTIONS.read().unwrap_or_else(PoisonError::into_inner);
+    generate()
+}
+
+/// Runs `link`, which loses the options, while nobody needs them.
+pub(crate) fn without_options<T>(link: impl FnOnce() -> T) -> T {
+    let _alone = OPTIONS.write().unwrap_or_else(PoisonError::into_inner);
+    start();
+    let linked = link();
+    set_options();
+    linked
 }
 
 fn llvm_error(step: &'static str) -> impl Fn(inkwell::support::LLVMString) -> CodegenError {

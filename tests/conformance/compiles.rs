@@ -1,0 +1,75 @@
+//! What a compile gives does not depend on what was compiled before it, nor on how it was divided; and its time stays in
+//! bounds for functions that no compiler would write.
+
+use antares_abi::parts_of;
+use antares_compiler::{Limits, Request, Stage, compile_in_parallel};
+use antares_tests::{
+    asm::{encode, operations},
+    elf::{Elf, Segment},
+    generate::Random,
+    guests, native,
+};
+
+use crate::check::{check_within, script};
+
+/// The linker sets LLVM's options back; what is compiled after a link must have them all the same.
+#[test]
+fn a_library_is_the_same_every_time() {
+    let elf = guests::bytes("sha256-imc").unwrap();
+    let library = || native::output(&elf, script(2), Stage::Library).unwrap().bytes;
+    assert!(library() == library());
+}
+
+#[test]
+fn a_library_is_the_same_in_parts() {
+    let elf = guests::bytes("secp256k1-imc").unwrap();
+    assert!(parts_of(elf.len() as u64) > 1);
+    let whole = native::output(&elf, script(2), Stage::Library).unwrap();
+    let request = Request { options: script(2), stage: Stage::Library, limits: Limits::default() };
+    let parts = compile_in_parallel(&elf, &request, 2).unwrap();
+    assert!(whole.bytes == parts.bytes);
+    assert_eq!((whole.functions, whole.guest_code_bytes), (parts.functions, parts.guest_code_bytes));
+}
+
+/// One function of about `bytes` bytes: short blocks, each of which may be skipped.
+fn giant(bytes: usize) -> Vec<u8> {
+    const DATA: u64 = 0x30_0000;
+    let mut random = Random::new(42);
+    let mut words = vec![encode::u(0x37, 8, DATA as u32)];
+    while 4 * words.len() < bytes {
+        let length = random.between(2, 8);
+        let skipped = 10 + random.below(6) as u8;
+        words.extend(encode::b(1, skipped, 0, i64::from(4 * (length + 1))));
+        for _ in 0..length {
+            let (rd, x, y) =
+                (10 + random.below(6) as u8, 10 + random.below(6) as u8, 28 + random.below(4) as u8);
+            let offset = 8 * random.between(0, 200);
+            words.push(match random.below(4) {
+                0 => operations::named("xor").encode(rd, x, y, 0),
+                1 => operations::named("mul").encode(y, rd, x, 0),
+                2 => operations::load(3, rd, 8, offset),
+                _ => encode::s(3, 8, y, offset),
+            });
+        }
+    }
+    words.extend([encode::i(0x13, 0, 17, 0, 93), 0x73]);
+    let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let memory_bytes = code.len() as u64;
+    let segments = vec![
+        Segment { address: 0x1_0000, flags: 5, bytes: code, memory_bytes },
+        Segment { address: DATA, flags: 6, bytes: Vec::new(), memory_bytes: 4096 },
+    ];
+    Elf { entry: 0x1_0000, segments, symbols: None }.to_bytes()
+}
+
+#[test]
+fn a_giant_function_compiles_and_runs() {
+    check_within("giant", &giant(300 << 10), &[], script(2), 10_000_000).unwrap();
+}
+
+/// Takes a minute or two and 4.5 GB.
+#[test]
+#[ignore = "long"]
+fn two_megabytes_in_one_function_compile() {
+    check_within("giant", &giant(2 << 20), &[], script(2), 10_000_000).unwrap();
+}
