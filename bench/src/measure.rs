@@ -2,7 +2,6 @@
 
 use std::{fs, time::Instant};
 
-use antares_compiler::Stage;
 use antares_tests::{
     guests, native,
     oracle::{self, Case},
@@ -36,7 +35,7 @@ pub(crate) fn measure(program: &Program, rounds: usize) -> Result<Row> {
     let elf = guests::bytes(program.guest)?;
     forget_peak_memory();
     let started = Instant::now();
-    let output = native::output(&elf, OPTIONS, Stage::Library)?;
+    let output = native::library_in_parallel(&elf, OPTIONS)?;
     let compile = started.elapsed();
     let peak_memory_bytes = peak_memory_bytes().unwrap_or(0);
     let mut engine = Engine::new(elf, &output.bytes)?;

@@ -42,6 +42,17 @@ pub fn output(elf: &[u8], options: CompileOptions, stage: Stage) -> Result<Outpu
     antares_compiler::compile(elf, &request(options, stage)).context("compiling")
 }
 
+/// The library of `elf`, compiled on all processors.
+///
+/// # Errors
+///
+/// The compiler refused or failed.
+pub fn library_in_parallel(elf: &[u8], options: CompileOptions) -> Result<Output> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    antares_compiler::compile_in_parallel(elf, &request(options, Stage::Library), threads)
+        .context("compiling")
+}
+
 /// Loads a library from bytes.
 ///
 /// # Errors
