@@ -26,7 +26,7 @@ pub(crate) const QUICK_WORKERS: usize = 1;
 /// Address space of a baseline compile, bytes, at most.
 const QUICK_MEMORY_BYTES_MAX: u64 = 1 << 30;
 
-/// Reason under which a compile that took too long is remembered.
+/// Reason of a compile that took too long.
 const TIMEOUT: &str = "timeout";
 
 /// An artifact and where it came from.
@@ -366,18 +366,18 @@ impl Shared {
         let Ok(Ok(_slot)) = slot else {
             return Err(CompileError::Busy { queue_ms_max: self.limits.queue_ms_max });
         };
-        // A big script is compiled in parts, in workers that nobody else waits for.
         let is_full = order.tier == CodeTier::Full;
+        // Parts of a big script go to workers that nobody else waits for.
         let more = if is_full { parts_of(elf.len() as u64) - 1 } else { 0 };
-        let more = (1..=more).rev().find_map(|more| self.slots.try_acquire_many(more).ok());
-        let workers = 1 + more.as_ref().map_or(0, |more| more.num_permits());
+        let spare = (1..=more).rev().find_map(|more| self.slots.try_acquire_many(more).ok());
+        let workers = 1 + spare.as_ref().map_or(0, |spare| spare.num_permits());
         let pool = self.pool.clone();
         let mut limits = compile_limits(&self.limits);
         if !is_full {
             limits.memory_bytes_max = limits.memory_bytes_max.min(QUICK_MEMORY_BYTES_MAX);
         }
         let job = CompileJob { options: order.options, stage, limits };
-        // The pool ends the compile by its own wall time; the rest is for a zygote that is being replaced.
+        // The pool ends it by its own wall time; the rest is for a zygote that is being replaced.
         let deadline = Instant::now() + Duration::from_millis(limits.wall_ms_max) + queue;
         let worked = blocking(move || {
             let elf = Sealed::new("antares-script", &elf).map_err(WorkError::Seal)?;

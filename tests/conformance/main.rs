@@ -1,5 +1,5 @@
 //! Real programs on both tiers against ckb-vm's `AsmMachine`: our guests, the attacks, published scripts.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::cast_possible_truncation, reason = "tests")]
 #![forbid(unsafe_code)]
 
 mod attacks;
