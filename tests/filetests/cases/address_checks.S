@@ -54,6 +54,7 @@ words:
 #   %a2 = alloca i64, align 8
 #   %a3 = alloca i64, align 8
 #   %a7 = alloca i64, align 8
+#   %target = alloca i64, align 8
 #   store i64 %1, ptr %left, align 8
 #   br label %pc_10000
 #

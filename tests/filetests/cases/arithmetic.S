@@ -65,6 +65,7 @@ _start:
 #   %a0 = alloca i64, align 8
 #   %a1 = alloca i64, align 8
 #   %a7 = alloca i64, align 8
+#   %target = alloca i64, align 8
 #   store i64 %1, ptr %left, align 8
 #   br label %pc_10000
 #

@@ -101,18 +101,18 @@ _start:
 
 #=== asm
 # enter_10000:
-#   movq  4260104(%rax), %rcx
-#   leaq  -2(%rcx), %r11
-#   addq  $4194302, %rcx
+#   movq  4260104(%rax), %rsi
+#   leaq  -2(%rsi), %r11
+#   addq  $4194302, %rsi
 #   movl  $100, %edx
-#   cmpq  $499, %rcx
-#   jle  .LBB1_1
 #   xorl  %ecx, %ecx
-# .LBB1_9:
+#   cmpq  $499, %rsi
+#   jle  .LBB1_1
+# .LBB1_4:
 #   addq  $-5, %r11
 #   addq  %rdx, %rcx
 #   decq  %rdx
-#   jne  .LBB1_9
+#   jne  .LBB1_4
 # .LBB1_5:
 #   addq  $-501, %r11
 #   js  .LBB1_6
@@ -126,21 +126,19 @@ _start:
 #   callq  ecall
 #   ud1l  4(%eax), %eax
 # .LBB1_1:
-#   xorl  %ecx, %ecx
-# .LBB1_2:
 #   addq  $-5, %r11
-#   js  .LBB1_3
-# .LBB1_4:
+#   js  .LBB1_2
+# .LBB1_3:
 #   addq  %rdx, %rcx
 #   decq  %rdx
-#   jne  .LBB1_2
+#   jne  .LBB1_1
 #   jmp  .LBB1_5
-# .LBB1_3:
+# .LBB1_2:
 #   movq  %rax, %r10
 #   #APP
 #   callq  *4260152(%r10)
 #   #NO_APP
-#   jmp  .LBB1_4
+#   jmp  .LBB1_3
 # .LBB1_6:
 #   movq  %rax, %r10
 #   #APP
