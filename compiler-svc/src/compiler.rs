@@ -363,9 +363,8 @@ impl Shared {
         };
         let slot = tokio::time::timeout(queue, slots.acquire()).await;
         waiting.dec();
-        let Ok(Ok(_slot)) = slot else {
-            return Err(CompileError::Busy { queue_ms_max: self.limits.queue_ms_max });
-        };
+        let busy = || CompileError::Busy { queue_ms_max: self.limits.queue_ms_max };
+        let Ok(Ok(_slot)) = slot else { return Err(busy()) };
         let is_full = order.tier == CodeTier::Full;
         // Parts of a big script go to workers that nobody else waits for.
         let more = if is_full { parts_of(elf.len() as u64) - 1 } else { 0 };
@@ -391,9 +390,7 @@ impl Shared {
         });
         match worked.await {
             Ok(Ok(verdict)) => judged(verdict, limits.wall_ms_max),
-            Ok(Err(WorkError::Pool(PoolError::Busy { .. } | PoolError::ZygoteLost))) => {
-                Err(CompileError::Busy { queue_ms_max: self.limits.queue_ms_max })
-            }
+            Ok(Err(WorkError::Pool(PoolError::Busy { .. } | PoolError::ZygoteLost))) => Err(busy()),
             Ok(Err(WorkError::Library(error))) => Err(CompileError::Failed { detail: chain(&error) }),
             Ok(Err(error)) => Err(internal("compile", &error)),
             Err(Panicked) => Err(CompileError::Internal),
