@@ -4,12 +4,14 @@
 #![forbid(unsafe_code)]
 
 mod artifact;
+mod entry_table;
 mod state;
 
 pub use artifact::{
     ArtifactKey, CodeTier, CompileOptions, ENGINE_VERSION, Isa, KeyParseError, LLVM_VERSION, Sha256Digest,
     TARGET_CPU, TARGET_FEATURES, TARGET_TRIPLE, parts_of,
 };
+pub use entry_table::{ENTRIES_PER_GROUP, ENTRY_GROUPS_MAX, ENTRY_PAGE_BYTES, EntryTable};
 pub use state::{
     ABI_VERSION, GUARD_BYTES, GUEST_MEMORY_BYTES, LIBRARY_MAGIC, LIBRARY_SYMBOL, LeaveReason, LibraryHeader,
     STATE_OFFSET, State,

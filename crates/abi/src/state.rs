@@ -10,7 +10,7 @@
 use std::mem::offset_of;
 
 /// Version of this contract. A library with another version is refused (a cache miss, never an error).
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 
 /// Bytes of guest memory (ckb-vm's `RISCV_MAX_MEMORY`).
 pub const GUEST_MEMORY_BYTES: u64 = 4 << 20;
@@ -139,21 +139,23 @@ pub struct LibraryHeader {
     pub vm_version: u32,
     /// ISA flags that the code was compiled for.
     pub isa: u32,
-    /// Number of entries of the entry table.
-    pub table_length: u32,
+    /// Entries of the directory of the entry table (see [`EntryTable`](crate::EntryTable)): pages of guest code.
+    pub directory_length: u32,
     /// 1 if every store of the guest is one of the host, even where it changes nothing: then a page that became
     /// executable can be protected from them. Else 0.
     pub keeps_stores: u32,
-    /// 0.
-    pub reserved: u32,
-    /// Guest address of the first entry of the table; entry `i` is for pc `table_base + 2 * i`.
+    /// Entries of the entry table: a multiple of [`ENTRIES_PER_GROUP`](crate::ENTRIES_PER_GROUP).
+    pub table_length: u32,
+    /// Guest address that the directory starts at.
     pub table_base: u64,
-    /// Distance in bytes from this header to the entry table (`table_length` times i32): each entry is the distance
-    /// from the table's start to the entry thunk of that pc, 0 where there is none.
+    /// Distance in bytes from this header to the entries (`table_length` times i32): each is the distance from the
+    /// table's start to an entry thunk, 0 where there is none.
     ///
     /// An entry thunk follows `x86_regcallcc` with `base` in rax; it loads guest registers from [`State`], runs the
     /// guest function, and stores them when that returns.
     pub table_offset: i64,
+    /// Distance in bytes from this header to the directory (`directory_length` times u16).
+    pub directory_offset: i64,
 }
 
 const _: () = assert!(size_of::<State>() <= 4096);

@@ -78,11 +78,11 @@ fn compares_link(ir: &Function) -> bool {
 impl<'m> FunctionEmitter<'_, 'm> {
     fn entry(&mut self) {
         let label = self.context.functions[self.ir.id.0 as usize];
-        if let Some(entry) = self.context.entry(self.ir) {
+        if let Some(entry) = self.context.tables.entry(self.ir.id) {
             let thunk = self.code.asm.label();
             self.code.asm.bind(thunk);
             stubs::thunk(self.context, &mut self.code.asm, label);
-            self.code.asm.entry(entry, thunk, self.context.table);
+            self.code.asm.entry(entry, thunk, self.context.tables.entries);
         }
         self.code.asm.bind(label);
         self.change_frame(Alu::Sub);

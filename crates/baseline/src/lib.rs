@@ -73,7 +73,7 @@ pub(crate) struct Context<'m> {
     functions: Vec<Label>,
     stubs: Stubs,
     /// Where the entry table is in the data.
-    table: usize,
+    tables: library::Tables,
 }
 
 /// Generates a shared object for `module`.
@@ -87,7 +87,7 @@ pub fn compile(module: &Module) -> Result<Vec<u8>, BaselineError> {
     for function in &module.functions {
         function::emit(&context, &mut code, function)?;
     }
-    library::link(module, code.asm, context.table)
+    library::link(module, code.asm, &context.tables)
 }
 
 /// The code of a library, for people and for tests of its shape.
@@ -135,7 +135,10 @@ pub fn listing(module: &Module) -> Result<Listing, BaselineError> {
 impl<'m> Context<'m> {
     fn new(module: &'m Module, code: &mut Code) -> Self {
         let asm = &mut code.asm;
-        let table = library::reserve(module, asm);
+        // What is called by its address returns through `ra`.
+        let has_entry =
+            |function: &&Function| (function.is_exposed || function.is_resumable) && function.link == Reg::RA;
+        let tables = library::reserve(module, asm, module.functions.iter().filter(has_entry));
         let stubs = Stubs {
             enter: asm.label(),
             ecall: asm.label(),
@@ -148,21 +151,12 @@ impl<'m> Context<'m> {
             unsupported: asm.label(),
         };
         let functions = module.functions.iter().map(|_| asm.label()).collect();
-        Self { module, pinned: Pinned::choose(module), functions, stubs, table }
+        Self { module, pinned: Pinned::choose(module), functions, stubs, tables }
     }
 
     /// Whether the state holds all registers for somebody else to go on from. Before VM version 2 nobody may.
     fn is_complete(&self) -> i32 {
         i32::from(self.module.options.vm_version >= 2)
-    }
-
-    /// The place in the data of a function's entry in the entry table, if it is to have one. Functions that return through
-    /// another register have none: what is called by its address returns through `ra`.
-    fn entry(&self, function: &Function) -> Option<usize> {
-        let has_entry = (function.is_exposed || function.is_resumable) && function.link == Reg::RA;
-        let distance = function.entry.0.checked_sub(self.module.code_start).filter(|_| has_entry)?;
-        let index = usize::try_from(distance / 2).ok()?;
-        (index < library::table_length(self.module)).then_some(self.table + 4 * index)
     }
 }
 

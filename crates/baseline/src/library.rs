@@ -2,8 +2,11 @@
 //!
 //! Addresses in the file are offsets in the file.
 
-use antares_abi::{ABI_VERSION, LIBRARY_MAGIC, LIBRARY_SYMBOL, LibraryHeader};
-use antares_lift::ir::Module;
+use std::collections::HashMap;
+
+use antares_abi::{ABI_VERSION, EntryTable, LIBRARY_MAGIC, LIBRARY_SYMBOL, LibraryHeader};
+use antares_lift::ir::{Function, Module};
+use antares_program::FunctionId;
 
 use crate::{BaselineError, assembler::Assembler};
 
@@ -34,15 +37,50 @@ const FILLER: u8 = 0xcc;
 
 const HEADER_BYTES: usize = size_of::<LibraryHeader>();
 
-/// Entries of the entry table.
-pub(crate) fn table_length(module: &Module) -> usize {
-    usize::try_from(module.code_end.saturating_sub(module.code_start) / 2).unwrap_or(0)
+/// Where header and entry table are in the data.
+#[derive(Clone, Debug)]
+pub(crate) struct Tables {
+    /// Place of the directory.
+    pub(crate) directory: usize,
+    /// Pages of guest code: entries of the directory.
+    pub(crate) pages: usize,
+    /// Place of the entries.
+    pub(crate) entries: usize,
+    /// How many entries there are.
+    pub(crate) length: usize,
+    /// Which function has its thunk where among the entries.
+    places: HashMap<FunctionId, usize>,
 }
 
-/// Makes room for the header and the entry table at the start of the data; returns where the table is.
-pub(crate) fn reserve(module: &Module, asm: &mut Assembler) -> usize {
-    asm.data.resize(HEADER_BYTES + 4 * table_length(module), 0);
-    HEADER_BYTES
+impl Tables {
+    /// The place in the data of a function's entry, if it has one.
+    pub(crate) fn entry(&self, function: FunctionId) -> Option<usize> {
+        self.places.get(&function).map(|index| self.entries + 4 * index)
+    }
+}
+
+/// Makes room for the header and the entry table at the start of the data, with thunks for `functions`.
+pub(crate) fn reserve<'m>(
+    module: &Module,
+    asm: &mut Assembler,
+    functions: impl Iterator<Item = &'m Function>,
+) -> Tables {
+    let thunks = functions.map(|function| (function.entry.0, function.id));
+    let table = EntryTable::new(module.code_start, module.code_end, thunks);
+    let entries = HEADER_BYTES + (2 * table.directory.len()).next_multiple_of(4);
+    asm.data.resize(HEADER_BYTES, 0);
+    for group in &table.directory {
+        asm.data.extend(group.to_le_bytes());
+    }
+    asm.data.resize(entries + 4 * table.entries.len(), 0);
+    let places = table.entries.iter().enumerate().filter_map(|(index, id)| Some(((*id)?, index))).collect();
+    Tables {
+        directory: HEADER_BYTES,
+        pages: table.directory.len(),
+        entries,
+        length: table.entries.len(),
+        places,
+    }
 }
 
 /// Where everything is in the file.
@@ -94,11 +132,11 @@ impl Layout {
     }
 }
 
-/// The shared object with the code and data of `asm`, whose entry table is at `table`.
-pub(crate) fn link(module: &Module, mut asm: Assembler, table: usize) -> Result<Vec<u8>, BaselineError> {
+/// The shared object with the code and data of `asm`.
+pub(crate) fn link(module: &Module, mut asm: Assembler, tables: &Tables) -> Result<Vec<u8>, BaselineError> {
     let layout = Layout::new(&asm);
     asm.finish(layout.code - layout.data)?;
-    asm.data[..HEADER_BYTES].copy_from_slice(&header(module, table));
+    asm.data[..HEADER_BYTES].copy_from_slice(&header(module, tables));
     let mut file = Vec::with_capacity(layout.end);
     file_header(&mut file, &layout);
     pad(&mut file, layout.hash, 0);
@@ -131,16 +169,18 @@ fn double(file: &mut Vec<u8>, number: usize) {
 }
 
 /// The header, as [`LibraryHeader`] lays it out. Every store of the guest is one of the host here.
-fn header(module: &Module, table: usize) -> [u8; HEADER_BYTES] {
+fn header(module: &Module, tables: &Tables) -> [u8; HEADER_BYTES] {
     let mut header = Vec::with_capacity(HEADER_BYTES);
     header.extend(LIBRARY_MAGIC);
     let options = module.options;
-    let length = u32::try_from(table_length(module)).unwrap_or(0);
-    for number in [ABI_VERSION, options.vm_version, u32::from(options.isa.0), length, 1, 0] {
+    let count = |count: usize| u32::try_from(count).unwrap_or(0);
+    let (pages, length) = (count(tables.pages), count(tables.length));
+    for number in [ABI_VERSION, options.vm_version, u32::from(options.isa.0), pages, 1, length] {
         word(&mut header, number);
     }
     header.extend(module.code_start.to_le_bytes());
-    double(&mut header, table);
+    double(&mut header, tables.entries);
+    double(&mut header, tables.directory);
     let mut bytes = [0; HEADER_BYTES];
     bytes[..header.len().min(HEADER_BYTES)].copy_from_slice(&header[..header.len().min(HEADER_BYTES)]);
     bytes

@@ -1,11 +1,11 @@
 //! Small pieces of every library: the way in, the ways to the host, indirect calls, division, the carry-less product.
 
-use antares_abi::LeaveReason;
+use antares_abi::{ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, LeaveReason};
 use antares_program::Reg;
 
 use crate::{
     Context,
-    assembler::{Alu, Assembler, Cond, Gpr, Mem, Shift, Unary},
+    assembler::{Alu, Assembler, Cond, Extend, Gpr, Mem, Shift, Unary},
     number,
     registers::{self, BASE, LEFT, STATE, home},
     values::Code,
@@ -95,15 +95,23 @@ fn ecall(context: &Context, asm: &mut Assembler) {
 /// the host for another library's.
 fn dispatch(context: &Context, asm: &mut Assembler) {
     let unknown = if context.module.is_open { asm.label() } else { context.stubs.unknown_target };
-    let (index, table) = (Gpr::RCX, Gpr::RDX);
+    let (index, table, group) = (Gpr::RCX, Gpr::RDX, Gpr::RSI);
+    let bits = |count: u64| u8::try_from(count.trailing_zeros()).unwrap_or(0);
+    let per_group = ENTRIES_PER_GROUP as u64;
     asm.bind(context.stubs.dispatch);
     asm.mov_number(index, context.module.code_start.wrapping_neg().cast_signed());
     asm.alu(Alu::Add, index, Gpr::RAX);
-    asm.shift_number(Shift::Shr, index, 1);
-    let length = crate::library::table_length(context.module);
-    asm.alu_number(Alu::Cmp, index, i32::try_from(length).unwrap_or(0));
+    asm.mov(group, index);
+    asm.shift_number(Shift::Shr, group, bits(ENTRY_PAGE_BYTES));
+    asm.alu_number(Alu::Cmp, group, i32::try_from(context.tables.pages).unwrap_or(0));
     asm.jump_if(Cond::AboveEqual, unknown);
-    asm.lea_data(table, context.table);
+    asm.lea_data(table, context.tables.directory);
+    asm.extend(Extend::ZeroHalf, group, Mem { base: table, index: Some((group, 1)), displacement: 0 });
+    asm.shift_number(Shift::Shl, group, bits(per_group));
+    asm.shift_number(Shift::Shr, index, 1);
+    asm.alu_number(Alu::And, index, i32::try_from(per_group - 1).unwrap_or(0));
+    asm.alu(Alu::Or, index, group);
+    asm.lea_data(table, context.tables.entries);
     asm.sign_extend_word(index, Mem::entry(table, index));
     asm.test(index, index);
     asm.jump_if(Cond::Equal, unknown);

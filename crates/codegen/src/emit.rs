@@ -9,7 +9,7 @@ mod state;
 mod stubs;
 mod word;
 
-use antares_abi::{ABI_VERSION, LIBRARY_MAGIC, LIBRARY_SYMBOL, LeaveReason};
+use antares_abi::{ABI_VERSION, EntryTable, LIBRARY_MAGIC, LIBRARY_SYMBOL, LeaveReason};
 use antares_lift::ir;
 use antares_program::{FunctionId, Reg};
 use inkwell::{
@@ -81,6 +81,14 @@ pub(crate) struct Emitter<'c, 'm> {
     is_shared: Vec<bool>,
 }
 
+/// The entry table as globals of the module.
+pub(crate) struct Tables<'c> {
+    pub(crate) directory: GlobalValue<'c>,
+    pub(crate) pages: u32,
+    pub(crate) entries: GlobalValue<'c>,
+    pub(crate) length: u32,
+}
+
 /// Emits `part` of `ir` for `target`.
 pub(crate) fn module<'c>(
     context: &'c Context,
@@ -93,16 +101,16 @@ pub(crate) fn module<'c>(
     module.set_data_layout(&target.get_target_data().get_data_layout());
     let mut emitter = Emitter::new(context, module, ir, part)?;
     emitter.declare_functions();
-    let table = emitter.declare_table();
-    emitter.stubs(table)?;
+    let tables = emitter.declare_tables();
+    emitter.stubs(&tables)?;
     for function in ir.functions.iter().filter(|function| emitter.is_own(function.id)) {
         emitter.bound_time(function);
         function::emit(&emitter, function)?;
     }
     emitter.define_thunks()?;
     if part.index == 0 {
-        emitter.define_table(table);
-        emitter.define_header(table);
+        emitter.define_tables(&tables);
+        emitter.define_header(&tables);
     }
     emitter.module.verify().map_err(|message| CodegenError::Verifier { message: message.to_string() })?;
     Ok(emitter.module)
@@ -215,19 +223,31 @@ impl<'c, 'm> Emitter<'c, 'm> {
         &self.signatures[id.0 as usize]
     }
 
-    fn table_length(&self) -> u32 {
-        u32::try_from((self.ir.code_end - self.ir.code_start) / 2).unwrap_or(0)
+    /// The entry table, with the functions that have a thunk.
+    fn entry_table(&self) -> EntryTable<&'m ir::Function> {
+        let thunks = self.entries().map(|function| (function.entry.0, function));
+        EntryTable::new(self.ir.code_start, self.ir.code_end, thunks)
     }
 
-    fn declare_table(&self) -> GlobalValue<'c> {
-        let length = self.table_length();
-        let table = self.module.add_global(self.context.i32_type().array_type(length), None, "entry_table");
-        match self.part.of {
-            1 => table.set_linkage(Linkage::Internal),
-            _ => table.set_visibility(GlobalVisibility::Hidden),
+    fn declare_tables(&self) -> Tables<'c> {
+        let plan = self.entry_table();
+        let (i16, i32) = (self.context.i16_type(), self.context.i32_type());
+        let length = |length: usize| u32::try_from(length).unwrap_or(0);
+        let declare = |kind, name| {
+            let table = self.module.add_global(kind, None, name);
+            match self.part.of {
+                1 => table.set_linkage(Linkage::Internal),
+                _ => table.set_visibility(GlobalVisibility::Hidden),
+            }
+            table.set_constant(true);
+            table
+        };
+        Tables {
+            directory: declare(i16.array_type(length(plan.directory.len())), "entry_directory"),
+            pages: length(plan.directory.len()),
+            entries: declare(i32.array_type(length(plan.entries.len())), "entry_table"),
+            length: length(plan.entries.len()),
         }
-        table.set_constant(true);
-        table
     }
 
     /// The functions that have a thunk; where two begin at one address, the one that returns through `ra`.
@@ -274,23 +294,26 @@ impl<'c, 'm> Emitter<'c, 'm> {
         entries.into_iter().try_for_each(|function| self.thunk(function))
     }
 
-    fn define_table(&self, table: GlobalValue<'c>) {
-        let i32 = self.context.i32_type();
-        let mut entries = vec![i32.const_zero(); self.table_length() as usize];
-        let start = table.as_pointer_value().const_to_int(self.i64);
-        for function in self.entries() {
-            let thunk = self.declare_thunk(function);
-            let address = thunk.as_global_value().as_pointer_value().const_to_int(self.i64);
-            let index = usize::try_from((function.entry.0 - self.ir.code_start) / 2).unwrap_or(usize::MAX);
-            if let Some(entry) = entries.get_mut(index) {
-                *entry = address.const_sub(start).const_truncate(i32);
+    fn define_tables(&self, tables: &Tables<'c>) {
+        let (i16, i32) = (self.context.i16_type(), self.context.i32_type());
+        let plan = self.entry_table();
+        let start = tables.entries.as_pointer_value().const_to_int(self.i64);
+        let entry = |function: &Option<&ir::Function>| match function {
+            None => i32.const_zero(),
+            Some(function) => {
+                let thunk = self.declare_thunk(function).as_global_value();
+                thunk.as_pointer_value().const_to_int(self.i64).const_sub(start).const_truncate(i32)
             }
-        }
-        table.set_initializer(&i32.const_array(&entries));
+        };
+        let entries: Vec<IntValue> = plan.entries.iter().map(entry).collect();
+        tables.entries.set_initializer(&i32.const_array(&entries));
+        let group = |group: &u16| i16.const_int(u64::from(*group), false);
+        let directory: Vec<IntValue> = plan.directory.iter().map(group).collect();
+        tables.directory.set_initializer(&i16.const_array(&directory));
     }
 
     /// The header, as `antares_abi::LibraryHeader` lays it out.
-    fn define_header(&self, table: GlobalValue<'c>) {
+    fn define_header(&self, tables: &Tables<'c>) {
         let (i8, i32) = (self.context.i8_type(), self.context.i32_type());
         let magic: Vec<IntValue> =
             LIBRARY_MAGIC.iter().map(|byte| i8.const_int(u64::from(*byte), false)).collect();
@@ -305,12 +328,14 @@ impl<'c, 'm> Emitter<'c, 'm> {
             i32.into(),
             self.i64.into(),
             self.i64.into(),
+            self.i64.into(),
         ];
         let kind = self.context.struct_type(&fields, false);
         let header = self.module.add_global(kind, None, LIBRARY_SYMBOL);
         header.set_constant(true);
         let from = header.as_pointer_value().const_to_int(self.i64);
-        let distance = table.as_pointer_value().const_to_int(self.i64).const_sub(from);
+        let distance =
+            |table: GlobalValue<'c>| table.as_pointer_value().const_to_int(self.i64).const_sub(from);
         let number = |number: u32| i32.const_int(u64::from(number), false);
         let options = self.ir.options;
         header.set_initializer(&kind.const_named_struct(&[
@@ -318,11 +343,12 @@ impl<'c, 'm> Emitter<'c, 'm> {
             number(ABI_VERSION).into(),
             number(options.vm_version).into(),
             number(u32::from(options.isa.0)).into(),
-            number(self.table_length()).into(),
+            number(tables.pages).into(),
             number(u32::from(self.ir.keeps_stores)).into(),
-            number(0).into(),
+            number(tables.length).into(),
             self.i64.const_int(self.ir.code_start, false).into(),
-            distance.into(),
+            distance(tables.entries).into(),
+            distance(tables.directory).into(),
         ]));
     }
 

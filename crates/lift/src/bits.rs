@@ -144,24 +144,25 @@ fn bit_index(b: &mut BlockBuilder, i: &Instruction, is_immediate: bool) -> Value
     if is_immediate { b.constant(i.imm) } else { b.get(i.rs2) }
 }
 
-/// Rotations of the low word: the word twice, rotated as 64 bits.
+/// Rotations of the low word, as two shifts: LLVM makes a rotation of 32 bits of them.
 fn rotate_word(b: &mut BlockBuilder, i: &Instruction) -> bool {
-    let op = match i.op {
-        Op::Rolw => B::Rotl,
-        Op::Rorw | Op::Roriw => B::Rotr,
+    let (there, back) = match i.op {
+        Op::Rolw => (B::Shl, B::Lshr),
+        Op::Rorw | Op::Roriw => (B::Lshr, B::Shl),
         _ => return false,
     };
     let x = b.get(i.rs1);
     let low = b.unary(U::ZextW, x);
-    let high = b.binary_const(B::Shl, low, 32);
-    let twins = b.binary(B::Or, low, high);
-    let distance = if i.op == Op::Roriw {
-        b.constant(i.imm & 31)
+    let (distance, rest) = if i.op == Op::Roriw {
+        (b.constant(i.imm & 31), b.constant(32 - (i.imm & 31)))
     } else {
         let y = b.get(i.rs2);
-        b.binary_const(B::And, y, 31)
+        let distance = b.binary_const(B::And, y, 31);
+        let all = b.constant(32);
+        (distance, b.binary(B::Sub, all, distance))
     };
-    let value = b.binary(op, twins, distance);
+    let (out, around) = (b.binary(there, low, distance), b.binary(back, low, rest));
+    let value = b.binary(B::Or, out, around);
     set_word(b, i.rd, value);
     true
 }

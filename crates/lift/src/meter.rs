@@ -1,7 +1,9 @@
-//! Where the cycle limit is looked at: once in every cycle of the control flow, and before every syscall.
+//! Where the cycle limit is looked at: once in every cycle of the control flow, before every syscall, and wherever a
+//! function is left.
 //!
-//! A script beyond its limit has no other effect, so the look may come late; it only must come. Recursion passes the
-//! entries of functions that call; loops pass a block that is the target of an edge back.
+//! A script beyond its limit has no other effect, so the look may come late; it only must come. Recursion passes a block
+//! that calls; loops pass a block that is the target of an edge back. A look at each call and return finds cycles that were
+//! used up inside a function while it is still inside: a profile asks for no more.
 
 use crate::ir::{Function, Module, Terminator};
 
@@ -11,23 +13,12 @@ pub(crate) fn place(module: &mut Module) {
 }
 
 fn place_in(function: &mut Function) {
-    let calls = function.blocks.iter().any(|block| {
-        matches!(
-            block.terminator,
-            Terminator::Call { .. }
-                | Terminator::TailCall { .. }
-                | Terminator::CallIndirect { .. }
-                | Terminator::JumpIndirect { .. }
-        )
-    });
-    function.blocks[0].is_metered = calls;
     for target in targets_of_back_edges(function) {
         function.blocks[target].is_metered = !function.blocks[target].is_bounded;
     }
     for block in &mut function.blocks {
-        if matches!(block.terminator, Terminator::Ecall { .. } | Terminator::Exit { .. }) {
-            block.is_metered = true;
-        }
+        block.is_metered |=
+            !matches!(block.terminator, Terminator::Jump(_) | Terminator::Branch { .. } | Terminator::Leave);
     }
 }
 

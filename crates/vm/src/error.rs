@@ -81,9 +81,18 @@ pub enum LibraryError {
         /// Version of this machine.
         expected: u32,
     },
-    /// The entry table is not inside the library, not aligned, too long, or begins at an odd guest address.
+    /// The entry table is not inside the library, not aligned, or too long.
     #[error("the entry table of {length} entries at {offset:#x} from the header is not a table")]
     Table {
+        /// Entries.
+        length: u32,
+        /// Bytes from the header.
+        offset: i64,
+    },
+    /// The directory of the entry table is not inside the library, not aligned, too long, or begins at an odd guest
+    /// address.
+    #[error("the directory of {length} entries at {offset:#x} from the header is not a directory")]
+    Directory {
         /// Entries.
         length: u32,
         /// Bytes from the header.

@@ -12,8 +12,11 @@ pub const SIGNAL_STACK_BYTES: usize = 64 << 10;
 /// Bytes of a host page.
 pub const PAGE_BYTES: usize = 4096;
 
-/// Entries of a library's entry table: one for each even address of guest memory.
-pub const TABLE_ENTRIES_MAX: u32 = 2 << 20;
+/// Entries of a library's entry table: as many groups as its directory can name.
+pub const TABLE_ENTRIES_MAX: u32 = 1 << 20;
+
+/// Entries of the directory of a library's entry table: one for each 32 bytes of guest memory.
+pub const DIRECTORY_ENTRIES_MAX: u32 = 128 << 10;
 
 /// Lines of debug output, whatever their length; the limit in bytes is a matter of each run.
 pub const DEBUG_LINES_MAX: usize = 65_536;

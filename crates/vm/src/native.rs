@@ -9,10 +9,15 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use antares_abi::{ABI_VERSION, LIBRARY_MAGIC, LIBRARY_SYMBOL, LibraryHeader};
+use antares_abi::{
+    ABI_VERSION, ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, LIBRARY_MAGIC, LIBRARY_SYMBOL, LibraryHeader,
+};
 use libloading::os::unix as dl;
 
-use crate::{LibraryError, limits::TABLE_ENTRIES_MAX};
+use crate::{
+    LibraryError,
+    limits::{DIRECTORY_ENTRIES_MAX, TABLE_ENTRIES_MAX},
+};
 
 /// A loaded library. It stays loaded as long as this value lives.
 #[derive(Debug)]
@@ -21,10 +26,11 @@ pub struct Library {
     _object: dl::Library,
     header: LibraryHeader,
     table: *const i32,
+    directory: *const u16,
     text: Range<usize>,
 }
 
-// SAFETY: `table` points to read-only data of the object that the value keeps loaded; nothing in it is tied to a thread.
+// SAFETY: `table` and `directory` point to read-only data of the object that the value keeps loaded; nothing in it is tied to a thread.
 unsafe impl Send for Library {}
 // SAFETY: as for Send; all methods only read.
 unsafe impl Sync for Library {}
@@ -53,8 +59,9 @@ impl Library {
         let segments = segments_around(address as usize);
         let header = read_header(address, &segments)?;
         let table = find_table(address, &header, &segments)?;
+        let directory = find_directory(address, &header, &segments)?;
         let text = only_text(&segments)?;
-        Ok(Self { _object: object, header, table, text })
+        Ok(Self { _object: object, header, table, directory, text })
     }
 
     /// Loads the shared object at `path`, as [`Library::load`] does.
@@ -90,14 +97,21 @@ impl Library {
 
     /// The thunk that starts at guest address `pc`, if there is one. It is there as long as the library is.
     pub(crate) fn entry(&self, pc: u64) -> Option<*const u8> {
-        let offset = pc.checked_sub(self.header.table_base)?;
-        let index = offset / 2;
-        if !offset.is_multiple_of(2) || index >= u64::from(self.header.table_length) {
+        let offset = pc.checked_sub(self.header.table_base).filter(|offset| offset.is_multiple_of(2))?;
+        let page = usize::try_from(offset / ENTRY_PAGE_BYTES).ok()?;
+        if page >= self.header.directory_length as usize {
             return None;
         }
-        // SAFETY: `find_table` checked that the whole table is readable data of the object, and aligned; `index` is
-        // below its length.
-        let distance = unsafe { self.table.add(usize::try_from(index).ok()?).read() };
+        // SAFETY: `find_directory` checked that the whole directory is readable data of the object, and aligned; `page`
+        // is below its length.
+        let group = unsafe { self.directory.add(page).read() };
+        let slot = usize::try_from(offset / 2).ok()? % ENTRIES_PER_GROUP;
+        let index = usize::from(group) * ENTRIES_PER_GROUP + slot;
+        if index >= self.header.table_length as usize {
+            return None;
+        }
+        // SAFETY: as for the directory, by `find_table`.
+        let distance = unsafe { self.table.add(index).read() };
         let address = self.table.cast::<u8>().wrapping_offset(isize::try_from(distance).ok()?);
         let present = distance != 0 && self.text.contains(&(address as usize));
         present.then_some(address)
@@ -180,16 +194,30 @@ fn find_table(
     segments: &[Segment],
 ) -> Result<*const i32, LibraryError> {
     let bad = LibraryError::Table { length: header.table_length, offset: header.table_offset };
-    let bytes = size_of::<i32>() * header.table_length as usize;
-    let Ok(offset) = isize::try_from(header.table_offset) else { return Err(bad) };
-    let table = address.wrapping_offset(offset).cast::<i32>();
-    let start = table as usize;
-    let Some(end) = start.checked_add(bytes) else { return Err(bad) };
-    let sound = header.table_length <= TABLE_ENTRIES_MAX
-        && header.table_base.is_multiple_of(2)
-        && table.is_aligned()
-        && (bytes == 0 || is_data(segments, &(start..end)));
-    if sound { Ok(table) } else { Err(bad) }
+    if header.table_length > TABLE_ENTRIES_MAX {
+        return Err(bad);
+    }
+    find(address, (header.table_offset, header.table_length), segments).ok_or(bad)
+}
+
+fn find_directory(
+    address: *const u8,
+    header: &LibraryHeader,
+    segments: &[Segment],
+) -> Result<*const u16, LibraryError> {
+    let bad = LibraryError::Directory { length: header.directory_length, offset: header.directory_offset };
+    if header.directory_length > DIRECTORY_ENTRIES_MAX || !header.table_base.is_multiple_of(2) {
+        return Err(bad);
+    }
+    find(address, (header.directory_offset, header.directory_length), segments).ok_or(bad)
+}
+
+/// `length` values at a distance from the header, if they are readable data of the object.
+fn find<T>(address: *const u8, (offset, length): (i64, u32), segments: &[Segment]) -> Option<*const T> {
+    let values = address.wrapping_offset(isize::try_from(offset).ok()?).cast::<T>();
+    let start = values as usize;
+    let end = start.checked_add(size_of::<T>().checked_mul(length as usize)?)?;
+    (values.is_aligned() && (length == 0 || is_data(segments, &(start..end)))).then_some(values)
 }
 
 /// Addresses of the only executable segment; none where the script has no code that can be entered, as when its entry

@@ -108,7 +108,7 @@ one_more:
 #     sp = v7
 #     s0 = v10
 #     call fn2, then block1
-# block1 at 0x1001e cycles 9:
+# block1 at 0x1001e cycles 9 metered:
 #     v0 = read a0
 #     v1 = read s0
 #     v2 = read sp
@@ -124,7 +124,7 @@ one_more:
 #     return if v6 is the return address
 #
 # function fn2 at 0x10028 {a0} -> {a0}
-# block0 at 0x10028 cycles 4:
+# block0 at 0x10028 cycles 4 metered:
 #     v0 = read a0
 #     v1 = const 0x1
 #     v2 = add v0, v1
@@ -158,7 +158,7 @@ one_more:
 #     12  cmp rcx,3EEFF0h
 #     19  ja bad_address
 #     1f  sub r11,9
-#     23  js 6e
+#     23  js 74
 #     29  lea rax,[r14-10h]
 #     2d  mov [r10+r14-8],r13
 #     32  mov [r10+r14-10h],r12
@@ -167,22 +167,28 @@ one_more:
 #     40  mov r14,rax
 #     43  call function at 0x10028
 #     48  sub r11,9
-#     4c  add rbx,r12
-#     4f  mov r12,[r10+r14]
-#     53  mov r13,[r10+r14+8]
-#     58  add r14,10h
-#     5c  cmp r13,[rsp]
-#     60  jne unknown_target
-#     66  add rsp,8
-#     6d  ret
-#     6e  call qword ptr [r10+410138h]
-#     75  jmp 29
+#     4c  js 7d
+#     52  add rbx,r12
+#     55  mov r12,[r10+r14]
+#     59  mov r13,[r10+r14+8]
+#     5e  add r14,10h
+#     62  cmp r13,[rsp]
+#     66  jne unknown_target
+#     6c  add rsp,8
+#     73  ret
+#     74  call qword ptr [r10+410138h]
+#     7b  jmp 29
+#     7d  call qword ptr [r10+410138h]
+#     84  jmp 52
 # function at 0x10028:
 #      0  nop [rax]
 #      7  sub r11,4
-#      b  add rbx,1
-#      f  nop [rax]
-#     16  ret
+#      b  js 1d
+#     11  add rbx,1
+#     15  nop [rax]
+#     1c  ret
+#     1d  call qword ptr [r10+410138h]
+#     24  jmp 11
 
 #=== outcome
 # Exit(8), 529 cycles, native

@@ -52,7 +52,7 @@ hidden:
 #     s2 = v1
 #     s3 = v2
 #     call fn1, then block1
-# block1 at 0x1000a cycles 9:
+# block1 at 0x1000a cycles 9 metered:
 #     v0 = const 0x11000
 #     v1 = const 0x100000
 #     v2 = const 0x0
@@ -78,7 +78,7 @@ hidden:
 #     exit at 0x10026
 #
 # function fn1 at 0x1002a {ra sp gp tp t0 t1 t2 s0 s1 a0 a1 a2 a3 a4 a5 a6 a7 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6} -> {a0 a7 s3} exposed resumable frame -8
-# block0 at 0x1002a cycles 6 metered:
+# block0 at 0x1002a cycles 6:
 #     v0 = read sp
 #     v1 = const 0xfffffffffffffff0
 #     v2 = read ra
@@ -93,11 +93,11 @@ hidden:
 #     v0 = const 0xa29
 #     a7 = v0
 #     ecall at 0x10036 {ra sp gp tp t0 t1 t2 s0 s1 a0 a1 a2 a3 a4 a5 a6 a7 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6}, then block2
-# block2 at 0x1003a cycles 3:
+# block2 at 0x1003a cycles 3 metered:
 #     v0 = const 0x1003e
 #     ra = v0
 #     call fn2, then block3
-# block3 at 0x1003e cycles 6:
+# block3 at 0x1003e cycles 6 metered:
 #     v0 = read sp
 #     v1 = const 0x10
 #     v2 = load.du v0+8
@@ -107,7 +107,7 @@ hidden:
 #     return if v2 is the return address
 #
 # function fn2 at 0x10044 {s2 s3} -> {s3} exposed resumable
-# block0 at 0x10044 cycles 4:
+# block0 at 0x10044 cycles 4 metered:
 #     v0 = read s3
 #     v1 = read s2
 #     v2 = add v0, v1

@@ -73,7 +73,7 @@ table:
 # indirect {sp} changes {a0 a1 a2 a7}
 #
 # function fn0 at 0x10000 {sp} -> {} exposed
-# block0 at 0x10000 cycles 7 metered:
+# block0 at 0x10000 cycles 7:
 #     v0 = read sp
 #     v1 = const 0x0
 #     v2 = const 0x3
@@ -83,7 +83,7 @@ table:
 #     a0 = v4
 #     a1 = v2
 #     branch v5, block5, block1
-# block1 at 0x1000a cycles 10:
+# block1 at 0x1000a cycles 10 metered:
 #     v0 = const 0x11000
 #     v1 = read a0
 #     v2 = const 0x2
@@ -125,14 +125,14 @@ table:
 # function at 0x10000:
 #      0  sub rsp,8
 #      7  sub r11,7
-#      b  js fa
-#     11  cmp r12,3FFFFFh
-#     18  ja bad_address
-#     1a  movzx ebx,byte ptr [r10+r12]
-#     1f  cmp rbx,3
-#     23  mov r13d,3
-#     29  ja d8
-#     2f  sub r11,0Ah
+#      b  cmp r12,3FFFFFh
+#     12  ja bad_address
+#     14  movzx ebx,byte ptr [r10+r12]
+#     19  cmp rbx,3
+#     1d  mov r13d,3
+#     23  ja d8
+#     29  sub r11,0Ah
+#     2d  js fa
 #     33  mov rax,rbx
 #     36  shl rax,2
 #     3a  lea rcx,[rax+11000h]
@@ -173,7 +173,7 @@ table:
 #     f0  call ecall
 #     f5  ud1 eax,[eax+4]
 #     fa  call qword ptr [r10+410138h]
-#    101  jmp 11
+#    101  jmp 33
 #    106  call qword ptr [r10+410138h]
 #    10d  jmp e5
 

@@ -33,7 +33,7 @@ double:
 #     ra = v2
 #     a0 = v1
 #     call fn2, then block1
-# block1 at 0x10006 cycles 3:
+# block1 at 0x10006 cycles 3 metered:
 #     v0 = const 0x1000a
 #     ra = v0
 #     call fn1, then block2
@@ -48,11 +48,11 @@ double:
 #     v0 = const 0xa2b
 #     a7 = v0
 #     ecall at 0x10018 {ra sp gp tp t0 t1 t2 s0 s1 a0 a1 a2 a3 a4 a5 a6 a7 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6}, then block1
-# block1 at 0x1001c cycles 3:
+# block1 at 0x1001c cycles 3 metered:
 #     return
 #
 # function fn2 at 0x1001e {a0} -> {t0 a0} exposed resumable
-# block0 at 0x1001e cycles 5:
+# block0 at 0x1001e cycles 5 metered:
 #     v0 = read a0
 #     v1 = const 0x0
 #     v2 = add v0, v0

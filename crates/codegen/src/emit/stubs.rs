@@ -1,25 +1,25 @@
 //! Small functions of every library: the ways to and from the host, indirect calls, and the carry-less product.
 
-use antares_abi::LeaveReason;
+use antares_abi::{ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, LeaveReason};
 use antares_lift::ir;
 use antares_program::Reg;
 use inkwell::{
     IntPredicate,
     attributes::AttributeLoc,
     basic_block::BasicBlock,
-    values::{BasicMetadataValueEnum, BasicValue, FunctionValue, GlobalValue, IntValue, PointerValue},
+    values::{BasicMetadataValueEnum, BasicValue, FunctionValue, IntValue, PointerValue},
 };
 
 use crate::{
     CodegenError,
-    emit::{Emitter, state::Field},
+    emit::{Emitter, Tables, state::Field},
 };
 
 impl<'c> Emitter<'c, '_> {
-    pub(crate) fn stubs(&self, table: GlobalValue<'c>) -> Result<(), CodegenError> {
+    pub(crate) fn stubs(&self, tables: &Tables<'c>) -> Result<(), CodegenError> {
         self.define_ecall()?;
         self.define_resolve()?;
-        self.define_dispatch(table)?;
+        self.define_dispatch(tables)?;
         self.define_carryless()
     }
 
@@ -89,20 +89,29 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Calls the thunk for a guest address. Without one it leaves native code, or asks the host for another library's.
-    fn define_dispatch(&self, table: GlobalValue<'c>) -> Result<(), CodegenError> {
+    fn define_dispatch(&self, tables: &Tables<'c>) -> Result<(), CodegenError> {
         let function = self.dispatch;
         let (base, target) = (self.base_of(function), self.int_param(function, 1));
         self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
         let start = self.i64.const_int(self.ir.code_start, false);
         let distance = self.builder.build_int_sub(target, start, "distance")?;
-        let index = self.builder.build_right_shift(distance, self.number(1), false, "index")?;
-        let length = self.i64.const_int(u64::from(self.table_length()), false);
-        let is_outside = self.builder.build_int_compare(IntPredicate::UGE, index, length, "")?;
+        let page = self.divide(distance, ENTRY_PAGE_BYTES, "page")?;
+        let length = self.i64.const_int(u64::from(tables.pages), false);
+        let is_outside = self.builder.build_int_compare(IntPredicate::UGE, page, length, "")?;
         let unknown = self.unknown_target(function)?;
         self.go_if(function, is_outside, unknown)?;
-        let i32 = self.context.i32_type();
-        let table = table.as_pointer_value();
-        // SAFETY: as in `field`: plain address arithmetic; the index was compared with the table's length.
+        let (i16, i32) = (self.context.i16_type(), self.context.i32_type());
+        let (directory, table) = (tables.directory.as_pointer_value(), tables.entries.as_pointer_value());
+        // SAFETY: as in `field`: plain address arithmetic; the page was compared with the directory's length.
+        let group = unsafe { self.builder.build_gep(i16, directory, &[page], "group")? };
+        let group = self.builder.build_load(i16, group, "group")?.into_int_value();
+        let group = self.builder.build_int_z_extend(group, self.i64, "group")?;
+        let per_group = self.number(ENTRIES_PER_GROUP as i64);
+        let first = self.builder.build_int_mul(group, per_group, "first")?;
+        let slot = self.divide(distance, 2, "slot")?;
+        let slot = self.builder.build_and(slot, self.number(ENTRIES_PER_GROUP as i64 - 1), "slot")?;
+        let index = self.builder.build_or(first, slot, "index")?;
+        // SAFETY: plain address arithmetic; the directory names groups of the table.
         let entry = unsafe { self.builder.build_gep(i32, table, &[index], "entry")? };
         let offset = self.builder.build_load(i32, entry, "offset")?.into_int_value();
         let is_none = self.builder.build_int_compare(IntPredicate::EQ, offset, i32.const_zero(), "")?;
@@ -115,6 +124,12 @@ impl<'c> Emitter<'c, '_> {
         self.set_up_call(call, 1);
         self.builder.build_return(None)?;
         Ok(())
+    }
+
+    /// `value` divided by a power of two.
+    fn divide(&self, value: IntValue<'c>, by: u64, name: &str) -> Result<IntValue<'c>, CodegenError> {
+        let bits = self.number(i64::from(by.trailing_zeros()));
+        Ok(self.builder.build_right_shift(value, bits, false, name)?)
     }
 
     /// The block of `function` (the dispatcher) for addresses without a thunk.

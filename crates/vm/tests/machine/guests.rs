@@ -51,6 +51,8 @@ pub(crate) struct Header {
     pub(crate) table_length: u32,
     pub(crate) table_base: u64,
     pub(crate) table_offset: &'static str,
+    pub(crate) directory_length: u32,
+    pub(crate) directory_offset: &'static str,
     pub(crate) symbol: &'static str,
 }
 
@@ -61,9 +63,11 @@ impl Default for Header {
             abi_version: ABI_VERSION,
             vm_version: 2,
             isa: 3,
-            table_length: 1,
+            table_length: 32,
             table_base: ENTRY,
             table_offset: "table - header",
+            directory_length: 1,
+            directory_offset: "directory - header",
             symbol: LIBRARY_SYMBOL,
         }
     }
@@ -83,8 +87,8 @@ pub(crate) fn library_bytes(header: &Header, code: &str) -> Vec<u8> {
         ("ECALL", offset(std::mem::offset_of!(State, ecall))),
     ];
     let constants: String = constants.iter().map(|(name, value)| format!(".set {name}, {value}\n")).collect();
-    let Header { magic, abi_version, vm_version, isa, table_length, table_base, table_offset, symbol } =
-        header;
+    let Header { magic, abi_version, vm_version, isa, table_length, table_base, table_offset, .. } = header;
+    let Header { directory_length, directory_offset, symbol, .. } = header;
     let magic = magic.map(|byte| byte.to_string()).join(", ");
     let source = format!(
         "{constants}{PREAMBLE}{code}
@@ -94,10 +98,14 @@ pub(crate) fn library_bytes(header: &Header, code: &str) -> Vec<u8> {
         {symbol}:
         header:
         .byte {magic}
-        .long {abi_version}, {vm_version}, {isa}, {table_length}, 0, 0
-        .quad {table_base}, {table_offset}
+        .long {abi_version}, {vm_version}, {isa}, {directory_length}, 0, {table_length}
+        .quad {table_base}, {table_offset}, {directory_offset}
         table:
+        .zero 64
         .long thunk - table
+        .zero 60
+        directory:
+        .short 1
         "
     );
     build(&source, &["--target=x86_64-unknown-linux-gnu", "-fPIC"], &["-shared"])

@@ -29,17 +29,27 @@ fn headers_are_checked() {
 fn tables_are_checked() {
     let good = Header::default();
     let bad = [
-        Header { table_base: 0x11001, ..good.clone() },
         Header { table_length: 1 << 20, ..good.clone() },
         Header { table_length: u32::MAX, ..good.clone() },
         Header { table_offset: "table - header + 1", ..good.clone() },
         Header { table_offset: "0x100000", ..good.clone() },
         Header { table_offset: "-0x100000", ..good.clone() },
-        Header { table_offset: "0x7fffffffffffffff", ..good },
+        Header { table_offset: "0x7fffffffffffffff", ..good.clone() },
     ];
     for header in bad {
         let shown = format!("{header:?}");
         assert!(matches!(refused(header), LibraryError::Table { .. }), "{shown}");
+    }
+    let bad = [
+        Header { table_base: 0x11001, ..good.clone() },
+        Header { directory_length: 1 << 16, ..good.clone() },
+        Header { directory_length: u32::MAX, ..good.clone() },
+        Header { directory_offset: "directory - header + 1", ..good.clone() },
+        Header { directory_offset: "-0x7fffffffffffffff", ..good },
+    ];
+    for header in bad {
+        let shown = format!("{header:?}");
+        assert!(matches!(refused(header), LibraryError::Directory { .. }), "{shown}");
     }
 }
 

@@ -4,7 +4,7 @@ use antares_vm::{LeaveReason, Limits, Machine, Outcome, Script, Tier, VmError};
 use bytes::Bytes;
 
 use crate::{
-    guests::{guest, library},
+    guests::{Header, guest, library, library_bytes, load},
     oracle::{ROOMY, ask, compare, script},
 };
 
@@ -138,6 +138,15 @@ fn an_entry_without_native_code_is_interpreted() {
         assert_eq!(report.restarted, Some(LeaveReason::UnknownTarget));
         compare(&ask(&script(&elf), ROOMY.cycles_max), &machine, &report);
     }
+}
+
+#[test]
+fn a_directory_that_names_a_group_outside_the_table_leads_nowhere() {
+    let header = Header { table_length: 16, ..Header::default() };
+    let library = load(&library_bytes(&header, EXIT_NATIVE)).unwrap();
+    let elf = guest(EXIT);
+    let report = Machine::new().unwrap().run(&script(&elf), &ROOMY, Tier::Native, Some(&library)).unwrap();
+    assert_eq!(report.restarted, Some(LeaveReason::UnknownTarget));
 }
 
 #[test]
