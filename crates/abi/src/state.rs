@@ -27,6 +27,9 @@ pub const LIBRARY_SYMBOL: &str = "antares_library";
 /// First bytes of a [`LibraryHeader`].
 pub const LIBRARY_MAGIC: [u8; 8] = *b"ANTARES\x01";
 
+/// The first bytes of an instruction of 7 bytes that does nothing; the last 4 are a number (`nop dword ptr [rax + number]`).
+pub const METER_MARK: [u8; 3] = [0x0f, 0x1f, 0x80];
+
 /// What generated code and host exchange. Fields are read and written by generated code through their offsets.
 #[repr(C)]
 #[derive(Debug)]
@@ -51,7 +54,8 @@ pub struct State {
     /// Guest registers `a0..a7`, `pc` and `cycles_left` are current; `a0` and `cycles_left` are reloaded.
     pub ecall: u64,
     /// Address of the host's meter, called with `base` in r10 and the cycles left, below zero, in r11. It gives the new
-    /// cycles left in r11 and changes no other register but the flags, or it leaves native code.
+    /// cycles left in r11 and changes no other register but the flags, or it leaves native code. Behind the call stand
+    /// [`METER_MARK`] and the guest address of the block that was entered, as a u32.
     pub meter: u64,
     /// Address of the host's `extern "C" fn(base: *mut u8, target: u64) -> u64`: the entry thunk of another library for a
     /// guest address, 0 if there is none.

@@ -3,6 +3,9 @@
 //! Only what this crate emits, always on 64 bits unless a method says otherwise. Encodings are those of the Intel 64
 //! manual, volume 2.
 
+use antares_abi::FrameRow;
+use antares_program::GuestAddr;
+
 use crate::BaselineError;
 pub(crate) use crate::operand::{Alu, Cond, Count, Extend, Gpr, Mem, Rm, Shift, Unary};
 
@@ -28,9 +31,24 @@ pub(crate) struct Assembler {
     references: Vec<(usize, usize)>,
     /// Data entries that are distances from the start of the code to labels, less the third number.
     entries: Vec<(usize, Label, usize)>,
+    /// What the frame table says of the code.
+    pub(crate) rows: Vec<FrameRow>,
 }
 
 impl Assembler {
+    /// The frame table says this of what follows.
+    pub(crate) fn row(&mut self, bytes: u32, chain: &[GuestAddr]) {
+        let word = |number: u64| u32::try_from(number).unwrap_or(0);
+        let chain = chain.iter().map(|address| word(address.0)).collect();
+        self.rows.push(FrameRow { start: word(self.code.len() as u64), bytes, chain });
+    }
+
+    /// An instruction that does nothing but to hold a number.
+    pub(crate) fn mark(&mut self, mark: [u8; 3], number: u32) {
+        self.code.extend(mark);
+        self.code.extend(number.to_le_bytes());
+    }
+
     pub(crate) fn label(&mut self) -> Label {
         self.labels.push(UNBOUND);
         Label(u32::try_from(self.labels.len() - 1).unwrap_or(u32::MAX))

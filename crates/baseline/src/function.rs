@@ -1,6 +1,6 @@
 //! One guest function: its host frame, its blocks, and the code that hardly ever runs behind them.
 
-use antares_abi::LeaveReason;
+use antares_abi::{LeaveReason, METER_MARK};
 use antares_lift::ir::{Access, Block, Function, Terminator};
 use antares_program::{BlockId, GuestAddr, Reg};
 
@@ -16,14 +16,20 @@ use crate::{
 /// Bytes of a host frame at most: less than the guard below the native stack, which a call then touches, however deep.
 const FRAME_BYTES_MAX: u32 = 32 << 10;
 
+/// Bytes of a return address.
+pub(crate) const RETURN_BYTES: u32 = 8;
+
+/// In the frame table, until the frame is known.
+const WHOLE_FRAME: u32 = u32::MAX;
+
 /// Instead of a 7-byte change of the stack pointer by nothing: an instruction of 7 bytes that does nothing.
 const NOTHING: [u8; 7] = [0x0f, 0x1f, 0x80, 0, 0, 0, 0];
 
 /// Code behind the function's blocks.
 #[derive(Debug)]
 enum Cold {
-    /// The meter is asked, at a place and back to one.
-    Meter(Label, Label),
+    /// The meter is asked, at a place and back to one, when the block at an address is entered.
+    Meter(Label, Label, GuestAddr),
     /// The link register does not hold the function's own return address: one of these, or unknown.
     Locals(Label, Vec<(GuestAddr, BlockId)>),
 }
@@ -39,6 +45,8 @@ pub(crate) struct FunctionEmitter<'a, 'm> {
     own_link: Option<u32>,
     /// Ends of instructions that take or give back the frame.
     frame_changes: Vec<usize>,
+    /// The first of the function's rows in the frame table.
+    first_row: usize,
     cold: Vec<Cold>,
 }
 
@@ -53,12 +61,14 @@ pub(crate) fn emit(context: &Context, code: &mut Code, ir: &Function) -> Result<
         blocks,
         own_link: None,
         frame_changes: Vec::new(),
+        first_row: 0,
         cold: Vec::new(),
     };
     function.entry();
     for (index, block) in ir.blocks.iter().enumerate() {
         function.block(index, block);
     }
+    function.code.asm.row(WHOLE_FRAME, &[ir.entry]);
     function.cold_code();
     function.finish_frame()
 }
@@ -85,6 +95,8 @@ impl<'m> FunctionEmitter<'_, 'm> {
             self.code.asm.entry(entry, thunk, self.context.tables.entries);
         }
         self.code.asm.bind(label);
+        self.first_row = self.code.asm.rows.len();
+        self.code.asm.row(RETURN_BYTES, &[self.ir.entry]);
         self.change_frame(Alu::Sub);
         if compares_link(self.ir) {
             let slot = self.code.frame.reserve();
@@ -135,6 +147,9 @@ impl<'m> FunctionEmitter<'_, 'm> {
         if bytes > FRAME_BYTES_MAX {
             return Err(BaselineError::Frame { bytes_max: FRAME_BYTES_MAX });
         }
+        for row in self.code.asm.rows.iter_mut().skip(self.first_row).filter(|row| row.bytes == WHOLE_FRAME) {
+            row.bytes = bytes + RETURN_BYTES;
+        }
         let bytes = i32::try_from(bytes).unwrap_or(0);
         for end in std::mem::take(&mut self.frame_changes) {
             if bytes == 0 {
@@ -179,12 +194,17 @@ impl<'m> FunctionEmitter<'_, 'm> {
 
     fn block(&mut self, index: usize, block: &Block) {
         self.code.asm.bind(self.blocks[index]);
+        self.code.asm.row(WHOLE_FRAME, &[self.ir.entry]);
         self.code.frame.clear();
         self.charge(block);
         let mut values = Values::new(block, &self.context.pinned);
         let mut emitter = block::BlockEmitter::new(self, block, &mut values);
         for (value, op) in (0..).zip(&block.ops) {
             emitter.operation(value, op);
+        }
+        let is_plain = matches!(block.terminator, Terminator::Jump(_) | Terminator::Branch { .. });
+        if !is_plain {
+            self.code.asm.row(WHOLE_FRAME, &[self.ir.caller(block)]);
         }
         self.terminator(index, block, &mut values);
     }
@@ -203,16 +223,17 @@ impl<'m> FunctionEmitter<'_, 'm> {
             let (at, back) = (asm.label(), asm.label());
             asm.jump_if(Cond::Sign, at);
             asm.bind(back);
-            self.cold.push(Cold::Meter(at, back));
+            self.cold.push(Cold::Meter(at, back, block.pc));
         }
     }
 
     fn cold_code(&mut self) {
         for cold in std::mem::take(&mut self.cold) {
             match cold {
-                Cold::Meter(at, back) => {
+                Cold::Meter(at, back, pc) => {
                     self.code.asm.bind(at);
                     self.code.asm.call_to(registers::host_meter());
+                    self.code.asm.mark(METER_MARK, u32::try_from(pc.0).unwrap_or(0));
                     self.code.asm.jump(back);
                 }
                 Cold::Locals(at, locals) => {

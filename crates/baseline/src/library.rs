@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use antares_abi::{ABI_VERSION, EntryTable, LIBRARY_MAGIC, LIBRARY_SYMBOL, LibraryHeader};
+use antares_abi::{ABI_VERSION, EntryTable, FrameTable, LIBRARY_MAGIC, LIBRARY_SYMBOL, LibraryHeader};
 use antares_lift::ir::{Function, Module};
 use antares_program::FunctionId;
 
@@ -136,6 +136,7 @@ impl Layout {
 pub(crate) fn link(module: &Module, mut asm: Assembler, tables: &Tables) -> Result<Vec<u8>, BaselineError> {
     let layout = Layout::new(&asm);
     asm.finish(layout.code - layout.data)?;
+    let frames = FrameTable::new(std::mem::take(&mut asm.rows));
     asm.data[..HEADER_BYTES].copy_from_slice(&header(module, tables));
     let mut file = Vec::with_capacity(layout.end);
     file_header(&mut file, &layout);
@@ -153,6 +154,7 @@ pub(crate) fn link(module: &Module, mut asm: Assembler, tables: &Tables) -> Resu
     pad(&mut file, layout.dynamic, FILLER);
     dynamic_section(&mut file, &layout);
     pad(&mut file, layout.end, 0);
+    frames.append_to(&mut file);
     Ok(file)
 }
 

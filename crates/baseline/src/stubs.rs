@@ -6,6 +6,7 @@ use antares_program::Reg;
 use crate::{
     Context,
     assembler::{Alu, Assembler, Cond, Extend, Gpr, Mem, Shift, Unary},
+    function::RETURN_BYTES,
     number,
     registers::{self, BASE, LEFT, STATE, home},
     values::Code,
@@ -64,6 +65,7 @@ fn enter(context: &Context, asm: &mut Assembler) {
     asm.mov(Gpr::RDX, home(Reg::RA));
     asm.alu_number(Alu::And, Gpr::RDX, !1);
     asm.push(Gpr::RDX);
+    asm.row(2 * RETURN_BYTES, &[]);
     load_pinned(context, asm);
     asm.call_to(Gpr::RCX);
     store_pinned(context, asm);
@@ -77,6 +79,7 @@ fn enter(context: &Context, asm: &mut Assembler) {
 /// A syscall, with its address in rax. The host leaves native code itself if it has to.
 fn ecall(context: &Context, asm: &mut Assembler) {
     asm.bind(context.stubs.ecall);
+    asm.row(RETURN_BYTES, &[]);
     asm.store(8, registers::pc(), Gpr::RAX);
     asm.store_number(8, registers::is_complete(), context.is_complete());
     asm.store(8, registers::cycles_left(), LEFT);
@@ -124,6 +127,7 @@ fn dispatch(context: &Context, asm: &mut Assembler) {
     store_pinned(context, asm);
     asm.store(8, registers::cycles_left(), LEFT);
     asm.push(BASE);
+    asm.row(2 * RETURN_BYTES, &[]);
     asm.mov(Gpr::RDI, BASE);
     asm.mov(Gpr::RSI, Gpr::RAX);
     asm.call_to(registers::host_resolve());
@@ -136,6 +140,7 @@ fn dispatch(context: &Context, asm: &mut Assembler) {
     asm.mov(LEFT, registers::cycles_left());
     load_pinned(context, asm);
     asm.ret();
+    asm.row(RETURN_BYTES, &[]);
 }
 
 /// Signed quotient of rax and rcx in rax, remainder in rdx; uses no other register.

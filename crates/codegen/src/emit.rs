@@ -1,6 +1,7 @@
 //! `emit`: a module of IR as a module of LLVM IR: functions, entry thunks, the entry table and the header.
 
 mod control;
+mod debug;
 mod function;
 mod memory;
 mod operations;
@@ -74,6 +75,7 @@ pub(crate) struct Emitter<'c, 'm> {
     dispatch: FunctionValue<'c>,
     carryless: FunctionValue<'c>,
     resolve: FunctionValue<'c>,
+    debug: debug::Debug<'c>,
     part: Part,
     /// The part that each function is in.
     parts: Vec<u32>,
@@ -107,11 +109,13 @@ pub(crate) fn module<'c>(
         emitter.bound_time(function);
         function::emit(&emitter, function)?;
     }
+    emitter.leave_scope();
     emitter.define_thunks()?;
     if part.index == 0 {
         emitter.define_tables(&tables);
         emitter.define_header(&tables);
     }
+    emitter.debug.finish();
     emitter.module.verify().map_err(|message| CodegenError::Verifier { message: message.to_string() })?;
     Ok(emitter.module)
 }
@@ -141,7 +145,9 @@ impl<'c, 'm> Emitter<'c, 'm> {
         let signatures = ir.functions.iter().map(Signature::of).collect();
         let parts = part::parts(ir, part.of);
         let is_shared = part::is_shared(ir, &parts);
+        let debug = debug::Debug::new(context, &module);
         let emitter = Self {
+            debug,
             part,
             parts,
             is_shared,

@@ -7,6 +7,7 @@
 //! Guest symbol names never reach the generated code: its symbols are ours, made of addresses.
 
 mod emit;
+mod frames;
 mod link;
 mod optimize;
 
@@ -47,6 +48,12 @@ pub enum CodegenError {
         /// lld's words.
         message: String,
     },
+    /// The debug information of a library could not be read.
+    #[error("debug information: {0}")]
+    Frames(#[from] gimli::Error),
+    /// A library could not be read.
+    #[error("library: {0}")]
+    Library(#[from] object::Error),
     /// A file for the linker could not be made or read.
     #[error("linker file: {0}")]
     File(#[from] std::io::Error),

@@ -10,7 +10,7 @@ use std::{
 
 use antares_abi::LIBRARY_SYMBOL;
 
-use crate::{CodegenError, optimize};
+use crate::{CodegenError, frames, optimize};
 
 /// Bytes of the linker's messages that are kept.
 const MESSAGE_BYTES_MAX: usize = 4096;
@@ -26,10 +26,12 @@ unsafe extern "C" {
     ) -> bool;
 }
 
-/// Links objects into a shared object that needs nothing, runs nothing when it is loaded, and exports one symbol.
+/// Links objects into a shared object that needs nothing, runs nothing when it is loaded, and exports one symbol; with its
+/// frame table behind it.
 ///
 /// # Errors
-/// [`CodegenError::Link`] with lld's words, [`CodegenError::File`] if a memory file cannot be made or read.
+/// [`CodegenError::Link`] with lld's words, [`CodegenError::Frames`] and [`CodegenError::Library`] if the linked debug
+/// information cannot be read, [`CodegenError::File`] if a memory file cannot be made or read.
 pub fn link(objects: &[Vec<u8>]) -> Result<Vec<u8>, CodegenError> {
     let inputs = objects.iter().map(|object| memory_file_of(object)).collect::<Result<Vec<File>, _>>()?;
     let mut arguments = vec![
@@ -50,7 +52,11 @@ pub fn link(objects: &[Vec<u8>]) -> Result<Vec<u8>, CodegenError> {
         "antares-library.so".to_owned(),
     ];
     arguments.extend(inputs.iter().map(|input| format!("/proc/self/fd/{}", input.as_raw_fd())));
-    run(&arguments)
+    let table = frames::table(&run(&arguments)?)?;
+    arguments.push("--strip-debug".to_owned());
+    let mut library = run(&arguments)?;
+    table.append_to(&mut library);
+    Ok(library)
 }
 
 fn memory_file_of(bytes: &[u8]) -> Result<File, CodegenError> {

@@ -391,6 +391,23 @@ pub struct Function {
     pub blocks: Vec<Block>,
 }
 
+/// Bytes of the shortest guest instruction.
+const INSTRUCTION_BYTES_MIN: u64 = 2;
+
+impl Function {
+    /// The guest address that a call at the end of `block` counts for in a profile: one inside of the instruction that calls,
+    /// as far as that is known.
+    #[must_use]
+    pub fn caller(&self, block: &Block) -> GuestAddr {
+        match &block.terminator {
+            Terminator::Call { to, .. } | Terminator::CallIndirect { to, .. } => {
+                GuestAddr(self.blocks[to.0 as usize].pc.0.saturating_sub(INSTRUCTION_BYTES_MIN))
+            }
+            _ => block.pc,
+        }
+    }
+}
+
 /// A whole program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {

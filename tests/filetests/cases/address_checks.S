@@ -46,90 +46,90 @@ words:
 #     exit at 0x1001c
 
 #=== llvm
-# define internal x86_regcallcc { i64 } @guest_10000(ptr inreg %0, i64 inreg %1) #2 {
+# define internal x86_regcallcc { i64 } @guest_10000(ptr inreg %0, i64 inreg %1) #2 !dbg !5 {
 # entry:
-#   %left = alloca i64, align 8
-#   %a0 = alloca i64, align 8
-#   %a1 = alloca i64, align 8
-#   %a2 = alloca i64, align 8
-#   %a3 = alloca i64, align 8
-#   %a7 = alloca i64, align 8
-#   %target = alloca i64, align 8
-#   store i64 %1, ptr %left, align 8
-#   br label %pc_10000
+#   %left = alloca i64, align 8, !dbg !8
+#   %a0 = alloca i64, align 8, !dbg !8
+#   %a1 = alloca i64, align 8, !dbg !8
+#   %a2 = alloca i64, align 8, !dbg !8
+#   %a3 = alloca i64, align 8, !dbg !8
+#   %a7 = alloca i64, align 8, !dbg !8
+#   %target = alloca i64, align 8, !dbg !8
+#   store i64 %1, ptr %left, align 8, !dbg !8
+#   br label %pc_10000, !dbg !8
 #
 # pc_10000:                                         ; preds = %entry
-#   %left1 = load i64, ptr %left, align 8
-#   %left2 = sub i64 %left1, 515
-#   store i64 %left2, ptr %left, align 8
-#   %is_over = icmp slt i64 %left2, 0
-#   br i1 %is_over, label %over, label %on, !prof !0
+#   %left1 = load i64, ptr %left, align 8, !dbg !8
+#   %left2 = sub i64 %left1, 515, !dbg !8
+#   store i64 %left2, ptr %left, align 8, !dbg !8
+#   %is_over = icmp slt i64 %left2, 0, !dbg !8
+#   br i1 %is_over, label %over, label %on, !dbg !8, !prof !4
 #
 # over:                                             ; preds = %pc_10000
-#   %granted = call i64 asm sideeffect "callq *4260152(%r10)", "={r11},{r10},0,~{flags}"(ptr %0, i64 %left2) #4
-#   store i64 %granted, ptr %left, align 8
-#   br label %on
+#   %granted = call i64 asm sideeffect "callq *4260152(%r10)\0A.byte 0xf, 0x1f, 0x80\0A.long 65536", "={r11},{r10},0,~{flags}"(ptr %0, i64 %left2) #4, !dbg !8
+#   store i64 %granted, ptr %left, align 8, !dbg !8
+#   br label %on, !dbg !8
 #
 # on:                                               ; preds = %over, %pc_10000
-#   br i1 false, label %leave, label %on3, !prof !0
+#   br i1 false, label %leave, label %on3, !dbg !8, !prof !4
 #
 # leave:                                            ; preds = %on
-#   call void @llvm.ubsantrap(i8 6) #3
-#   unreachable
+#   call void @llvm.ubsantrap(i8 6) #3, !dbg !8
+#   unreachable, !dbg !8
 #
 # on3:                                              ; preds = %on
-#   br i1 false, label %leave4, label %on5, !prof !0
+#   br i1 false, label %leave4, label %on5, !dbg !8, !prof !4
 #
 # leave4:                                           ; preds = %on3
-#   call void @llvm.ubsantrap(i8 6) #3
-#   unreachable
+#   call void @llvm.ubsantrap(i8 6) #3, !dbg !8
+#   unreachable, !dbg !8
 #
 # on5:                                              ; preds = %on3
-#   %at_base = getelementptr i8, ptr %0, i64 69648
-#   %address = getelementptr i8, ptr %at_base, i64 0
-#   %loaded = load i64, ptr %address, align 1
-#   %at_base6 = getelementptr i8, ptr %0, i64 69648
-#   %address7 = getelementptr i8, ptr %at_base6, i64 8
-#   %loaded8 = load i64, ptr %address7, align 1
-#   %2 = add i64 %loaded, %loaded8
-#   %at_base9 = getelementptr i8, ptr %0, i64 69648
-#   %address10 = getelementptr i8, ptr %at_base9, i64 16
-#   store i64 %2, ptr %address10, align 1
-#   %at_base11 = getelementptr i8, ptr %0, i64 69648
-#   %address12 = getelementptr i8, ptr %at_base11, i64 -1
-#   %loaded13 = load i8, ptr %address12, align 1
-#   %3 = sext i8 %loaded13 to i64
-#   %at_base14 = getelementptr i8, ptr %0, i64 69648
-#   %address15 = getelementptr i8, ptr %at_base14, i64 16
-#   %loaded16 = load i16, ptr %address15, align 1
-#   %4 = zext i16 %loaded16 to i64
-#   store i64 %4, ptr %a0, align 8
-#   store i64 %2, ptr %a1, align 8
-#   store i64 %loaded8, ptr %a2, align 8
-#   store i64 %3, ptr %a3, align 8
-#   store i64 93, ptr %a7, align 8
-#   %a017 = load i64, ptr %a0, align 8
-#   %field = getelementptr i8, ptr %0, i64 4259920
-#   store i64 %a017, ptr %field, align 8
-#   %a718 = load i64, ptr %a7, align 8
-#   %field19 = getelementptr i8, ptr %0, i64 4259976
-#   store i64 %a718, ptr %field19, align 8
-#   %field20 = getelementptr i8, ptr %0, i64 4260096
-#   store i64 65564, ptr %field20, align 8
-#   %field21 = getelementptr i8, ptr %0, i64 4260120
-#   store i64 0, ptr %field21, align 8
-#   %left22 = load i64, ptr %left, align 8
-#   %field23 = getelementptr i8, ptr %0, i64 4260104
-#   store i64 %left22, ptr %field23, align 8
-#   call x86_regcallcc void @ecall(ptr inreg %0)
-#   %field24 = getelementptr i8, ptr %0, i64 4260104
-#   %state = load i64, ptr %field24, align 8
-#   store i64 %state, ptr %left, align 8
-#   %field25 = getelementptr i8, ptr %0, i64 4259920
-#   %state26 = load i64, ptr %field25, align 8
-#   store i64 %state26, ptr %a0, align 8
-#   call void @llvm.ubsantrap(i8 4) #3
-#   unreachable
+#   %at_base = getelementptr i8, ptr %0, i64 69648, !dbg !8
+#   %address = getelementptr i8, ptr %at_base, i64 0, !dbg !8
+#   %loaded = load i64, ptr %address, align 1, !dbg !8
+#   %at_base6 = getelementptr i8, ptr %0, i64 69648, !dbg !8
+#   %address7 = getelementptr i8, ptr %at_base6, i64 8, !dbg !8
+#   %loaded8 = load i64, ptr %address7, align 1, !dbg !8
+#   %2 = add i64 %loaded, %loaded8, !dbg !8
+#   %at_base9 = getelementptr i8, ptr %0, i64 69648, !dbg !8
+#   %address10 = getelementptr i8, ptr %at_base9, i64 16, !dbg !8
+#   store i64 %2, ptr %address10, align 1, !dbg !8
+#   %at_base11 = getelementptr i8, ptr %0, i64 69648, !dbg !8
+#   %address12 = getelementptr i8, ptr %at_base11, i64 -1, !dbg !8
+#   %loaded13 = load i8, ptr %address12, align 1, !dbg !8
+#   %3 = sext i8 %loaded13 to i64, !dbg !8
+#   %at_base14 = getelementptr i8, ptr %0, i64 69648, !dbg !8
+#   %address15 = getelementptr i8, ptr %at_base14, i64 16, !dbg !8
+#   %loaded16 = load i16, ptr %address15, align 1, !dbg !8
+#   %4 = zext i16 %loaded16 to i64, !dbg !8
+#   store i64 %4, ptr %a0, align 8, !dbg !8
+#   store i64 %2, ptr %a1, align 8, !dbg !8
+#   store i64 %loaded8, ptr %a2, align 8, !dbg !8
+#   store i64 %3, ptr %a3, align 8, !dbg !8
+#   store i64 93, ptr %a7, align 8, !dbg !8
+#   %a017 = load i64, ptr %a0, align 8, !dbg !8
+#   %field = getelementptr i8, ptr %0, i64 4259920, !dbg !8
+#   store i64 %a017, ptr %field, align 8, !dbg !8
+#   %a718 = load i64, ptr %a7, align 8, !dbg !8
+#   %field19 = getelementptr i8, ptr %0, i64 4259976, !dbg !8
+#   store i64 %a718, ptr %field19, align 8, !dbg !8
+#   %field20 = getelementptr i8, ptr %0, i64 4260096, !dbg !8
+#   store i64 65564, ptr %field20, align 8, !dbg !8
+#   %field21 = getelementptr i8, ptr %0, i64 4260120, !dbg !8
+#   store i64 0, ptr %field21, align 8, !dbg !8
+#   %left22 = load i64, ptr %left, align 8, !dbg !8
+#   %field23 = getelementptr i8, ptr %0, i64 4260104, !dbg !8
+#   store i64 %left22, ptr %field23, align 8, !dbg !8
+#   call x86_regcallcc void @ecall(ptr inreg %0), !dbg !8
+#   %field24 = getelementptr i8, ptr %0, i64 4260104, !dbg !8
+#   %state = load i64, ptr %field24, align 8, !dbg !8
+#   store i64 %state, ptr %left, align 8, !dbg !8
+#   %field25 = getelementptr i8, ptr %0, i64 4259920, !dbg !8
+#   %state26 = load i64, ptr %field25, align 8, !dbg !8
+#   store i64 %state26, ptr %a0, align 8, !dbg !8
+#   call void @llvm.ubsantrap(i8 4) #3, !dbg !8
+#   unreachable, !dbg !8
 # }
 
 #=== baseline
@@ -148,7 +148,8 @@ words:
 #     48  call ecall
 #     4d  ud1 eax,[eax+4]
 #     52  call qword ptr [r10+410138h]
-#     59  jmp 14
+#     59  nop [rax+10000h]
+#     60  jmp 14
 
 #=== outcome
 # Exit(42), 515 cycles, native

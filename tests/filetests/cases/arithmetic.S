@@ -59,58 +59,59 @@ _start:
 #     exit at 0x10014
 
 #=== llvm
-# define internal x86_regcallcc { i64 } @guest_10000(ptr inreg %0, i64 inreg %1) #2 {
+# define internal x86_regcallcc { i64 } @guest_10000(ptr inreg %0, i64 inreg %1) #2 !dbg !5 {
 # entry:
-#   %left = alloca i64, align 8
-#   %a0 = alloca i64, align 8
-#   %a1 = alloca i64, align 8
-#   %a7 = alloca i64, align 8
-#   %target = alloca i64, align 8
-#   store i64 %1, ptr %left, align 8
-#   br label %pc_10000
+#   %left = alloca i64, align 8, !dbg !8
+#   %a0 = alloca i64, align 8, !dbg !8
+#   %a1 = alloca i64, align 8, !dbg !8
+#   %a7 = alloca i64, align 8, !dbg !8
+#   %target = alloca i64, align 8, !dbg !8
+#   store i64 %1, ptr %left, align 8, !dbg !8
+#   br label %pc_10000, !dbg !8
 #
 # pc_10000:                                         ; preds = %entry
-#   %left1 = load i64, ptr %left, align 8
-#   %left2 = sub i64 %left1, 510
-#   store i64 %left2, ptr %left, align 8
-#   %is_over = icmp slt i64 %left2, 0
-#   br i1 %is_over, label %over, label %on, !prof !0
+#   %left1 = load i64, ptr %left, align 8, !dbg !8
+#   %left2 = sub i64 %left1, 510, !dbg !8
+#   store i64 %left2, ptr %left, align 8, !dbg !8
+#   %is_over = icmp slt i64 %left2, 0, !dbg !8
+#   br i1 %is_over, label %over, label %on, !dbg !8, !prof !4
 #
 # over:                                             ; preds = %pc_10000
-#   %granted = call i64 asm sideeffect "callq *4260152(%r10)", "={r11},{r10},0,~{flags}"(ptr %0, i64 %left2) #4
-#   store i64 %granted, ptr %left, align 8
-#   br label %on
+#   %granted = call i64 asm sideeffect "callq *4260152(%r10)\0A.byte 0xf, 0x1f, 0x80\0A.long 65536", "={r11},{r10},0,~{flags}"(ptr %0, i64 %left2) #4, !dbg !8
+#   store i64 %granted, ptr %left, align 8, !dbg !8
+#   br label %on, !dbg !8
 #
 # on:                                               ; preds = %over, %pc_10000
-#   store i64 840, ptr %a0, align 8
-#   store i64 42, ptr %a1, align 8
-#   store i64 93, ptr %a7, align 8
-#   %a03 = load i64, ptr %a0, align 8
-#   %field = getelementptr i8, ptr %0, i64 4259920
-#   store i64 %a03, ptr %field, align 8
-#   %a74 = load i64, ptr %a7, align 8
-#   %field5 = getelementptr i8, ptr %0, i64 4259976
-#   store i64 %a74, ptr %field5, align 8
-#   %field6 = getelementptr i8, ptr %0, i64 4260096
-#   store i64 65556, ptr %field6, align 8
-#   %field7 = getelementptr i8, ptr %0, i64 4260120
-#   store i64 0, ptr %field7, align 8
-#   %left8 = load i64, ptr %left, align 8
-#   %field9 = getelementptr i8, ptr %0, i64 4260104
-#   store i64 %left8, ptr %field9, align 8
-#   call x86_regcallcc void @ecall(ptr inreg %0)
-#   %field10 = getelementptr i8, ptr %0, i64 4260104
-#   %state = load i64, ptr %field10, align 8
-#   store i64 %state, ptr %left, align 8
-#   %field11 = getelementptr i8, ptr %0, i64 4259920
-#   %state12 = load i64, ptr %field11, align 8
-#   store i64 %state12, ptr %a0, align 8
-#   call void @llvm.ubsantrap(i8 4) #3
-#   unreachable
+#   store i64 840, ptr %a0, align 8, !dbg !8
+#   store i64 42, ptr %a1, align 8, !dbg !8
+#   store i64 93, ptr %a7, align 8, !dbg !8
+#   %a03 = load i64, ptr %a0, align 8, !dbg !8
+#   %field = getelementptr i8, ptr %0, i64 4259920, !dbg !8
+#   store i64 %a03, ptr %field, align 8, !dbg !8
+#   %a74 = load i64, ptr %a7, align 8, !dbg !8
+#   %field5 = getelementptr i8, ptr %0, i64 4259976, !dbg !8
+#   store i64 %a74, ptr %field5, align 8, !dbg !8
+#   %field6 = getelementptr i8, ptr %0, i64 4260096, !dbg !8
+#   store i64 65556, ptr %field6, align 8, !dbg !8
+#   %field7 = getelementptr i8, ptr %0, i64 4260120, !dbg !8
+#   store i64 0, ptr %field7, align 8, !dbg !8
+#   %left8 = load i64, ptr %left, align 8, !dbg !8
+#   %field9 = getelementptr i8, ptr %0, i64 4260104, !dbg !8
+#   store i64 %left8, ptr %field9, align 8, !dbg !8
+#   call x86_regcallcc void @ecall(ptr inreg %0), !dbg !8
+#   %field10 = getelementptr i8, ptr %0, i64 4260104, !dbg !8
+#   %state = load i64, ptr %field10, align 8, !dbg !8
+#   store i64 %state, ptr %left, align 8, !dbg !8
+#   %field11 = getelementptr i8, ptr %0, i64 4259920, !dbg !8
+#   %state12 = load i64, ptr %field11, align 8, !dbg !8
+#   store i64 %state12, ptr %a0, align 8, !dbg !8
+#   call void @llvm.ubsantrap(i8 4) #3, !dbg !8
+#   unreachable, !dbg !8
 # }
 
 #=== asm
 # enter_10000:
+# .Lfunc_begin1:
 #   movq  $-510, %r11
 #   addq  4260104(%rax), %r11
 #   js  .LBB1_1

@@ -18,6 +18,7 @@ _start:
 
 #=== asm
 # enter_10000:
+# .Lfunc_begin0:
 #   movq  4260104(%rax), %r11
 # .LBB0_1:
 #   addq  $-3, %r11

@@ -14,6 +14,7 @@ _start:
 
 #=== asm
 # enter_10000:
+# .Lfunc_begin1:
 #   pushq  %rbx
 #   movq  %rax, %rbx
 #   movq  $-506, %r11

@@ -101,6 +101,7 @@ _start:
 
 #=== asm
 # enter_10000:
+# .Lfunc_begin1:
 #   movq  4260104(%rax), %rsi
 #   leaq  -2(%rsi), %r11
 #   addq  $4194302, %rsi
@@ -177,7 +178,7 @@ _start:
 #     76  call ecall
 #     7b  ud1 eax,[eax+4]
 #     80  sub r11,5
-#     84  js b3
+#     84  js ba
 #     8a  add r12,rbx
 #     8d  add rbx,0FFFFFFFFFFFFFFFFh
 #     91  test rbx,rbx
@@ -190,9 +191,11 @@ _start:
 #     a6  jne 98
 #     a8  jmp 5e
 #     aa  call qword ptr [r10+410138h]
-#     b1  jmp 6b
-#     b3  call qword ptr [r10+410138h]
-#     ba  jmp 8a
+#     b1  nop [rax+1000Ch]
+#     b8  jmp 6b
+#     ba  call qword ptr [r10+410138h]
+#     c1  nop [rax+10006h]
+#     c8  jmp 8a
 
 #=== outcome
 # Exit(-70), 1003 cycles, native

@@ -41,11 +41,15 @@ const OWN_SWITCHES_MAX: usize = 8;
 
 /// Emits `ir`.
 pub(crate) fn emit(emitter: &Emitter, ir: &ir::Function) -> Result<(), CodegenError> {
+    let scope = emitter.enter_scope(emitter.function(ir.id), ir);
     let mut function = FunctionEmitter::new(emitter, ir)?;
     function.entry()?;
     for (index, block) in ir.blocks.iter().enumerate() {
         emitter.builder.position_at_end(function.blocks[index]);
-        function.block(block)?;
+        emitter.locate(scope, ir.entry);
+        let values = function.block(block)?;
+        emitter.locate(scope, ir.caller(block));
+        function.terminator(block, &values)?;
     }
     Ok(())
 }
@@ -162,7 +166,8 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         Ok(())
     }
 
-    fn block(&self, block: &ir::Block) -> Result<(), CodegenError> {
+    /// Everything but how the block ends; gives the values of its operations.
+    fn block(&self, block: &ir::Block) -> Result<Vec<IntValue<'c>>, CodegenError> {
         self.charge(block)?;
         let mut values: Vec<IntValue<'c>> = Vec::with_capacity(block.ops.len());
         let has_wide = block.ops.iter().any(|op| matches!(op, Op::Binary(BinaryOp::MulHighUnsigned, ..)));
@@ -183,7 +188,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         for (register, value) in &block.writes {
             self.set(*register, values[value.0 as usize])?;
         }
-        self.terminator(block, &values)
+        Ok(values)
     }
 
     /// Charges the block's cycles.
@@ -199,7 +204,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
             let on = self.emitter.context.append_basic_block(self.value, "on");
             self.emitter.branch_rarely(is_over, over, on)?;
             builder.position_at_end(over);
-            self.set_cycles_left(self.emitter.meter(self.base, left)?)?;
+            self.set_cycles_left(self.emitter.meter(self.base, left, block.pc)?)?;
             builder.build_unconditional_branch(on)?;
             builder.position_at_end(on);
         }

@@ -1,6 +1,6 @@
 //! Small functions of every library: the ways to and from the host, indirect calls, and the carry-less product.
 
-use antares_abi::{ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, LeaveReason};
+use antares_abi::{ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, LeaveReason, METER_MARK};
 use antares_lift::ir;
 use antares_program::Reg;
 use inkwell::{
@@ -69,14 +69,17 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Has the host look at the cycles that are left, which are below zero; gives what is left then. The host keeps all
-    /// registers, so that the functions around need not (see `State::meter`).
+    /// registers, so that the functions around need not (see `State::meter`). Where native code goes on, an instruction
+    /// that does nothing tells it the guest address.
     pub(crate) fn meter(
         &self,
         base: PointerValue<'c>,
         left: IntValue<'c>,
+        pc: antares_program::GuestAddr,
     ) -> Result<IntValue<'c>, CodegenError> {
         let kind = self.i64.fn_type(&[self.ptr.into(), self.i64.into()], false);
-        let code = format!("callq *{}(%r10)", Field::METER.offset());
+        let mark = METER_MARK.map(|byte| format!("{byte:#x}")).join(", ");
+        let code = format!("callq *{}(%r10)\n.byte {mark}\n.long {}", Field::METER.offset(), pc.0);
         let constraints = "={r11},{r10},0,~{flags}".to_owned();
         let assembly = self.context.create_inline_asm(kind, code, constraints, true, false, None, false);
         let call =

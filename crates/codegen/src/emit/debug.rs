@@ -1,0 +1,110 @@
+//! Debug information that names guest addresses: the frame table of the library is made of it (see `frames.rs`), and then it
+//! is taken away.
+//!
+//! A function's name is its guest address in hexadecimal; the line of a call is the guest address of the block that calls,
+//! that of everything else the function's address.
+
+use antares_lift::ir;
+use inkwell::{
+    context::Context,
+    debug_info::{
+        AsDIScope, DIFile, DIFlags, DIFlagsConstants, DISubprogram, DISubroutineType, DWARFEmissionKind,
+        DWARFSourceLanguage, DebugInfoBuilder,
+    },
+    module::{FlagBehavior, Module},
+    values::FunctionValue,
+};
+
+use crate::emit::Emitter;
+
+/// Version of LLVM's debug metadata.
+const METADATA_VERSION: u64 = 3;
+/// Version of DWARF.
+const DWARF_VERSION: u64 = 5;
+
+/// What all debug information of a module shares.
+pub(crate) struct Debug<'c> {
+    builder: DebugInfoBuilder<'c>,
+    file: DIFile<'c>,
+    kind: DISubroutineType<'c>,
+}
+
+impl<'c> Debug<'c> {
+    pub(crate) fn new(context: &'c Context, module: &Module<'c>) -> Self {
+        for (name, version) in [("Debug Info Version", METADATA_VERSION), ("Dwarf Version", DWARF_VERSION)] {
+            let version = context.i32_type().const_int(version, false);
+            module.add_basic_value_flag(name, FlagBehavior::Warning, version);
+        }
+        let (builder, unit) = module.create_debug_info_builder(
+            false,
+            DWARFSourceLanguage::C,
+            "guest",
+            "",
+            "",
+            true,
+            "",
+            0,
+            "",
+            DWARFEmissionKind::LineTablesOnly,
+            0,
+            false,
+            false,
+            "",
+            "",
+        );
+        let file = unit.get_file();
+        let kind = builder.create_subroutine_type(file, None, &[], DIFlags::PUBLIC);
+        Self { builder, file, kind }
+    }
+
+    /// To be called when everything is emitted.
+    pub(crate) fn finish(&self) {
+        self.builder.finalize();
+    }
+}
+
+/// A guest address as a line.
+fn line(address: antares_program::GuestAddr) -> u32 {
+    u32::try_from(address.0).unwrap_or(0)
+}
+
+impl<'c> Emitter<'c, '_> {
+    /// What follows is in `function`.
+    pub(crate) fn enter_scope(&self, value: FunctionValue<'c>, function: &ir::Function) -> DISubprogram<'c> {
+        let Debug { builder, file, kind } = &self.debug;
+        let (name, line) = (format!("{:x}", function.entry.0), line(function.entry));
+        let scope = builder.create_function(
+            file.as_debug_info_scope(),
+            &name,
+            None,
+            *file,
+            line,
+            *kind,
+            true,
+            true,
+            line,
+            DIFlags::PUBLIC,
+            true,
+        );
+        value.set_subprogram(scope);
+        self.locate(scope, function.entry);
+        scope
+    }
+
+    /// What follows is at a guest address.
+    pub(crate) fn locate(&self, scope: DISubprogram<'c>, address: antares_program::GuestAddr) {
+        let location = self.debug.builder.create_debug_location(
+            self.context,
+            line(address),
+            0,
+            scope.as_debug_info_scope(),
+            None,
+        );
+        self.builder.set_current_debug_location(location);
+    }
+
+    /// What follows is no guest's.
+    pub(crate) fn leave_scope(&self) {
+        self.builder.unset_current_debug_location();
+    }
+}

@@ -1,0 +1,202 @@
+//! The frame table of a linked library, from the debug information that `emit/debug.rs` wrote.
+
+use std::{borrow::Cow, collections::BTreeSet, ops::Range};
+
+use antares_abi::{FrameRow, FrameTable};
+use gimli::{
+    AttributeValue, BaseAddresses, CfaRule, DebuggingInformationEntry, EndianSlice, LittleEndian, UnitRef,
+    UnwindContext, UnwindSection, X86_64,
+};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags, elf};
+
+use crate::CodegenError;
+
+type Reader<'a> = EndianSlice<'a, LittleEndian>;
+
+/// Guest code in the library: a function, or what became of a call to one.
+#[derive(Debug)]
+struct Piece {
+    addresses: Range<u64>,
+    /// Calls around it that were replaced by what they call.
+    depth: usize,
+    /// Guest address of the function.
+    entry: u32,
+    /// Guest address of the call that it stands for; 0 for a function.
+    caller: u32,
+}
+
+/// Code at one distance from the end of its frame.
+#[derive(Debug)]
+struct Level {
+    addresses: Range<u64>,
+    bytes: u32,
+}
+
+/// The frame table of `library`, which still has its debug information.
+pub(crate) fn table(library: &[u8]) -> Result<FrameTable, CodegenError> {
+    let file = object::File::parse(library)?;
+    let Some(text) = text(&file) else { return Ok(FrameTable::new([])) };
+    let section = |id: gimli::SectionId| -> Result<Cow<'_, [u8]>, object::Error> {
+        file.section_by_name(id.name()).map_or(Ok(Cow::default()), |section| section.uncompressed_data())
+    };
+    let sections = gimli::DwarfSections::load(section)?;
+    let dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));
+    let mut pieces = functions(&file);
+    let mut lines = Vec::new();
+    let mut units = dwarf.units();
+    while let Some(header) = units.next()? {
+        let unit = dwarf.unit(header)?;
+        let unit = unit.unit_ref(&dwarf);
+        inlined(unit, &mut pieces)?;
+        lines_of(unit, &mut lines)?;
+    }
+    lines.sort_by_key(|(addresses, _): &(Range<u64>, u32)| addresses.start);
+    pieces.sort_by_key(|piece| (piece.addresses.start, piece.depth));
+    let frames = section(gimli::SectionId::DebugFrame)?;
+    let levels = levels(&frames)?;
+    Ok(FrameTable::new(rows(&text, &pieces, &levels, &lines)))
+}
+
+/// Addresses of the executable segment.
+fn text(file: &object::File) -> Option<Range<u64>> {
+    let is_text = |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.0 & elf::PF_X.0 != 0);
+    let segment = file.segments().find(|segment| is_text(segment.flags()))?;
+    Some(segment.address()..segment.address() + segment.size())
+}
+
+/// The guest functions, by the symbols that `emit.rs` gave them.
+fn functions(file: &object::File) -> Vec<Piece> {
+    let symbols = file.symbols().filter_map(|symbol| {
+        let name = symbol.name().ok()?.strip_prefix("guest_")?;
+        let entry = u32::from_str_radix(name.split('_').next()?, 16).ok()?;
+        let addresses = symbol.address()..symbol.address() + symbol.size();
+        (!addresses.is_empty()).then_some(Piece { addresses, depth: 0, entry, caller: 0 })
+    });
+    symbols.collect()
+}
+
+/// The calls that were replaced by what they call.
+fn inlined(unit: UnitRef<'_, Reader<'_>>, pieces: &mut Vec<Piece>) -> Result<(), gimli::Error> {
+    let mut entries = unit.entries();
+    // By depth in the tree, whether the entry is a call that was replaced.
+    let mut path: Vec<bool> = Vec::new();
+    while let Some(entry) = entries.next_dfs()? {
+        let level = usize::try_from(entry.depth()).unwrap_or(0);
+        let is_inlined = entry.tag() == gimli::DW_TAG_inlined_subroutine;
+        path.resize(level, false);
+        path.push(is_inlined);
+        if !is_inlined {
+            continue;
+        }
+        let Some(function) = origin(unit, entry)? else { continue };
+        let caller = match entry.attr_value(gimli::DW_AT_call_line) {
+            Some(value) => u32::try_from(value.udata_value().unwrap_or(0)).unwrap_or(0),
+            None => 0,
+        };
+        let depth = path.iter().filter(|is_inlined| **is_inlined).count();
+        let mut ranges = unit.die_ranges(entry)?;
+        while let Some(range) = ranges.next()? {
+            if range.begin < range.end {
+                pieces.push(Piece { addresses: range.begin..range.end, depth, entry: function, caller });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The guest address of the function that `entry` is a copy of.
+fn origin(
+    unit: UnitRef<'_, Reader<'_>>,
+    entry: &DebuggingInformationEntry<Reader<'_>>,
+) -> Result<Option<u32>, gimli::Error> {
+    let Some(AttributeValue::UnitRef(offset)) = entry.attr_value(gimli::DW_AT_abstract_origin) else {
+        return Ok(None);
+    };
+    let origin = unit.entry(offset)?;
+    let Some(name) = origin.attr_value(gimli::DW_AT_name) else { return Ok(None) };
+    let name = unit.attr_string(name)?;
+    Ok(u32::from_str_radix(&name.to_string_lossy(), 16).ok())
+}
+
+/// The lines of all code.
+fn lines_of(unit: UnitRef<'_, Reader<'_>>, lines: &mut Vec<(Range<u64>, u32)>) -> Result<(), gimli::Error> {
+    let Some(program) = unit.line_program.clone() else { return Ok(()) };
+    let mut rows = program.rows();
+    let mut last: Option<(u64, u32)> = None;
+    while let Some((_, row)) = rows.next_row()? {
+        if let Some((start, line)) = last.take()
+            && start < row.address()
+        {
+            lines.push((start..row.address(), line));
+        }
+        if !row.end_sequence() {
+            let line = row.line().map_or(0, |line| u32::try_from(line.get()).unwrap_or(0));
+            last = Some((row.address(), line));
+        }
+    }
+    Ok(())
+}
+
+/// How far the stack pointer is from the end of the frame, for all code.
+fn levels(section: &[u8]) -> Result<Vec<Level>, gimli::Error> {
+    let mut frames = gimli::DebugFrame::new(section, LittleEndian);
+    frames.set_address_size(8);
+    let bases = BaseAddresses::default();
+    let mut context = UnwindContext::new();
+    let mut levels = Vec::new();
+    let mut entries = frames.entries(&bases);
+    while let Some(entry) = entries.next()? {
+        let gimli::CieOrFde::Fde(partial) = entry else { continue };
+        let fde = partial.parse(|_, bases, offset| frames.cie_from_offset(bases, offset))?;
+        let mut table = fde.rows(&frames, &bases, &mut context)?;
+        while let Some(row) = table.next_row()? {
+            let bytes = match *row.cfa() {
+                CfaRule::RegisterAndOffset { register, offset } if register == X86_64::RSP => {
+                    u32::try_from(offset).unwrap_or(0)
+                }
+                _ => 0,
+            };
+            levels.push(Level { addresses: row.start_address()..row.end_address(), bytes });
+        }
+    }
+    levels.sort_by_key(|level| level.addresses.start);
+    Ok(levels)
+}
+
+/// A cursor over ranges in the order of their starts, which do not overlap.
+fn at<T>(sorted: &[T], range: impl Fn(&T) -> &Range<u64>, address: u64) -> Option<&T> {
+    let index = sorted.partition_point(|item| range(item).start <= address).checked_sub(1)?;
+    Some(&sorted[index]).filter(|item| range(item).contains(&address))
+}
+
+fn rows(text: &Range<u64>, pieces: &[Piece], levels: &[Level], lines: &[(Range<u64>, u32)]) -> Vec<FrameRow> {
+    let mut places = BTreeSet::from([text.start]);
+    let ranges = pieces.iter().map(|piece| &piece.addresses).chain(levels.iter().map(|l| &l.addresses));
+    places.extend(
+        ranges.chain(lines.iter().map(|(range, _)| range)).flat_map(|range| [range.start, range.end]),
+    );
+    let mut open: Vec<&Piece> = Vec::new();
+    let mut next = pieces.iter().peekable();
+    let mut rows = Vec::with_capacity(places.len());
+    for place in places {
+        open.retain(|piece| piece.addresses.end > place);
+        while let Some(piece) = next.next_if(|piece| piece.addresses.start <= place) {
+            open.push(piece);
+        }
+        open.sort_by_key(|piece| piece.depth);
+        let line = at(lines, |(range, _)| range, place).map_or(0, |(_, line)| *line);
+        rows.push(FrameRow {
+            start: u32::try_from(place.saturating_sub(text.start)).unwrap_or(u32::MAX),
+            bytes: at(levels, |level| &level.addresses, place).map_or(0, |level| level.bytes),
+            chain: chain(&open, line),
+        });
+    }
+    rows
+}
+
+/// Guest addresses, outermost first: of each piece the call inside of it, which its successor or the line tells, else the
+/// function.
+fn chain(open: &[&Piece], line: u32) -> Vec<u32> {
+    let calls = open.iter().skip(1).map(|piece| piece.caller).chain([line]);
+    open.iter().zip(calls).map(|(piece, call)| if call == 0 { piece.entry } else { call }).collect()
+}
