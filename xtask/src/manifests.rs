@@ -6,7 +6,7 @@ use crate::{finding::Finding, tree::Tree};
 
 /// Our crates and which of ours each may depend on: arrows point one way. `tests` and `bench` see everything.
 /// No crate of a service's process or of the command line reaches `codegen` or `vm`: those live in the workers.
-const OURS: [(&str, &[&str]); 20] = [
+const OURS: [(&str, &[&str]); 21] = [
     ("antares-proto", &[]),
     ("antares-abi", &[]),
     ("antares-program", &["antares-abi"]),
@@ -19,6 +19,7 @@ const OURS: [(&str, &[&str]); 20] = [
         &["antares-abi", "antares-program", "antares-lift", "antares-codegen", "antares-baseline"],
     ),
     ("antares-vm", &["antares-abi"]),
+    ("antares-profile", &["antares-abi"]),
     ("antares-transaction", &[]),
     ("antares-verifier", &["antares-transaction"]),
     ("antares-sandbox", &[]),

@@ -1,0 +1,88 @@
+//! The one order that equal profiles have.
+
+use std::{cmp::Reverse, collections::HashMap};
+
+use crate::{Frame, NodeId, Profile, Program, ProgramId, Value};
+
+/// Nodes with their frames as they are called in the new order; the last one is taken first.
+type Children = Vec<(Frame, NodeId)>;
+
+impl Profile {
+    /// The same profile in the one order that equal profiles have: programs sorted and without those that no frame is in,
+    /// children of a node sorted by frame, and no node without cost on or above it.
+    #[must_use]
+    pub fn canonical(&self) -> Self {
+        let subtree = self.subtree();
+        let mut sorted = Self { nodes_max: self.nodes_max, ..Self::default() };
+        for program in self.used_programs(&subtree) {
+            sorted.program(program);
+        }
+        let mut children = self.children(&subtree, &sorted.programs);
+        let mut open: Vec<(Option<NodeId>, Children)> =
+            vec![(None, children.remove(&None).unwrap_or_default())];
+        while let Some((parent, list)) = open.last_mut() {
+            let Some((frame, id)) = list.pop() else {
+                open.pop();
+                continue;
+            };
+            let parent = *parent;
+            // There is room: it is no more than before.
+            let Some(copy) = sorted.child(parent, frame) else { continue };
+            sorted.spend(copy, self.nodes[id.0 as usize].value);
+            open.push((Some(copy), children.remove(&Some(id)).unwrap_or_default()));
+        }
+        sorted
+    }
+
+    /// What was spent at each node and on top of it.
+    #[must_use]
+    pub fn subtree(&self) -> Vec<Value> {
+        let mut subtree: Vec<Value> = self.nodes.iter().map(|node| node.value).collect();
+        for index in (0..self.nodes.len()).rev() {
+            if let Some(parent) = self.nodes[index].parent {
+                subtree[parent.0 as usize] = subtree[parent.0 as usize].plus(subtree[index]);
+            }
+        }
+        subtree
+    }
+
+    fn used_programs(&self, subtree: &[Value]) -> Vec<&Program> {
+        let mut used: Vec<bool> = vec![false; self.programs.len()];
+        for (node, _) in self.nodes.iter().zip(subtree).filter(|(_, value)| !value.is_zero()) {
+            if let Frame::Code { program, .. } = node.frame
+                && let Some(used) = used.get_mut(program.0 as usize)
+            {
+                *used = true;
+            }
+        }
+        let both = self.programs.iter().zip(&used);
+        let mut programs: Vec<&Program> =
+            both.filter(|(_, used)| **used).map(|(program, _)| program).collect();
+        programs.sort();
+        programs
+    }
+
+    /// The children of each node that cost something, with their programs as `programs` numbers them.
+    fn children(&self, subtree: &[Value], programs: &[Program]) -> HashMap<Option<NodeId>, Children> {
+        let places = self.programs.iter().map(|program| programs.iter().position(|other| other == program));
+        let renamed: Vec<Option<ProgramId>> =
+            places.map(|place| Some(ProgramId(u32::try_from(place?).ok()?))).collect();
+        let rename = |frame: Frame| match frame {
+            Frame::Code { program, pc } => {
+                let program = renamed.get(program.0 as usize).copied().flatten().unwrap_or(program);
+                Frame::Code { program, pc }
+            }
+            frame => frame,
+        };
+        let mut children: HashMap<Option<NodeId>, Children> = HashMap::new();
+        for ((node, value), id) in self.nodes.iter().zip(subtree).zip(0..) {
+            if !value.is_zero() {
+                children.entry(node.parent).or_default().push((rename(node.frame), NodeId(id)));
+            }
+        }
+        for list in children.values_mut() {
+            list.sort_by_key(|child| Reverse(child.0));
+        }
+        children
+    }
+}
