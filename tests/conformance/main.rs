@@ -6,6 +6,7 @@ mod attacks;
 mod check;
 mod compiles;
 mod pauses;
+mod profiles;
 mod programs;
 mod published;
 mod transactions;

@@ -18,7 +18,8 @@ const OURS: [(&str, &[&str]); 21] = [
         "antares-compiler",
         &["antares-abi", "antares-program", "antares-lift", "antares-codegen", "antares-baseline"],
     ),
-    ("antares-vm", &["antares-abi"]),
+    // The data model of profiles, for what it records.
+    ("antares-vm", &["antares-abi", "antares-profile"]),
     ("antares-profile", &["antares-abi"]),
     ("antares-transaction", &[]),
     ("antares-verifier", &["antares-transaction"]),

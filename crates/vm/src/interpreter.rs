@@ -53,10 +53,7 @@ impl Interpreter {
     pub(crate) fn run(&mut self, vm: &mut DefaultMachine<Core>, code: &mut dyn Code) -> Result<Stop, Error> {
         vm.set_running(true);
         while vm.running() {
-            let pause = vm.pause();
-            // SAFETY: the machine is a whole AsmCoreMachine, and the byte lives as long as `pause`.
-            let result =
-                unsafe { ckb_vm_x64_execute(&raw mut **vm.inner_mut().as_mut(), pause.get_raw_ptr()) };
+            let result = execute(vm);
             match result {
                 RET_DECODE_TRACE if code.thunk(*vm.pc()).is_some() => return Ok(Stop::Native),
                 RET_DECODE_TRACE => self.add_trace(vm)?,
@@ -69,11 +66,7 @@ impl Interpreter {
                 }
                 RET_EBREAK => vm.ebreak()?,
                 RET_DYNAMIC_JUMP => {}
-                RET_SLOWPATH => {
-                    let pc = vm.pc().wrapping_sub(4);
-                    let instruction = self.0.decode(vm.memory_mut(), pc)?;
-                    execute_instruction(instruction, vm)?;
-                }
+                RET_SLOWPATH => execute_slowly(vm, &mut self.0)?,
                 other => return Err(error(other, vm)),
             }
         }
@@ -82,24 +75,45 @@ impl Interpreter {
 
     /// Decodes the trace at the machine's pc.
     fn add_trace(&mut self, vm: &mut DefaultMachine<Core>) -> Result<(), Error> {
-        let start = *vm.pc();
-        let (mut trace, mut pc, mut count) = (Trace::default(), start, 0);
-        while count < TRACE_ITEM_LENGTH {
-            let instruction = self.0.decode(vm.memory_mut(), pc)?;
-            pc += u64::from(instruction_length(instruction));
-            trace.cycles += vm.instruction_cycle_func()(instruction);
-            set(&mut trace, count, instruction);
-            count += 1;
-            if is_basic_block_end_instruction(instruction) {
-                break;
-            }
-        }
-        set(&mut trace, count, blank_instruction(OP_CUSTOM_TRACE_END));
-        trace.address = start;
-        trace.length = u8::try_from(pc - start).map_err(|_| Error::TraceLengthError)?;
-        vm.inner_mut().as_mut().traces[calculate_slot(start)] = trace;
+        let trace = decode_trace(vm, &mut self.0)?;
+        let slot = calculate_slot(trace.address);
+        vm.inner_mut().as_mut().traces[slot] = trace;
         Ok(())
     }
+}
+
+/// Runs traces until one is missing or something else is to be done: one of ckb-vm's `RET_` numbers.
+pub(crate) fn execute(vm: &mut DefaultMachine<Core>) -> u8 {
+    let pause = vm.pause();
+    // SAFETY: the machine is a whole AsmCoreMachine, and the byte lives as long as `pause`.
+    unsafe { ckb_vm_x64_execute(&raw mut **vm.inner_mut().as_mut(), pause.get_raw_ptr()) }
+}
+
+/// Executes the instruction before the machine's pc, which the assembly leaves to others.
+pub(crate) fn execute_slowly(vm: &mut DefaultMachine<Core>, decoder: &mut Decoder) -> Result<(), Error> {
+    let pc = vm.pc().wrapping_sub(4);
+    let instruction = decoder.decode(vm.memory_mut(), pc)?;
+    execute_instruction(instruction, vm)
+}
+
+/// The trace at the machine's pc, as ckb-vm's `AsmMachine` cuts it.
+pub(crate) fn decode_trace(vm: &mut DefaultMachine<Core>, decoder: &mut Decoder) -> Result<Trace, Error> {
+    let start = *vm.pc();
+    let (mut trace, mut pc, mut count) = (Trace::default(), start, 0);
+    while count < TRACE_ITEM_LENGTH {
+        let instruction = decoder.decode(vm.memory_mut(), pc)?;
+        pc += u64::from(instruction_length(instruction));
+        trace.cycles += vm.instruction_cycle_func()(instruction);
+        set(&mut trace, count, instruction);
+        count += 1;
+        if is_basic_block_end_instruction(instruction) {
+            break;
+        }
+    }
+    set(&mut trace, count, blank_instruction(OP_CUSTOM_TRACE_END));
+    trace.address = start;
+    trace.length = u8::try_from(pc - start).map_err(|_| Error::TraceLengthError)?;
+    Ok(trace)
 }
 
 /// Puts an instruction and the address of the assembly for it into a trace.
@@ -112,7 +126,8 @@ fn set(trace: &mut Trace, index: usize, instruction: Instruction) {
     trace.thread[index] = labels as u64 + u64::from(distance);
 }
 
-fn error(result: u8, vm: &DefaultMachine<Core>) -> Error {
+/// What ckb-vm makes of a number that ends a run.
+pub(crate) fn error(result: u8, vm: &DefaultMachine<Core>) -> Error {
     match result {
         RET_MAX_CYCLES_EXCEEDED => Error::CyclesExceeded,
         RET_CYCLES_OVERFLOW => Error::CyclesOverflow,

@@ -4,6 +4,7 @@
 //! Machine::new     maps guest memory and the native stack, prepares the calling thread's signals
 //! Library::load    opens a compiled script and checks its header
 //! Machine::run     loads the ELF, runs native code where there is some, answers with a Report
+//! Machine::profile runs in an interpreter that counts what it does, answers with a Report and a Recording
 //! ```
 //! Native code either reaches its exit with exact cycles, or it is left for good (a [`LeaveReason`]) and the script
 //! runs again from scratch in ckb-vm's `AsmMachine`, which then defines outcome, cycles, registers and memory.
@@ -12,6 +13,7 @@
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("generated code is x86-64 System V code, and its faults are caught by Linux signals");
 
+mod calls;
 mod debug;
 mod enter;
 mod error;
@@ -24,12 +26,16 @@ mod mapping;
 mod memory;
 mod native;
 mod outcome;
+mod profiled;
 mod program;
+mod recorded;
+mod recording;
 mod reserve;
 mod runner;
 mod session;
 mod signals;
 mod stack;
+mod tracer;
 
 pub use antares_abi::LeaveReason;
 pub use error::{LibraryError, VmError};
@@ -38,7 +44,9 @@ pub use machine::{Limits, Machine, Script, Tier};
 pub use memory::Core;
 pub use native::Library;
 pub use outcome::{Outcome, Report};
+pub use profiled::{GroupRecording, ProfileSession, ProfiledMachine};
 pub use program::Program;
+pub use recording::{Context, Place, Recorded, Recording, Step};
 pub use reserve::reserve_machines;
 pub use runner::NativeMachine;
 pub use session::{Counts, Finder, Session};

@@ -48,3 +48,25 @@ pub const STAY_CYCLES_MIN: u64 = 200;
 
 /// Programs without native code that a session remembers.
 pub const UNKNOWN_PROGRAMS_MAX: usize = 64;
+
+/// Contexts (stacks of calls) that a recording tells apart. What is called beyond them counts where it was called.
+pub const RECORDED_NODES_MAX: usize = 1 << 17;
+
+/// Calls of a context; deeper ones count at the deepest.
+pub const RECORDED_DEPTH_MAX: u16 = 256;
+
+/// Calls that a VM may have under way before further ones are not looked at; none of it decides cycles.
+pub const RECORDED_CALLS_MAX: usize = 1 << 16;
+
+/// Different traces (straight lines of code) that a recording tells apart; what runs beyond counts as unknown.
+pub const RECORDED_TRACES_MAX: usize = 1 << 17;
+
+/// Pairs of context and trace that a recording counts; what runs beyond counts as unknown.
+pub const RECORDED_COUNTS_MAX: usize = 1 << 20;
+
+/// Programs of a recording.
+pub const RECORDED_PROGRAMS_MAX: usize = 256;
+
+/// Bytes of heap that a recording needs at most, its tables at their limits and twice that while they grow. For
+/// [`crate::reserve_heap`].
+pub const RECORDING_HEAP_BYTES: usize = 256 << 20;

@@ -11,13 +11,16 @@ use ckb_vm::{
 };
 
 use crate::{
-    Library, Outcome, Report, VmError,
+    Library, Outcome, Recording, Report, VmError,
+    calls::Calls,
     debug::{DebugPrint, Log, SharedLog},
     host::{self, Attempted, Code, Start},
     limits::NATIVE_STACK_BYTES,
     memory::Core,
     prepare_thread,
+    recording::{ROOT, Recorded},
     stack::NativeStack,
+    tracer::Tracer,
 };
 
 /// Which tiers may run.
@@ -133,6 +136,48 @@ impl Machine {
         })
     }
 
+    /// Runs `script` once, from cleared memory, in the interpreter, and records which code ran how often and who had
+    /// called it. The report is that of [`Machine::run`]; the recording adds up to its cycles.
+    ///
+    /// # Errors
+    /// As [`Machine::run`].
+    pub fn profile(&mut self, script: &Script<'_>, limits: &Limits) -> Result<(Report, Recording), VmError> {
+        check(script)?;
+        prepare_thread()?;
+        let started = Instant::now();
+        let loaded = self.load(script, limits);
+        let load = started.elapsed();
+        let started = Instant::now();
+        let mut recording = Recording::default();
+        let outcome = match &loaded {
+            Ok(_) => self.trace(script, &mut recording),
+            Err(error) => error.clone().into(),
+        };
+        let cycles = self.vm.machine.cycles();
+        let report = Report {
+            outcome,
+            cycles,
+            load_cycles: loaded.map_or(0, |bytes| bytes.div_ceil(4)),
+            native_cycles: 0,
+            interpreted_cycles: cycles,
+            restarted: None,
+            debug: std::mem::take(&mut self.log.lock().lines),
+            load,
+            run: started.elapsed(),
+        };
+        Ok((report, recording))
+    }
+
+    /// Runs the loaded program, which is `script`, and records it.
+    fn trace(&mut self, script: &Script<'_>, recording: &mut Recording) -> Outcome {
+        let (vm_version, isa) = (script.vm_version, script.isa);
+        let program = recording.program(Recorded { elf: Some(script.elf.clone()), vm_version, isa });
+        let mut calls = Calls::new(ROOT, program, 0);
+        let mut tracer = Tracer::new(&self.vm.machine);
+        let result = tracer.run(&mut self.vm.machine, &mut calls, recording, &mut 0);
+        self.outcome(result)
+    }
+
     /// Guest memory as the last run left it.
     #[must_use]
     pub fn memory(&self) -> &[u8] {
@@ -194,12 +239,17 @@ impl Machine {
 
     /// Runs the loaded program in ckb-vm's interpreter.
     fn interpret(&mut self, restarted: Option<LeaveReason>) -> Ended {
-        let outcome = match self.vm.run() {
+        let result = self.vm.run();
+        Ended { outcome: self.outcome(result), restarted, native: false }
+    }
+
+    /// What the result of an interpreter means.
+    fn outcome(&self, result: Result<i8, Error>) -> Outcome {
+        match result {
             Ok(code) => Outcome::Exit(code),
             Err(_) if self.log.lock().overflowed => Outcome::OutputLimit,
             Err(error) => error.into(),
-        };
-        Ended { outcome, restarted, native: false }
+        }
     }
 }
 

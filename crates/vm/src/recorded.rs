@@ -1,0 +1,153 @@
+//! Recordings as profiles.
+
+use antares_abi::Sha256Digest;
+use antares_profile::{Frame, NodeId, Profile, Program, ProgramId, Value, limits::NODES_MAX};
+
+use crate::recording::{Place, Recording, Step};
+
+/// Share of all cycles, as a power of two, below which contexts are first folded into the one below them.
+const FOLD_SHARE: u32 = 20;
+
+impl Recording {
+    /// The recording as a profile in canonical order: equal runs give equal profiles. Its sum is
+    /// [`Recording::cycles`].
+    ///
+    /// Where it has more stacks than a profile holds, the contexts that cost least are folded into the ones below them: what
+    /// runs there keeps its address, and loses its nearest callers.
+    #[must_use]
+    pub fn to_profile(&self) -> Profile {
+        // Sorted, so that nothing depends on the order of a hash table.
+        let mut steps: Vec<Step> = self.steps().collect();
+        steps.sort_unstable();
+        let subtree = self.subtree(&steps);
+        let mut least = 0;
+        loop {
+            let homes = self.homes(&subtree, least);
+            if least >= subtree[0] || self.nodes(&homes, &steps) <= NODES_MAX {
+                return self.build(&homes, &steps).canonical();
+            }
+            least = (least * 2).max(subtree[0] >> FOLD_SHARE).max(1);
+        }
+    }
+
+    /// Cycles of each context with all that is on top of it.
+    fn subtree(&self, steps: &[Step]) -> Vec<u64> {
+        let mut subtree: Vec<u64> = self.contexts().iter().map(|context| context.cycles).collect();
+        for step in steps {
+            let own = &mut subtree[step.context as usize];
+            *own = own.saturating_add(step.cost.saturating_mul(step.count));
+        }
+        for (index, context) in self.contexts().iter().enumerate().skip(1).rev() {
+            let below = context.parent as usize;
+            subtree[below] = subtree[below].saturating_add(subtree[index]);
+        }
+        subtree
+    }
+
+    /// For each context the one that it is folded into: itself unless it is a call that cost less than `least`, and
+    /// nothing on top of it must be told apart.
+    fn homes(&self, subtree: &[u64], least: u64) -> Vec<u32> {
+        let contexts = self.contexts();
+        let mut is_kept: Vec<bool> = contexts
+            .iter()
+            .zip(subtree)
+            .map(|(context, cycles)| *cycles >= least || !matches!(context.place, Place::Code { .. }))
+            .collect();
+        for (index, context) in contexts.iter().enumerate().rev() {
+            is_kept[context.parent as usize] |= is_kept[index];
+        }
+        let mut homes: Vec<u32> = Vec::with_capacity(contexts.len());
+        for ((context, is_kept), index) in contexts.iter().zip(is_kept).zip(0..) {
+            // A context stands behind the one below it.
+            homes.push(if is_kept { index } else { homes[context.parent as usize] });
+        }
+        homes
+    }
+
+    /// Nodes of the profile at most.
+    fn nodes(&self, homes: &[u32], steps: &[Step]) -> usize {
+        let kept = homes.iter().zip(0..).filter(|(home, index)| **home == *index).count();
+        let mut leaves: Vec<(u32, u32, u64)> =
+            steps.iter().map(|step| (homes[step.context as usize], step.program, step.pc)).collect();
+        leaves.sort_unstable();
+        leaves.dedup();
+        kept + leaves.len()
+    }
+
+    fn build(&self, homes: &[u32], steps: &[Step]) -> Profile {
+        let mut profile = Profile::new();
+        let programs = self.programs().iter().map(|recorded| {
+            let elf = recorded.elf.as_ref().map(|elf| Sha256Digest::of(elf));
+            profile.program(&Program { elf, vm_version: recorded.vm_version, isa: recorded.isa })
+        });
+        let programs: Vec<Option<ProgramId>> = programs.collect();
+        let code = |program: u32, pc| {
+            let program = programs.get(program as usize).copied().flatten()?;
+            Some(Frame::Code { program, pc })
+        };
+        // For each context its node: the root has none, and what does not fit is an error.
+        let mut nodes: Vec<Result<Option<NodeId>, ()>> = Vec::with_capacity(self.contexts().len());
+        for ((context, home), index) in self.contexts().iter().zip(homes).zip(0..) {
+            let frame = match context.place {
+                Place::Root => None,
+                Place::Code { program, pc } => code(program, pc),
+                Place::Syscall(number) => Some(Frame::Syscall { number }),
+                Place::Exec(index) => Some(Frame::Exec { index }),
+                Place::Spawn(index) => Some(Frame::Spawn { index }),
+                Place::Load => Some(Frame::Load),
+            };
+            let node = match (nodes.get(context.parent as usize).copied(), frame) {
+                _ if context.place == Place::Root => Ok(None),
+                _ if *home != index => nodes[*home as usize],
+                (Some(Ok(below)), Some(frame)) => profile.child(below, frame).map(Some).ok_or(()),
+                _ => Err(()),
+            };
+            spend(&mut profile, node, Value::cycles(context.cycles));
+            nodes.push(node);
+        }
+        for step in steps {
+            let value = Value { cycles: step.cost, instructions: 1 }.times(step.count);
+            let below = nodes[step.context as usize].ok().zip(code(step.program, step.pc));
+            let node = below.and_then(|(below, frame)| profile.child(below, frame));
+            spend(&mut profile, node.map(Some).ok_or(()), value);
+        }
+        let (cycles, instructions) = self.unknown();
+        profile.add_other(Value { cycles, instructions });
+        profile
+    }
+}
+
+fn spend(profile: &mut Profile, node: Result<Option<NodeId>, ()>, value: Value) {
+    match node {
+        Ok(Some(id)) => profile.spend(id, value),
+        _ => profile.add_other(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::{ROOT, Recorded};
+
+    #[test]
+    fn cheap_contexts_are_folded_and_nothing_is_lost() {
+        let mut recording = Recording::default();
+        let program = recording.program(Recorded { elf: None, vm_version: 2, isa: 3 });
+        let (outer, _) = recording.context(ROOT, Place::Code { program, pc: 4 });
+        let (inner, _) = recording.context(outer, Place::Code { program, pc: 8 });
+        let (spawned, _) = recording.context(inner, Place::Spawn(1));
+        let (cheap, _) = recording.context(outer, Place::Code { program, pc: 12 });
+        for (context, cycles) in [(outer, 50), (inner, 1), (spawned, 1), (cheap, 3)] {
+            recording.spend(context, cycles);
+        }
+        let steps = Vec::new();
+        let subtree = recording.subtree(&steps);
+        assert_eq!(subtree, [55, 55, 2, 1, 3]);
+        // What is below a spawn stays, whatever it cost.
+        assert_eq!(recording.homes(&subtree, 10), [0, 1, 2, 3, 1]);
+        let profile = recording.build(&recording.homes(&subtree, 10), &steps);
+        assert_eq!((profile.sum().cycles, profile.nodes().len()), (55, 3));
+        assert_eq!(profile.nodes()[0].value.cycles, 53);
+        assert_eq!(recording.to_profile().sum().cycles, 55);
+    }
+}

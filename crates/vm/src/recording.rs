@@ -1,0 +1,314 @@
+//! What a profiled run was seen doing: how often which straight line of code ran, and who had called it.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+};
+
+use bytes::Bytes;
+use ckb_vm::{
+    ckb_vm_definitions::{
+        asm::Trace,
+        instructions::{
+            Instruction, OP_CUSTOM_TRACE_END, OP_FAR_JUMP_ABS, OP_FAR_JUMP_REL, OP_JAL, OP_JALR_VERSION0,
+            OP_JALR_VERSION1,
+        },
+    },
+    cost_model::estimate_cycles,
+    instructions::{Itype, Utype, extract_opcode, instruction_length},
+    registers::RA,
+};
+
+use crate::limits::{
+    RECORDED_COUNTS_MAX, RECORDED_DEPTH_MAX, RECORDED_NODES_MAX, RECORDED_PROGRAMS_MAX, RECORDED_TRACES_MAX,
+};
+
+/// A place on a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// Below everything.
+    Root,
+    /// An instruction: a call, or an `ecall`.
+    Code {
+        /// Which of [`Recording::programs`].
+        program: u32,
+        /// Guest address.
+        pc: u64,
+    },
+    /// The work of a system call, by its number.
+    Syscall(u64),
+    /// What took the caller's place, by the number of the `exec` in this recording, from 1.
+    Exec(u32),
+    /// A VM, by the number of the `spawn` in this recording, from 1.
+    Spawn(u32),
+    /// Loading of a program.
+    Load,
+}
+
+/// A place with all that is below it.
+#[derive(Clone, Copy, Debug)]
+pub struct Context {
+    /// Which context is below; the root is below itself.
+    pub parent: u32,
+    /// The place.
+    pub place: Place,
+    /// Cycles of the place itself beside those of instructions.
+    pub cycles: u64,
+    depth: u16,
+}
+
+/// A program that ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// The ELF; none if it was never seen as a whole.
+    pub elf: Option<Bytes>,
+    /// VM version.
+    pub vm_version: u32,
+    /// ISA flags.
+    pub isa: u8,
+}
+
+/// How often an instruction ran in a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Step {
+    /// Which of [`Recording::contexts`].
+    pub context: u32,
+    /// Which of [`Recording::programs`].
+    pub program: u32,
+    /// Guest address.
+    pub pc: u64,
+    /// How often.
+    pub count: u64,
+    /// Cycles of one time.
+    pub cost: u64,
+}
+
+/// A straight line of code.
+#[derive(Debug)]
+pub(crate) struct Line {
+    program: u32,
+    pc: u64,
+    /// As ckb-vm decodes them.
+    instructions: Box<[Instruction]>,
+    pub(crate) cycles: u64,
+    pub(crate) end: End,
+}
+
+/// What a line does with the stack of calls when it has run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Nothing.
+    Falls,
+    /// It calls, and leaves the address behind the call in this register.
+    Calls { site: u64, return_pc: u64, link: usize },
+    /// It jumps to an address in a register: perhaps back to a caller.
+    Jumps,
+}
+
+/// Everything that was seen. Sums are exact: each cycle of the run is in a context, at an instruction, or in
+/// [`Recording::unknown`].
+#[derive(Debug)]
+pub struct Recording {
+    pub(crate) programs: Vec<Recorded>,
+    contexts: Vec<Context>,
+    children: HashMap<(u32, Place), u32>,
+    lines: Vec<Line>,
+    known: HashMap<(u32, u64), u32>,
+    /// Passes by context and line.
+    counts: HashMap<(u32, u32), u64, BuildHasherDefault<Mix>>,
+    unknown: (u64, u64),
+}
+
+/// The context of everything.
+pub(crate) const ROOT: u32 = 0;
+
+impl Default for Recording {
+    fn default() -> Self {
+        let root = Context { parent: ROOT, place: Place::Root, cycles: 0, depth: 0 };
+        Self {
+            programs: Vec::new(),
+            contexts: vec![root],
+            children: HashMap::new(),
+            lines: Vec::new(),
+            known: HashMap::new(),
+            counts: HashMap::default(),
+            unknown: (0, 0),
+        }
+    }
+}
+
+impl Recording {
+    /// The programs that ran.
+    #[must_use]
+    pub fn programs(&self) -> &[Recorded] {
+        &self.programs
+    }
+
+    /// All contexts, each behind the one below it; the first is the root.
+    #[must_use]
+    pub fn contexts(&self) -> &[Context] {
+        &self.contexts
+    }
+
+    /// How often each instruction ran in each context, in no order; an instruction may come more than once.
+    pub fn steps(&self) -> impl Iterator<Item = Step> {
+        self.counts.iter().flat_map(|(key, count)| {
+            let (context, line) = (key.0, &self.lines[key.1 as usize]);
+            let mut pc = line.pc;
+            line.instructions.iter().map(move |instruction| {
+                let at = pc;
+                pc += u64::from(instruction_length(*instruction));
+                let cost = estimate_cycles(*instruction);
+                Step { context, program: line.program, pc: at, count: *count, cost }
+            })
+        })
+    }
+
+    /// Cycles and instructions that did not fit into the tables, or that nobody saw.
+    #[must_use]
+    pub fn unknown(&self) -> (u64, u64) {
+        self.unknown
+    }
+
+    /// Sum of all cycles.
+    #[must_use]
+    pub fn cycles(&self) -> u64 {
+        let own = self.contexts.iter().map(|context| context.cycles);
+        let lines =
+            self.counts.iter().map(|(key, count)| self.lines[key.1 as usize].cycles.saturating_mul(*count));
+        own.chain(lines).fold(self.unknown.0, u64::saturating_add)
+    }
+
+    /// The number of a program; the last one there is room for stands for all that follow.
+    pub(crate) fn program(&mut self, program: Recorded) -> u32 {
+        let known = self.programs.iter().position(|other| *other == program);
+        let index = known.unwrap_or_else(|| {
+            if self.programs.len() < RECORDED_PROGRAMS_MAX {
+                self.programs.push(program);
+            }
+            self.programs.len() - 1
+        });
+        u32::try_from(index).unwrap_or(u32::MAX)
+    }
+
+    /// The context of `place` on top of `parent`, and whether it is new. Without room it is `parent`.
+    pub(crate) fn context(&mut self, parent: u32, place: Place) -> (u32, bool) {
+        if let Some(id) = self.children.get(&(parent, place)) {
+            return (*id, false);
+        }
+        let depth = self.contexts[parent as usize].depth + 1;
+        let Ok(id) = u32::try_from(self.contexts.len()) else { return (parent, false) };
+        if self.contexts.len() >= RECORDED_NODES_MAX || depth > RECORDED_DEPTH_MAX {
+            return (parent, false);
+        }
+        self.contexts.push(Context { parent, place, cycles: 0, depth });
+        self.children.insert((parent, place), id);
+        (id, true)
+    }
+
+    /// Adds cycles of a context itself.
+    pub(crate) fn spend(&mut self, context: u32, cycles: u64) {
+        let own = &mut self.contexts[context as usize].cycles;
+        *own = own.saturating_add(cycles);
+    }
+
+    /// Adds cycles that nobody saw being spent.
+    pub(crate) fn spend_unknown(&mut self, cycles: u64) {
+        self.unknown.0 = self.unknown.0.saturating_add(cycles);
+    }
+
+    /// The number of the line that `trace` is; none if there is no room for another.
+    pub(crate) fn line(&mut self, program: u32, trace: &Trace) -> Option<u32> {
+        let length = trace.instructions.iter().position(|instruction| is_end(*instruction));
+        let instructions = &trace.instructions[..length.unwrap_or(trace.instructions.len())];
+        let key = (program, trace.address);
+        if let Some(id) = self.known.get(&key)
+            && *self.lines[*id as usize].instructions == *instructions
+        {
+            return Some(*id);
+        }
+        if self.lines.len() >= RECORDED_TRACES_MAX {
+            return None;
+        }
+        let id = u32::try_from(self.lines.len()).ok()?;
+        self.lines.push(Line {
+            program,
+            pc: trace.address,
+            instructions: instructions.into(),
+            cycles: trace.cycles,
+            end: end_of(trace, instructions),
+        });
+        self.known.insert(key, id);
+        Some(id)
+    }
+
+    /// What a line does at its end.
+    pub(crate) fn end(&self, line: Option<u32>) -> End {
+        line.map_or(End::Falls, |line| self.lines[line as usize].end)
+    }
+
+    /// Counts `passes` of a line in a context; `cycles` are those of all of them.
+    pub(crate) fn count(&mut self, context: u32, line: Option<u32>, passes: u64, cycles: u64) {
+        let key = line.map(|line| (context, line));
+        if let Some(key) = key {
+            if let Some(count) = self.counts.get_mut(&key) {
+                *count = count.saturating_add(passes);
+                return;
+            }
+            if self.counts.len() < RECORDED_COUNTS_MAX {
+                self.counts.insert(key, passes);
+                return;
+            }
+            let length = line.map_or(0, |line| self.lines[line as usize].instructions.len() as u64);
+            self.unknown.1 = self.unknown.1.saturating_add(length.saturating_mul(passes));
+        }
+        self.spend_unknown(cycles);
+    }
+}
+
+fn is_end(instruction: Instruction) -> bool {
+    extract_opcode(instruction) == OP_CUSTOM_TRACE_END
+}
+
+fn end_of(trace: &Trace, instructions: &[Instruction]) -> End {
+    let Some(last) = instructions.last().copied() else { return End::Falls };
+    let return_pc = trace.address + u64::from(trace.length);
+    let site = return_pc - u64::from(instruction_length(last));
+    let link = match extract_opcode(last) {
+        OP_JAL => Utype(last).rd(),
+        OP_JALR_VERSION0 | OP_JALR_VERSION1 => Itype(last).rd(),
+        // An auipc and a jalr in one, both on ra.
+        OP_FAR_JUMP_REL | OP_FAR_JUMP_ABS => RA,
+        _ => return End::Falls,
+    };
+    match extract_opcode(last) {
+        _ if link == RA || link == T0 => End::Calls { site, return_pc, link },
+        OP_JAL => End::Falls,
+        _ => End::Jumps,
+    }
+}
+
+/// The second register that may hold a return address, in calls of the compiler's own helpers.
+pub(crate) const T0: usize = 5;
+
+/// A hash for a few small numbers. Guests have little say in them.
+#[derive(Debug, Default)]
+pub(crate) struct Mix(u64);
+
+impl Hasher for Mix {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u32(u32::from(*byte));
+        }
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        // An odd constant near 2^64 divided by the golden ratio; the high half is the well mixed one.
+        let mixed = (self.0.rotate_left(32) ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+}

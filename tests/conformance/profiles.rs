@@ -1,0 +1,154 @@
+//! Profiles add up: for programs and transactions of all kinds, the samples of a run are its cycles, as ckb-vm's own
+//! `AsmMachine` counts them, and the same run gives the same profile.
+
+use std::{fs, sync::Arc};
+
+use antares_profile::{Frame, Profile, Value};
+use antares_tests::{
+    guests::{self, debugger_examples, published_scripts},
+    oracle::{self, Case},
+};
+use antares_transaction::{Environment, Mock};
+use antares_verifier::{Cancel, Counts, Engine, Limits, Outcome, Prepared, Selection, Verifier};
+use antares_vm::{GroupRecording, Machine, ProfileSession, ProfiledMachine, Script};
+use bytes::Bytes;
+
+use crate::check::script;
+
+/// Cycles that ckb-script takes for putting a VM aside, and again for bringing it back.
+const SWITCH_CYCLES: u64 = 100_000;
+
+/// Cycles after which programs are stopped: that they end in the middle is as good a test.
+const CYCLES_MAX: u64 = 3_000_000;
+
+/// Profiles a program and compares its end and its sum with the oracle's.
+#[track_caller]
+fn check(name: &str, elf: &Bytes, args: &[&str], vm_version: u32, cycles_max: u64) -> Profile {
+    let options = script(vm_version);
+    let args: Vec<Bytes> = args.iter().map(|arg| Bytes::copy_from_slice(arg.as_bytes())).collect();
+    let case = Case { elf: elf.clone(), args: args.clone(), options, cycles_max, code: None };
+    let theirs = oracle::run(&case);
+    let mut machine = Machine::new().unwrap();
+    let limits = antares_vm::Limits { cycles_max, debug_bytes_max: 1 << 20 };
+    let ours = Script { elf, args: &args, vm_version, isa: options.isa.0 };
+    let (report, recording) = machine.profile(&ours, &limits).unwrap();
+    assert_eq!(report.cycles, theirs.cycles, "{name}, version {vm_version}: {:?}", report.outcome);
+    let outcome = match &report.outcome {
+        antares_vm::Outcome::Exit(code) => format!("Exit({code})"),
+        antares_vm::Outcome::Error { name, .. } => (*name).to_owned(),
+        antares_vm::Outcome::CyclesExceeded => "CyclesExceeded".to_owned(),
+        antares_vm::Outcome::OutputLimit => return recording.to_profile(),
+    };
+    assert_eq!(outcome, theirs.outcome, "{name}, version {vm_version}");
+    let profile = recording.to_profile();
+    assert_eq!(profile.sum().cycles, report.cycles, "{name}, version {vm_version}");
+    assert_eq!(recording.cycles(), report.cycles, "{name}, version {vm_version}");
+    assert!(
+        profile.nodes().iter().all(|node| node.frame != Frame::Other),
+        "{name}: {:?}",
+        recording.unknown()
+    );
+    profile
+}
+
+#[test]
+fn every_guest_adds_up_in_every_version() {
+    let mut runs = 0;
+    for guest in guests::guests() {
+        let elf = Bytes::from(guests::bytes(&guest.name).unwrap());
+        for version in 0..3 {
+            check(&guest.name, &elf, &["-", "1"], version, CYCLES_MAX);
+            runs += 1;
+        }
+    }
+    println!("{runs} runs of guests");
+    assert!(runs > 300);
+}
+
+#[test]
+fn every_published_script_adds_up() {
+    for published in published_scripts().unwrap() {
+        let elf = Bytes::from(fs::read(&published.path).unwrap());
+        for version in 0..3 {
+            check(&published.name, &elf, &[], version, CYCLES_MAX);
+        }
+    }
+}
+
+#[test]
+fn limits_around_the_end_add_up() {
+    let elf = Bytes::from(guests::bytes("sha256-b").unwrap());
+    let whole = check("sha256-b", &elf, &["-", "1"], 2, CYCLES_MAX).sum().cycles;
+    for cycles_max in [0, 1, 499, 500, 501, whole - 501, whole - 500, whole - 1, whole] {
+        check("sha256-b", &elf, &["-", "1"], 2, cycles_max);
+    }
+}
+
+#[test]
+fn the_same_run_gives_the_same_profile_bit_for_bit() {
+    let elf = Bytes::from(guests::bytes("rsa1024-b").unwrap());
+    let bytes = || check("rsa1024-b", &elf, &["-", "1"], 2, 1 << 30).encode().unwrap();
+    assert_eq!(bytes(), bytes());
+}
+
+/// The engine of a transaction that is profiled.
+#[derive(Default)]
+struct Profiled {
+    session: Arc<ProfileSession>,
+    groups: std::cell::RefCell<Vec<GroupRecording>>,
+}
+
+impl Engine for &Profiled {
+    type Machine = ProfiledMachine;
+
+    fn attempt<T>(&self, mut attempt: impl FnMut() -> T) -> T {
+        self.session.attempt(&mut attempt)
+    }
+
+    fn take_counts(&self) -> Option<Counts> {
+        self.groups.borrow_mut().push(self.session.take());
+        None
+    }
+}
+
+#[track_caller]
+fn check_transaction(name: &str, json: &[u8], environment: &Environment, cycles_max: u64) -> Profile {
+    let mock = Mock::from_json(json).unwrap();
+    let limits = Limits { cycles_max, debug_bytes_max: 1 << 20 };
+    let prepared = Prepared::new(&mock, environment).unwrap();
+    let theirs = Verifier::new(prepared.clone(), limits, antares_verifier::Interpreter, Cancel::new());
+    let theirs = theirs.verify(Selection::All).unwrap();
+    let profiled = Profiled::default();
+    let ours = Verifier::new(prepared, limits, &profiled, Cancel::new()).verify(Selection::All).unwrap();
+    assert_eq!((ours.outcome, ours.cycles), (theirs.outcome, theirs.cycles), "{name}");
+    let mut all = Profile::new();
+    let groups = profiled.groups.take();
+    let ran = ours.groups.iter().filter(|group| group.outcome != Outcome::NotRun);
+    let programs = ran.filter(|group| group.counts.interpreted_cycles > 0);
+    for (report, group) in programs.zip(&groups) {
+        let profile = group.recording.to_profile();
+        let switches = group.switches * SWITCH_CYCLES;
+        println!("{name}: {} cycles in VMs, {} switches", profile.sum().cycles, group.switches);
+        assert_eq!(profile.sum().cycles + switches, report.cycles, "{name}");
+        all.merge(&profile);
+    }
+    all
+}
+
+#[test]
+fn transactions_add_up_with_exec_and_spawn() {
+    let example = |name: &str| fs::read(debugger_examples().unwrap().join(name)).unwrap();
+    for name in ["mock_tx.json", "dynamic.json", "spawn_cycle_mismatch_tx.json"] {
+        for version in 0..3 {
+            let environment = Environment::of_version(version);
+            check_transaction(name, &example(name), &environment, 3_500_000_000);
+            check_transaction(name, &example(name), &environment, 1_000_000);
+        }
+    }
+    let name = "spawn_cycle_mismatch_tx.json";
+    let profile = check_transaction(name, &example(name), &Environment::default(), 3_500_000_000);
+    let has = |wanted: fn(&Frame) -> bool| profile.nodes().iter().any(|node| wanted(&node.frame));
+    assert!(has(|frame| matches!(frame, Frame::Spawn { .. })));
+    assert!(has(|frame| matches!(frame, Frame::Syscall { number: 2606 })));
+    assert_ne!(profile.sum(), Value::default());
+}
