@@ -9,5 +9,6 @@ mod pauses;
 mod profiles;
 mod programs;
 mod published;
+mod sampled;
 mod transactions;
 mod upstream;

@@ -61,7 +61,8 @@ pub fn library_in_parallel(elf: &[u8], options: CompileOptions) -> Result<Output
 pub fn load(bytes: &[u8]) -> Result<Library> {
     let mut file: File = tempfile::tempfile()?;
     file.write_all(bytes)?;
-    Library::load(file.as_fd()).context("loading a compiled library")
+    let library = Library::load(file.as_fd()).context("loading a compiled library")?;
+    library.with_frames(&file).context("reading its frames")
 }
 
 fn request(options: CompileOptions, stage: Stage) -> Request {

@@ -17,8 +17,10 @@ use crate::{
     enter,
     limits::SLICE_CYCLES,
     memory::{Core, state_of},
+    sampler::{CodeFrame, Sampled},
     signals::{self, Active},
     stack::NativeStack,
+    walk,
 };
 
 /// Bytes of an ecall instruction: the interpreter's pc is behind it while a syscall runs.
@@ -38,6 +40,8 @@ const LEAVE: u64 = 1;
 pub(crate) trait Code {
     /// Host addresses of all native code that may run.
     fn texts(&self) -> &[Range<usize>];
+    /// Which guest functions a host address is in, and which of the machine's libraries.
+    fn frame(&self, address: usize) -> Option<CodeFrame<'_>>;
     /// The entry thunk for a guest address.
     fn thunk(&self, pc: u64) -> Option<*const u8>;
     /// Memory may have become executable. Whether native code may go on.
@@ -65,6 +69,9 @@ struct Stay<'a> {
     reserve: i64,
     /// How the host ended the stay, once it did.
     ended: Option<Ended>,
+    /// The profile that the stay goes into, and the end of the native stack.
+    sampled: Option<&'a mut Sampled>,
+    stack_top: usize,
 }
 
 /// How the host ended a stay.
@@ -83,6 +90,17 @@ enum Ended {
     Outdated,
     /// The host panicked; native frames are no place to unwind through.
     Panic(Box<dyn Any + Send>),
+}
+
+/// Why native code waits for the host.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// It has used the cycles it was granted.
+    Meter,
+    /// It is about to make a system call.
+    Ecall,
+    /// It has made the system call with this number.
+    Syscall(u64),
 }
 
 /// How a stay in native code ended.
@@ -104,28 +122,29 @@ pub(crate) enum Attempted {
     Left(LeaveReason),
 }
 
-/// Runs native code on `vm`.
+/// Runs native code on `vm`. `sampled` gets to know of all cycles, unless native code gives up.
 pub(crate) fn attempt(
     vm: &mut DefaultMachine<Core>,
     stack: &NativeStack,
     code: &mut dyn Code,
     start: Start,
+    sampled: Option<&mut Sampled>,
 ) -> Attempted {
     vm.set_running(true);
     let base = vm.memory().base();
     let cycles = vm.cycles();
     let budget = i64::try_from(vm.max_cycles().saturating_sub(cycles)).unwrap_or(i64::MAX);
-    let granted = budget.min(SLICE_CYCLES);
     let active = Active { base, texts: code.texts().to_vec(), stack_guard: stack.guard() };
     if let Start::Thunk(_) = start {
         // SAFETY: `base` comes from a mapped core, whose state page is writable and otherwise unused.
         unsafe { state_of(base).write(fresh_state(vm)) };
     }
-    let mut stay = Stay { vm, code, cycles, budget, reserve: budget - granted, ended: None };
+    let stack_top = stack.top() as usize;
+    let mut stay = Stay { vm, code, cycles, budget, reserve: 0, ended: None, sampled, stack_top };
     // SAFETY: as above; no native code runs that would use the state at the same time.
     let state = unsafe { &mut *state_of(base) };
     state.registers[A0] = stay.vm.registers()[A0];
-    state.cycles_left = granted;
+    stay.grant(state, budget);
     state.leave_reason = 0;
     state.host_context = (&raw mut stay) as u64;
     signals::with_active(&active, || match start {
@@ -213,6 +232,7 @@ pub(crate) unsafe extern "C" fn meter(base: *mut u8) -> u64 {
     if left < 0 {
         return stay.leave(state, LeaveReason::OutOfCycles, None);
     }
+    stay.look(state, left, Event::Meter);
     if stay.is_pause_wanted() {
         stay.vm.pause().free();
         return stay.leave(state, LeaveReason::Ecall, Some(Ended::Paused));
@@ -230,13 +250,16 @@ impl Stay<'_> {
             return Some(Ended::Failed(Error::CyclesExceeded));
         }
         let number = state.registers[A7];
+        self.look(state, self.left(), Event::Ecall);
         self.vm.update_pc(state.pc.wrapping_add(ECALL_BYTES));
         self.vm.commit_pc();
         if number == EXEC {
             // It may load another program over everything.
             self.vm.inner_mut().unprotect();
         }
-        match self.vm.ecall() {
+        let result = self.vm.ecall();
+        self.look(state, self.left(), Event::Syscall(number));
+        match result {
             Ok(()) if !self.vm.running() => Some(Ended::Exited),
             Ok(()) if self.vm.inner_mut().was_reset() => Some(Ended::Replaced),
             Ok(()) => {
@@ -244,9 +267,7 @@ impl Stay<'_> {
                     return Some(Ended::Outdated);
                 }
                 state.registers[A0] = self.vm.registers()[A0];
-                // A processed syscall is within the limit; beyond i64 a limit is none that a script can reach.
-                let used = i64::try_from(self.vm.cycles() - self.cycles).unwrap_or(i64::MAX);
-                self.grant(state, self.budget.saturating_sub(used));
+                self.grant(state, self.left());
                 None
             }
             Err(Error::Yield) if state.is_complete != 0 => Some(Ended::Yielded),
@@ -254,9 +275,43 @@ impl Stay<'_> {
         }
     }
 
+    /// Cycles that the stay may still use, by those of the machine.
+    fn left(&self) -> i64 {
+        // A processed syscall is within the limit; beyond i64 a limit is none that a script can reach.
+        let used = i64::try_from(self.vm.cycles().saturating_sub(self.cycles)).unwrap_or(i64::MAX);
+        self.budget.saturating_sub(used)
+    }
+
+    /// Tells the profile of the cycles that were used, with `left` of them left, and where native code is, if it asks.
+    fn look(&mut self, state: &State, left: i64, event: Event) {
+        let Some(sampled) = &mut self.sampled else { return };
+        let used = self.budget.saturating_sub(left).cast_unsigned();
+        let is_due = sampled.sampler.advance(used.saturating_sub(sampled.seen));
+        sampled.seen = used;
+        if !is_due {
+            return;
+        }
+        let stack_pointer = usize::try_from(state.native_stack_pointer).unwrap_or(0);
+        // SAFETY: native code waits on the stack, whose end this is, and left its stack pointer in the state.
+        let back = unsafe { walk::walk(self.code, stack_pointer, self.stack_top, &mut sampled.frames) };
+        let pc = match event {
+            Event::Meter => walk::marked(self.code, back),
+            Event::Ecall | Event::Syscall(_) => Some(state.pc),
+        };
+        if let (Some(pc), Some(frame)) = (pc, sampled.frames.first_mut()) {
+            frame.1 = pc;
+        }
+        let syscall = match event {
+            Event::Syscall(number) => Some(number),
+            Event::Meter | Event::Ecall => None,
+        };
+        sampled.sampler.sample(sampled.root, &sampled.frames, &sampled.programs, syscall);
+    }
+
     /// Grants native code a part of the `left` cycles.
     fn grant(&mut self, state: &mut State, left: i64) {
-        state.cycles_left = left.min(SLICE_CYCLES);
+        let wanted = self.sampled.as_ref().map_or(SLICE_CYCLES, |sampled| sampled.sampler.distance());
+        state.cycles_left = left.min(SLICE_CYCLES).min(wanted);
         self.reserve = left - state.cycles_left;
     }
 
@@ -341,6 +396,10 @@ mod tests {
             &[]
         }
 
+        fn frame(&self, _address: usize) -> Option<CodeFrame<'_>> {
+            None
+        }
+
         fn thunk(&self, _pc: u64) -> Option<*const u8> {
             None
         }
@@ -375,7 +434,7 @@ mod tests {
         core.reset(0, 2, cycles_max);
         let mut vm = DefaultMachineBuilder::new(core).syscall(Box::new(Count { panics })).build();
         let stack = NativeStack::map(1 << 16).unwrap();
-        (attempt(&mut vm, &stack, &mut NoCode, Start::Thunk(ecalls as *const u8)), vm)
+        (attempt(&mut vm, &stack, &mut NoCode, Start::Thunk(ecalls as *const u8), None), vm)
     }
 
     #[test]

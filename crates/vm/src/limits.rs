@@ -70,3 +70,9 @@ pub const RECORDED_PROGRAMS_MAX: usize = 256;
 /// Bytes of heap that a recording needs at most, its tables at their limits and twice that while they grow. For
 /// [`crate::reserve_heap`].
 pub const RECORDING_HEAP_BYTES: usize = 256 << 20;
+
+/// Cycles between the samples of a profile that is always on, on average.
+pub const SAMPLE_CYCLES: u64 = 1 << 21;
+
+/// Guest functions of one sample; of deeper stacks the last ones that were called.
+pub const SAMPLED_FRAMES_MAX: usize = 250;

@@ -19,6 +19,7 @@ use crate::{
     memory::Core,
     prepare_thread,
     recording::{ROOT, Recorded},
+    sampler::{CodeFrame, Sampled, Sampler, Sampling},
     stack::NativeStack,
     tracer::Tracer,
 };
@@ -62,6 +63,8 @@ pub struct Machine {
     vm: AsmMachine<Core>,
     stack: NativeStack,
     log: SharedLog,
+    /// The profile that the run goes into, if there is one.
+    sampled: Option<Sampled>,
 }
 
 /// How one of the tiers ended a run.
@@ -92,7 +95,7 @@ impl Machine {
             .instruction_cycle_func(Box::new(estimate_cycles))
             .syscall(Box::new(DebugPrint(log.clone())))
             .build();
-        Ok(Self { vm: AsmMachine::new(machine), stack: NativeStack::map(bytes)?, log })
+        Ok(Self { vm: AsmMachine::new(machine), stack: NativeStack::map(bytes)?, log, sampled: None })
     }
 
     /// Runs `script` once, from cleared memory. Native code is used if `tier` allows it and `library` was compiled
@@ -134,6 +137,31 @@ impl Machine {
             load,
             run: started.elapsed(),
         })
+    }
+
+    /// As [`Machine::run`], with samples of where native code was. The recording adds up to the report's cycles; what ran in
+    /// the interpreter is unknown in it. The library must have its frames ([`Library::with_frames`]).
+    ///
+    /// # Errors
+    /// As [`Machine::run`].
+    pub fn run_sampled(
+        &mut self,
+        script: &Script<'_>,
+        limits: &Limits,
+        (tier, library): (Tier, Option<&Library>),
+        sampling: Sampling,
+    ) -> Result<(Report, Recording), VmError> {
+        let mut sampler = Sampler::new(sampling);
+        let (vm_version, isa) = (script.vm_version, script.isa);
+        let program = sampler.program(Recorded { elf: Some(script.elf.clone()), vm_version, isa });
+        self.sampled = Some(Sampled::new(sampler, ROOT, vec![program]));
+        let result = self.run(script, limits, tier, library);
+        let sampled = self.sampled.take();
+        let report = result?;
+        let is_whole = report.native_cycles == report.cycles;
+        let sampler = sampled.filter(|_| is_whole).map_or_else(|| Sampler::new(sampling), |s| s.sampler);
+        let recording = sampler.finish(report.cycles);
+        Ok((report, recording))
     }
 
     /// Runs `script` once, from cleared memory, in the interpreter, and records which code ran how often and who had
@@ -226,7 +254,8 @@ impl Machine {
     /// how a script that does not exit leaves cycles, registers and memory.
     fn run_native(&mut self, library: &Library, thunk: *const u8) -> Result<Outcome, LeaveReason> {
         let mut code = OneLibrary { library, texts: [library.text()] };
-        match host::attempt(&mut self.vm.machine, &self.stack, &mut code, Start::Thunk(thunk)) {
+        let (vm, sampled) = (&mut self.vm.machine, self.sampled.as_mut());
+        match host::attempt(vm, &self.stack, &mut code, Start::Thunk(thunk), sampled) {
             Attempted::Exited => Ok(Outcome::Exit(self.vm.machine.exit_code())),
             // Our own limit, at a place where the cycles are exact: nothing to find out.
             Attempted::Failed(_) if self.log.lock().overflowed => Ok(Outcome::OutputLimit),
@@ -262,6 +291,10 @@ struct OneLibrary<'a> {
 impl Code for OneLibrary<'_> {
     fn texts(&self) -> &[Range<usize>] {
         &self.texts
+    }
+
+    fn frame(&self, address: usize) -> Option<CodeFrame<'_>> {
+        Some((0, self.library.frame(address)?))
     }
 
     fn thunk(&self, pc: u64) -> Option<*const u8> {

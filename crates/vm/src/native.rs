@@ -4,13 +4,17 @@ use std::{
     ffi::{c_int, c_void},
     fs::File,
     ops::Range,
-    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd},
+        unix::fs::FileExt,
+    },
     path::Path,
     sync::atomic::{AtomicU64, Ordering},
 };
 
 use antares_abi::{
-    ABI_VERSION, ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, LIBRARY_MAGIC, LIBRARY_SYMBOL, LibraryHeader,
+    ABI_VERSION, ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, FrameAt, FrameTable, LIBRARY_MAGIC, LIBRARY_SYMBOL,
+    LibraryHeader,
 };
 use libloading::os::unix as dl;
 
@@ -28,6 +32,7 @@ pub struct Library {
     table: *const i32,
     directory: *const u16,
     text: Range<usize>,
+    frames: FrameTable,
 }
 
 // SAFETY: `table` and `directory` point to read-only data of the object that the value keeps loaded; nothing in it is tied to a thread.
@@ -61,7 +66,7 @@ impl Library {
         let table = find_table(address, &header, &segments)?;
         let directory = find_directory(address, &header, &segments)?;
         let text = only_text(&segments)?;
-        Ok(Self { _object: object, header, table, directory, text })
+        Ok(Self { _object: object, header, table, directory, text, frames: FrameTable::default() })
     }
 
     /// Loads the shared object at `path`, as [`Library::load`] does.
@@ -71,6 +76,31 @@ impl Library {
     pub fn load_path(path: &Path) -> Result<Self, LibraryError> {
         let file = File::open(path).map_err(LibraryError::File)?;
         Self::load(file.as_fd())
+    }
+
+    /// Reads the frame table at the end of `file`, which the library was loaded from: profiles need it. A library without one
+    /// is a library all the same.
+    ///
+    /// # Errors
+    /// [`LibraryError::File`] when the file cannot be read.
+    pub fn with_frames(mut self, file: &File) -> Result<Self, LibraryError> {
+        let bytes = file.metadata().map_err(LibraryError::File)?.len();
+        let mut tail = [0; FrameTable::TAIL_BYTES];
+        let Some(place) = bytes.checked_sub(tail.len() as u64) else { return Ok(self) };
+        file.read_exact_at(&mut tail, place).map_err(LibraryError::File)?;
+        let Some(length) = FrameTable::length(&tail, bytes) else { return Ok(self) };
+        let mut table = vec![0; length];
+        file.read_exact_at(&mut table, bytes - length as u64).map_err(LibraryError::File)?;
+        self.frames = FrameTable::read(&table).unwrap_or_default();
+        Ok(self)
+    }
+
+    /// What the frame table knows of a host address.
+    pub(crate) fn frame(&self, address: usize) -> Option<FrameAt<'_>> {
+        if !self.text.contains(&address) {
+            return None;
+        }
+        self.frames.find(u32::try_from(address - self.text.start).ok()?)
     }
 
     /// VM version that it was compiled for.

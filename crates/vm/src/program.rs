@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use bytes::Bytes;
 use ckb_vm::{CoreMachine, Error, RISCV_PAGESIZE, elf::parse_elf, memory::FLAG_EXECUTABLE};
 
-use crate::{Library, host::Code, memory::Core};
+use crate::{Library, host::Code, memory::Core, sampler::CodeFrame};
 
 /// A compiled ELF.
 #[derive(Debug)]
@@ -108,6 +108,11 @@ impl Programs {
         self.look(core);
     }
 
+    /// The ELFs of all programs that there is native code for, in the order of [`Code::texts`].
+    pub(crate) fn elfs(&self) -> impl Iterator<Item = &Bytes> {
+        self.known.iter().map(|program| &program.elf)
+    }
+
     /// Whether no native code can run.
     pub(crate) fn is_empty(&self) -> bool {
         self.known.is_empty()
@@ -148,6 +153,11 @@ impl Programs {
 impl Code for Programs {
     fn texts(&self) -> &[Range<usize>] {
         &self.texts
+    }
+
+    fn frame(&self, address: usize) -> Option<CodeFrame<'_>> {
+        let library = self.texts.iter().position(|text| text.contains(&address))?;
+        Some((library, self.known.get(library)?.library.frame(address)?))
     }
 
     fn thunk(&self, pc: u64) -> Option<*const u8> {

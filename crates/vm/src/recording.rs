@@ -68,6 +68,18 @@ pub struct Recorded {
     pub isa: u8,
 }
 
+impl Recorded {
+    /// Whether they are equal; at once if they share their ELF.
+    fn is(&self, other: &Self) -> bool {
+        let is_elf = match (&self.elf, &other.elf) {
+            (Some(one), Some(two)) => one.len() == two.len() && (one.as_ptr() == two.as_ptr() || one == two),
+            (None, None) => true,
+            _ => false,
+        };
+        is_elf && (self.vm_version, self.isa) == (other.vm_version, other.isa)
+    }
+}
+
 /// How often an instruction ran in a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Step {
@@ -181,7 +193,7 @@ impl Recording {
 
     /// The number of a program; the last one there is room for stands for all that follow.
     pub(crate) fn program(&mut self, program: Recorded) -> u32 {
-        let known = self.programs.iter().position(|other| *other == program);
+        let known = self.programs.iter().position(|other| other.is(&program));
         let index = known.unwrap_or_else(|| {
             if self.programs.len() < RECORDED_PROGRAMS_MAX {
                 self.programs.push(program);

@@ -28,7 +28,9 @@ use crate::{
     memory::Core,
     prepare_thread,
     program::Programs,
+    recording::Recorded,
     reserve::STACKS,
+    sampler::Sampled,
     session::Session,
     stack::NativeStack,
 };
@@ -55,6 +57,8 @@ pub struct NativeMachine {
     has_unmarked: bool,
     /// Calls of `inner_mut` since the last run.
     looks: u32,
+    /// Its number among the machines that were loaded.
+    index: u32,
 }
 
 /// How far a machine is.
@@ -176,7 +180,12 @@ impl NativeMachine {
     fn native(&mut self, start: Start) -> Result<Option<i8>, Error> {
         let Ok(stack) = self.prepare() else { return Err(self.give_up(LeaveReason::StackOverflow)) };
         let before = self.vm.machine.cycles();
-        let attempted = host::attempt(&mut self.vm.machine, &stack, &mut self.programs, start);
+        let mut sampled = self.take_sampled();
+        let attempted =
+            host::attempt(&mut self.vm.machine, &stack, &mut self.programs, start, sampled.as_mut());
+        if let Some(sampled) = sampled {
+            self.session.give_sampler(sampled.sampler);
+        }
         self.stack = Some(stack);
         self.has_unmarked = true;
         let cycles = self.vm.machine.cycles().saturating_sub(before);
@@ -215,6 +224,16 @@ impl NativeMachine {
         }
     }
 
+    /// What a stay needs to be sampled, if the session is.
+    fn take_sampled(&mut self) -> Option<Sampled> {
+        let mut sampler = self.session.take_sampler()?;
+        let root = sampler.machine(self.index);
+        let (vm_version, isa) = (self.vm.machine.version(), self.vm.machine.isa());
+        let elfs = self.programs.elfs().map(|elf| Recorded { elf: Some(elf.clone()), vm_version, isa });
+        let programs = elfs.map(|program| sampler.program(program)).collect();
+        Some(Sampled::new(sampler, root, programs))
+    }
+
     /// The stack for native code, on a thread that can run it.
     fn prepare(&mut self) -> Result<NativeStack, crate::VmError> {
         prepare_thread()?;
@@ -249,6 +268,7 @@ impl DefaultMachineRunner for NativeMachine {
             stays: Stays::default(),
             has_unmarked: false,
             looks: 0,
+            index: 0,
         }
     }
 
@@ -292,6 +312,7 @@ impl DefaultMachineRunner for NativeMachine {
     ) -> Result<u64, Error> {
         let bytes = self.vm.machine.load_program_with_metadata(program, metadata, args)?;
         let (vm_version, isa) = (self.vm.machine.version(), self.vm.machine.isa());
+        self.index = self.session.machine_loaded();
         self.loaded = self.session.find(program, vm_version, isa);
         self.unknown = self.loaded.is_none().then(|| program.clone());
         self.phase = Phase::New;

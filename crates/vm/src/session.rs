@@ -15,7 +15,7 @@ use std::{
 use antares_abi::LeaveReason;
 use bytes::Bytes;
 
-use crate::{Program, Tier, limits::UNKNOWN_PROGRAMS_MAX};
+use crate::{Program, Recording, Sampler, Sampling, Tier, limits::UNKNOWN_PROGRAMS_MAX};
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<Session>>> = const { RefCell::new(None) };
@@ -43,6 +43,8 @@ pub struct Session {
     finder: Option<Box<Finder>>,
     machines: AtomicUsize,
     state: Mutex<State>,
+    /// How attempts are sampled.
+    sampling: Option<Sampling>,
 }
 
 struct State {
@@ -51,6 +53,10 @@ struct State {
     /// Whether a machine is gone whose native code waited with registers that nobody knows.
     has_lost_registers: bool,
     counts: Counts,
+    /// The profile of the attempt under way, while no machine has it.
+    sampler: Option<Sampler>,
+    /// Machines that were loaded in this attempt.
+    loaded: u32,
 }
 
 impl Session {
@@ -68,8 +74,51 @@ impl Session {
 
     fn make(tier: Tier, programs: Vec<Arc<Program>>, finder: Option<Box<Finder>>) -> Self {
         let is_interpreting = tier == Tier::Interpreter;
-        let state = State { programs, is_interpreting, has_lost_registers: false, counts: Counts::default() };
-        Self { finder, machines: AtomicUsize::new(0), state: Mutex::new(state) }
+        let state = State {
+            programs,
+            is_interpreting,
+            has_lost_registers: false,
+            counts: Counts::default(),
+            sampler: None,
+            loaded: 0,
+        };
+        Self { finder, machines: AtomicUsize::new(0), state: Mutex::new(state), sampling: None }
+    }
+
+    /// The same session, whose attempts are sampled. Libraries must have their frames
+    /// ([`Library::with_frames`](crate::Library::with_frames)).
+    #[must_use]
+    pub fn sampled(self: Arc<Self>, sampling: Sampling) -> Arc<Self> {
+        match Arc::try_unwrap(self) {
+            Ok(session) => Arc::new(Self { sampling: Some(sampling), ..session }),
+            // Somebody uses it already.
+            Err(session) => session,
+        }
+    }
+
+    /// What was sampled of the last attempt, which took `cycles`; none if it was not sampled.
+    pub fn take_samples(&self, cycles: u64) -> Option<Recording> {
+        let sampling = self.sampling?;
+        let mut state = self.lock();
+        let sampler = state.sampler.take().filter(|_| state.counts.restarted.is_none());
+        Some(sampler.unwrap_or_else(|| Sampler::new(sampling)).finish(cycles))
+    }
+
+    /// The profile, for a machine that is about to run.
+    pub(crate) fn take_sampler(&self) -> Option<Sampler> {
+        self.lock().sampler.take()
+    }
+
+    /// The profile back.
+    pub(crate) fn give_sampler(&self, sampler: Sampler) {
+        self.lock().sampler = Some(sampler);
+    }
+
+    /// The number of a machine that is loaded, in the order in which they are.
+    pub(crate) fn machine_loaded(&self) -> u32 {
+        let mut state = self.lock();
+        state.loaded += 1;
+        state.loaded - 1
     }
 
     /// The session that is current on this thread; without one, a session without native code.
@@ -110,6 +159,8 @@ impl Session {
         let mut state = self.lock();
         state.has_lost_registers = false;
         state.counts.restarted = None;
+        state.loaded = 0;
+        state.sampler = self.sampling.map(Sampler::new);
     }
 
     /// Why native code gave up, if it did: what ran since is to be thrown away.

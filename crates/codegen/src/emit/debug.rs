@@ -5,6 +5,7 @@
 //! that of everything else the function's address.
 
 use antares_lift::ir;
+use antares_program::GuestAddr;
 use inkwell::{
     context::Context,
     debug_info::{
@@ -64,18 +65,28 @@ impl<'c> Debug<'c> {
 }
 
 /// A guest address as a line.
-fn line(address: antares_program::GuestAddr) -> u32 {
+fn line(address: GuestAddr) -> u32 {
     u32::try_from(address.0).unwrap_or(0)
 }
 
 impl<'c> Emitter<'c, '_> {
-    /// What follows is in `function`.
+    /// What follows is in the guest function `value`.
     pub(crate) fn enter_scope(&self, value: FunctionValue<'c>, function: &ir::Function) -> DISubprogram<'c> {
+        self.enter_scope_of(value, &format!("{:x}", function.entry.0), function.entry)
+    }
+
+    /// What follows is in `value`, which has a `name` and a guest address.
+    pub(crate) fn enter_scope_of(
+        &self,
+        value: FunctionValue<'c>,
+        name: &str,
+        entry: GuestAddr,
+    ) -> DISubprogram<'c> {
         let Debug { builder, file, kind } = &self.debug;
-        let (name, line) = (format!("{:x}", function.entry.0), line(function.entry));
+        let line = line(entry);
         let scope = builder.create_function(
             file.as_debug_info_scope(),
-            &name,
+            name,
             None,
             *file,
             line,
@@ -87,12 +98,12 @@ impl<'c> Emitter<'c, '_> {
             true,
         );
         value.set_subprogram(scope);
-        self.locate(scope, function.entry);
+        self.locate(scope, entry);
         scope
     }
 
     /// What follows is at a guest address.
-    pub(crate) fn locate(&self, scope: DISubprogram<'c>, address: antares_program::GuestAddr) {
+    pub(crate) fn locate(&self, scope: DISubprogram<'c>, address: GuestAddr) {
         let location = self.debug.builder.create_debug_location(
             self.context,
             line(address),

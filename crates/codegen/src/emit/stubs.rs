@@ -15,6 +15,9 @@ use crate::{
     emit::{Emitter, Tables, state::Field},
 };
 
+/// The name of thunks in debug information: no guest address.
+const THUNK: &str = "thunk";
+
 impl<'c> Emitter<'c, '_> {
     pub(crate) fn stubs(&self, tables: &Tables<'c>) -> Result<(), CodegenError> {
         self.define_ecall()?;
@@ -176,6 +179,8 @@ impl<'c> Emitter<'c, '_> {
         let thunk = self.declare_thunk(function);
         let base = self.base_of(thunk);
         self.builder.position_at_end(self.context.append_basic_block(thunk, "entry"));
+        // The function may end up inside of its thunk; without a scope to be in it would be lost for profiles.
+        self.enter_scope_of(thunk, THUNK, function.entry);
         let signature = self.signature(function.id);
         let left = self.read_state(base, Field::CYCLES_LEFT)?;
         let mut arguments: Vec<BasicMetadataValueEnum> = vec![base.into(), left.into()];
