@@ -133,6 +133,14 @@ impl Machine {
         })
     }
 
+    /// Wipes what the last run left: guest memory, registers, the native stack, debug output. The next run does so anyway,
+    /// but for the stack; this is for a machine that waits for it.
+    pub fn clear(&mut self) {
+        self.vm.machine.inner_mut().clear();
+        self.stack.wipe();
+        *self.log.lock() = Log::new(0);
+    }
+
     /// Guest memory as the last run left it.
     #[must_use]
     pub fn memory(&self) -> &[u8] {

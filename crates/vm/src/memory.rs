@@ -103,7 +103,8 @@ impl Core {
         machine.frames.fill(1);
     }
 
-    fn clear(&mut self) {
+    /// Zeroes guest memory and all that belongs to it, unless it is zeros already.
+    pub(crate) fn clear(&mut self) {
         self.unprotect();
         if !std::mem::replace(&mut self.is_clear, true) {
             self.mapping().zero(GUARD_BYTES..MEMORY_END);

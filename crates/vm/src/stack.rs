@@ -8,6 +8,9 @@ use crate::{
     mapping::Mapping,
 };
 
+/// Bytes of stack that are wiped at a time.
+const WIPED_BYTES: usize = NATIVE_STACK_GUARD_BYTES;
+
 /// A stack with a guard below and one above.
 #[derive(Debug)]
 pub(crate) struct NativeStack {
@@ -34,6 +37,19 @@ impl NativeStack {
     /// Host addresses of the guard below.
     pub(crate) fn guard(&self) -> Range<usize> {
         self.mapping.at(0) as usize..self.mapping.at(NATIVE_STACK_GUARD_BYTES) as usize
+    }
+
+    /// Zeroes what was used of the stack. No frame is as large as the guard, so that where as much was not touched, nothing
+    /// below was.
+    pub(crate) fn wipe(&mut self) {
+        let mut end = NATIVE_STACK_GUARD_BYTES + self.bytes;
+        while end > NATIVE_STACK_GUARD_BYTES {
+            let start = end.saturating_sub(WIPED_BYTES).max(NATIVE_STACK_GUARD_BYTES);
+            if !self.mapping.zero(start..end) {
+                return;
+            }
+            end = start;
+        }
     }
 
     /// Gives the stack's memory back.
