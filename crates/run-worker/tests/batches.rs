@@ -14,10 +14,10 @@ use antares_pool::{
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-#[path = "script/mod.rs"]
-mod script;
+#[path = "scripts/short.rs"]
+mod short;
 
-use script::{COUNT, EXIT, FIRST_BYTE, PRINT, elf};
+use short::{COUNT, EXIT, FIRST_BYTE, PRINT, elf};
 
 /// `addi a1, zero, 120`, `beq a0, a1, 0`: for ever, if the byte is `x`.
 const LOOP_AT_X: [u32; 2] = [0x0780_0593, 0x00b5_0063];

@@ -15,10 +15,10 @@ use antares_pool::{
     job::{BatchJob, RunJob, RunOutcome, Tier},
 };
 
-#[path = "script/mod.rs"]
-mod script;
+#[path = "scripts/short.rs"]
+mod short;
 
-use script::{COUNT, EXIT, FIRST_BYTE, PRINT, elf};
+use short::{COUNT, EXIT, FIRST_BYTE, PRINT, elf};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -258,6 +258,7 @@ fn the_run_stage_reads_as_documented() {
         "madvise(arg2 == 0x4)",
         "mprotect(arg2 & 0x4 == 0)",
         "mincore()",
+        "getrusage(arg0 == 0x0)",
         "sched_yield()",
         "clock_gettime(arg0 == 0x1)",
         "exit()",

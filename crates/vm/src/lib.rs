@@ -30,6 +30,7 @@ mod runner;
 mod session;
 mod signals;
 mod stack;
+mod wiper;
 
 pub use antares_abi::LeaveReason;
 pub use error::{LibraryError, VmError};

@@ -58,24 +58,6 @@ impl Mapping {
         }
     }
 
-    /// Makes `part` (opened before; byte offsets, page aligned) read as zeros again, and keeps its pages: the next user
-    /// then needs no new ones, which cost several times as much as clearing those that were touched. Answers whether any
-    /// was touched, as far as the kernel tells.
-    pub(crate) fn zero(&mut self, part: Range<usize>) -> bool {
-        let Some(touched) = self.touched(part.clone()) else {
-            self.clear(part);
-            return true;
-        };
-        let start = self.pointer(&part);
-        let mut is_touched = false;
-        for (page, _) in touched.into_iter().enumerate().filter(|(_, is_touched)| *is_touched) {
-            is_touched = true;
-            // SAFETY: `pointer` checked that `part` is inside; the caller opened it, and it has this many pages.
-            unsafe { start.add(page * PAGE_BYTES).write_bytes(0, PAGE_BYTES) };
-        }
-        is_touched
-    }
-
     /// Which pages of `part` (byte offsets, page aligned) are in memory: those that nobody touched since they were
     /// opened or cleared are not, and read as zeros. None if the kernel does not tell.
     pub(crate) fn touched(&self, part: Range<usize>) -> Option<Vec<bool>> {

@@ -6,16 +6,15 @@ use crate::{
     VmError,
     limits::{NATIVE_STACK_GUARD_BYTES, PAGE_BYTES},
     mapping::Mapping,
+    wiper::{Order, Wiper},
 };
-
-/// Bytes of stack that are wiped at a time.
-const WIPED_BYTES: usize = NATIVE_STACK_GUARD_BYTES;
 
 /// A stack with a guard below and one above.
 #[derive(Debug)]
 pub(crate) struct NativeStack {
     mapping: Mapping,
     bytes: usize,
+    wiper: Wiper,
 }
 
 impl NativeStack {
@@ -26,7 +25,8 @@ impl NativeStack {
         let failed = |source| VmError::Map { what: "native stack", bytes: total, source };
         let mut mapping = Mapping::reserve(total).map_err(failed)?;
         mapping.open(NATIVE_STACK_GUARD_BYTES..NATIVE_STACK_GUARD_BYTES + bytes).map_err(failed)?;
-        Ok(Self { mapping, bytes })
+        let part = NATIVE_STACK_GUARD_BYTES..NATIVE_STACK_GUARD_BYTES + bytes;
+        Ok(Self { mapping, bytes, wiper: Wiper::new(part, Order::Down) })
     }
 
     /// The stack pointer to start with; 16-byte aligned.
@@ -39,17 +39,9 @@ impl NativeStack {
         self.mapping.at(0) as usize..self.mapping.at(NATIVE_STACK_GUARD_BYTES) as usize
     }
 
-    /// Zeroes what was used of the stack. No frame is as large as the guard, so that where as much was not touched, nothing
-    /// below was.
+    /// Zeroes what was used of the stack.
     pub(crate) fn wipe(&mut self) {
-        let mut end = NATIVE_STACK_GUARD_BYTES + self.bytes;
-        while end > NATIVE_STACK_GUARD_BYTES {
-            let start = end.saturating_sub(WIPED_BYTES).max(NATIVE_STACK_GUARD_BYTES);
-            if !self.mapping.zero(start..end) {
-                return;
-            }
-            end = start;
-        }
+        self.wiper.wipe(&mut self.mapping);
     }
 
     /// Gives the stack's memory back.
