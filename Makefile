@@ -1,10 +1,10 @@
 # The commands of the house. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint setup clean
+.PHONY: help demo test bench bench-service lint setup clean
 
 help: ## List the commands
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
 
 demo: ## Set up, build, then compile and run secp256k1 verification through the services
 	@scripts/setup.sh build
@@ -17,6 +17,10 @@ test: ## Set up, then run every test; ends with the counts
 bench: ## Set up, build for release, print speed ratios against peers run in the same loop
 	@scripts/setup.sh bench
 	@scripts/bench.sh
+
+bench-service: ## Set up, build for release, print what a call costs beside its script: latency, throughput, ratios to bare runs
+	@scripts/setup.sh bench
+	@scripts/bench-service.sh
 
 lint: ## Set up, then formatting, clippy, house rules, docs, licences, shell scripts
 	@scripts/setup.sh test

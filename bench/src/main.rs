@@ -1,6 +1,6 @@
 //! `bench [--quick | --instructions] [NAME...]`: how fast scripts run, as ratios to peers in one interleaved loop:
 //! programs to the same C built for this machine, `transactions` and `failures` to ckb-vm's `AsmMachine`; `rsa-cycles`
-//! stand beside published numbers.
+//! stand beside published numbers, and `service` (only when it is named) is the way through pool and gRPC beside its targets.
 //!
 //! With `--quick` there are three rounds instead of fifteen. With `--instructions` instructions are counted instead of
 //! time, by callgrind. Prints tables and writes JSON files and a plot to `target/bench`.
@@ -16,6 +16,7 @@ mod plot;
 mod programs;
 mod report;
 mod rsa;
+mod service;
 mod transactions;
 mod twin;
 
@@ -34,6 +35,7 @@ use crate::{
 const TRANSACTIONS: &str = "transactions";
 const FAILURES: &str = "failures";
 const RSA: &str = "rsa-cycles";
+const SERVICE: &str = "service";
 
 fn main() -> Result<()> {
     let mut wanted: Vec<String> = env::args().skip(1).collect();
@@ -47,7 +49,7 @@ fn main() -> Result<()> {
     };
     let (is_counting, is_quick) = (take("--instructions"), take("--quick"));
     let is_known = |name: &String| {
-        [TRANSACTIONS, FAILURES, RSA].contains(&name.as_str())
+        [TRANSACTIONS, FAILURES, RSA, SERVICE].contains(&name.as_str())
             || PROGRAMS.iter().any(|program| program.name == *name)
     };
     if let Some(unknown) = wanted.iter().find(|name| !is_known(name)) {
@@ -67,6 +69,10 @@ fn main() -> Result<()> {
     }
     if is_wanted(RSA) {
         report::write("rsa.json", &serde_json::to_string_pretty(&rsa::measure()?)?)?;
+    }
+    // It measures the machine's processors together, and so has none to spare for the others.
+    if is_named(SERVICE) {
+        service::measure(is_quick)?;
     }
     if !PROGRAMS.iter().any(|program| is_wanted(program.name)) {
         return Ok(());

@@ -174,9 +174,7 @@ fn tell_fallback(failure: &Failure) {
 }
 
 fn start(worker: &str) -> Result<Pool, Failure> {
-    worker_path(worker)
-        .and_then(|worker| Pool::start(PoolConfig { worker, workers_max: 1, allow_degraded: Vec::new() }))
-        .map_err(failed)
+    worker_path(worker).and_then(|worker| Pool::start(PoolConfig::new(worker, 1))).map_err(failed)
 }
 
 fn failed(error: PoolError) -> Failure {

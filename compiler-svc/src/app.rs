@@ -45,12 +45,10 @@ pub fn layer_names() -> [&'static str; Layer::ALL.len()] {
 /// # Errors
 /// The worker binary is not there or does not pass its self-test.
 pub fn start_pool(config: &Config) -> Result<Pool, PoolError> {
+    let workers_max = usize::try_from(config.compiler.workers_max).unwrap_or(usize::MAX);
     Pool::start(PoolConfig {
-        worker: worker_path(WORKER)?,
-        workers_max: usize::try_from(config.compiler.workers_max)
-            .unwrap_or(usize::MAX)
-            .saturating_add(QUICK_WORKERS),
         allow_degraded: config.allow_degraded.iter().filter_map(|name| name.parse().ok()).collect(),
+        ..PoolConfig::new(worker_path(WORKER)?, workers_max.saturating_add(QUICK_WORKERS))
     })
 }
 

@@ -164,8 +164,10 @@ fn result_of(error: &CompileError) -> &'static str {
 pub(crate) fn worker_numbers(stats: &PoolStats) -> WorkerNumbers {
     WorkerNumbers {
         busy: stats.busy as u64,
+        resting: stats.resting as u64,
         workers_max: stats.workers_max as u64,
         spawned_total: stats.spawned_total,
+        reused_total: stats.reused_total,
         lost_total: stats.lost_total,
         violations_total: stats.violations_total,
         deadline_total: stats.deadline_total,

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use antares_pool::{Layer, Pool, PoolConfig, PoolError, worker_path};
+use antares_pool::{Layer, Pool, PoolConfig, PoolError, Reuse, worker_path};
 use antares_proto::{FILE_DESCRIPTOR_SET, v1::runner_service_server::RunnerServiceServer};
 use antares_serve::{App, Config, Health, Metrics};
 use tonic::service::Routes;
@@ -29,10 +29,15 @@ pub fn layer_names() -> [&'static str; Layer::ALL.len()] {
 /// # Errors
 /// The worker binary is not there or does not pass its self-test.
 pub fn start_pool(config: &Config) -> Result<Pool, PoolError> {
+    let workers_max = usize::try_from(config.runner.workers_max).unwrap_or(usize::MAX);
     Pool::start(PoolConfig {
-        worker: worker_path(WORKER)?,
-        workers_max: usize::try_from(config.runner.workers_max).unwrap_or(usize::MAX),
         allow_degraded: config.allow_degraded.iter().filter_map(|name| name.parse().ok()).collect(),
+        reuse: Reuse {
+            policy: config.runner.reuse.parse().unwrap_or_default(),
+            runs_max: config.runner.reuse_runs_max,
+            idle_max: usize::try_from(config.runner.idle_workers_max).unwrap_or(usize::MAX),
+        },
+        ..PoolConfig::new(worker_path(WORKER)?, workers_max)
     })
 }
 

@@ -1,6 +1,9 @@
 //! One script with many inputs: prepared once, then lent one worker for all of them.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use antares_abi::{CompileOptions, Sha256Digest};
 use antares_pool::{
@@ -19,6 +22,8 @@ use crate::{
 /// What is the same for all runs of a batch or a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
+    /// For whom.
+    pub(crate) tenant: Arc<str>,
     pub(crate) script: Script,
     pub(crate) options: CompileOptions,
     pub(crate) tier: Tier,
@@ -90,7 +95,7 @@ impl Runner {
         deadline: Instant,
     ) -> Result<(Vec<Option<Ended>>, Duration), ExecuteError> {
         let shared = &self.shared;
-        let (slot, queue) = shared.slot().instrument(tracing::info_span!("queue")).await?;
+        let (slot, queue) = shared.slot(&context.tenant).instrument(tracing::info_span!("queue")).await?;
         let count = inputs.len();
         let job = BatchJob {
             options: context.options,

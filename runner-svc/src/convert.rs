@@ -82,7 +82,7 @@ pub(crate) fn order(request: v1::ExecuteRequest, limits: &RawRunner) -> Result<O
         cycles_max: run.cycles_max,
         debug_bytes_max: run.debug_bytes_max,
     };
-    Ok(Order { script, job, run_time: Duration::from_millis(run.deadline_ms) })
+    Ok(Order { tenant: "".into(), script, job, run_time: Duration::from_millis(run.deadline_ms) })
 }
 
 struct Run {

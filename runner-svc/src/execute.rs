@@ -12,15 +12,13 @@ use antares_pool::{
 };
 use antares_serve::{Flights, Metrics, RawRunner, chain, fact, past_span};
 use bytes::Bytes;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout_at,
-};
+use tokio::{sync::Semaphore, time::timeout_at};
 use tracing::{Instrument, Span};
 
 use crate::{
     hot::Hot,
     metrics::RunnerMetrics,
+    queue::{Full, Queue, Slot},
     ready::{Ready, ReadyKey},
     source::{ArtifactSource, Fallback, SourceError},
 };
@@ -37,6 +35,8 @@ pub(crate) enum Script {
 /// A request, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
+    /// For whom.
+    pub(crate) tenant: Arc<str>,
     pub(crate) script: Script,
     /// Everything that the worker needs to know.
     pub(crate) job: RunJob,
@@ -75,6 +75,8 @@ pub(crate) enum ExecuteError {
     Source(#[from] SourceError),
     #[error("no run worker came free in time")]
     Busy,
+    #[error("as many calls wait for a run worker as may")]
+    QueueFull,
     #[error("the run worker was lost: {detail}")]
     WorkerLost { detail: String },
     #[error("the transaction cannot be used: {problem}")]
@@ -95,7 +97,7 @@ pub(crate) struct Shared {
     pool: Pool,
     pub(crate) source: Arc<dyn ArtifactSource>,
     pub(crate) limits: RawRunner,
-    slots: Arc<Semaphore>,
+    slots: Arc<Queue>,
     /// Transactions that are read at once: each takes several times its bytes meanwhile.
     pub(crate) reading: Arc<Semaphore>,
     pub(crate) hot: Hot,
@@ -159,7 +161,7 @@ impl Runner {
     pub fn new(pool: Pool, source: Arc<dyn ArtifactSource>, limits: &RawRunner, metrics: &Metrics) -> Self {
         let workers = usize::try_from(limits.workers_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         let shared = Arc::new(Shared {
-            slots: Arc::new(Semaphore::new(workers)),
+            slots: Arc::new(Queue::new(workers, usize::try_from(limits.queue_max).unwrap_or(usize::MAX))),
             reading: Arc::new(Semaphore::new(workers)),
             hot: Hot::new(),
             ready: Ready::new(limits.ready_bytes_max),
@@ -208,10 +210,10 @@ impl Runner {
 
 impl Shared {
     async fn steps(self: Arc<Self>, order: Order, deadline: Instant) -> Result<Execution, ExecuteError> {
-        let Order { script, job, run_time } = order;
+        let Order { tenant, script, job, run_time } = order;
         let Prepared { script, native, fallback, fetch } =
             self.prepare(script, job.options, job.tier, deadline).await?;
-        let (slot, queue) = self.slot().instrument(tracing::info_span!("queue")).await?;
+        let (slot, queue) = self.slot(&tenant).instrument(tracing::info_span!("queue")).await?;
         let origin = native.as_ref().map(Native::origin);
         let keys = origin.map(|origin| origin.key);
         self.metrics.note_native(origin.as_slice().iter().map(|origin| origin.tier), 1);
@@ -303,11 +305,11 @@ impl Shared {
         Ok((None, Some(fallback)))
     }
 
-    pub(crate) async fn slot(&self) -> Result<(OwnedSemaphorePermit, Duration), ExecuteError> {
+    /// Waits for the turn of `tenant`. Gives how long that was.
+    pub(crate) async fn slot(&self, tenant: &Arc<str>) -> Result<(Slot, Duration), ExecuteError> {
         let started = Instant::now();
         let waiting = self.metrics.waiting();
-        // The semaphore is never closed.
-        let slot = self.slots.clone().acquire_owned().await.map_err(|_| ExecuteError::Internal)?;
+        let slot = self.slots.acquire(tenant).await.map_err(|Full| ExecuteError::QueueFull)?;
         drop(waiting);
         Ok((slot, started.elapsed()))
     }
@@ -315,12 +317,12 @@ impl Shared {
     /// Has `work` done by a worker for at most `run_time`. A caller that goes away takes it back.
     pub(crate) async fn lend<T: Send + 'static>(
         &self,
-        slot: OwnedSemaphorePermit,
+        slot: Slot,
         run_time: Duration,
         deadline: Instant,
         work: impl FnOnce(&Pool, Until) -> Result<T, PoolError> + Send + 'static,
     ) -> Result<Lent<T>, ExecuteError> {
-        let pool = self.pool.clone();
+        let pool = self.pool.of_tenant(slot.tenant());
         let recall = Recall(Cancel::new());
         let own = Instant::now() + run_time;
         let until = Until::new(own.min(deadline), &recall.0);

@@ -14,12 +14,14 @@ mod limits;
 mod local;
 mod metrics;
 mod programs;
+mod queue;
 mod ready;
 mod remote;
 mod service;
 mod session;
 mod source;
 mod status;
+mod tenant;
 mod verify;
 
 pub use convert::COST_MODEL;

@@ -18,12 +18,13 @@ use crate::{
 };
 
 /// All values of the label `outcome`: the verdicts, and then why there was none.
-const OUTCOMES: [&str; 10] = [
+const OUTCOMES: [&str; 11] = [
     "exit",
     "error",
     "cycles_exceeded",
     "deadline_exceeded",
     "output_limit",
+    "queue_full",
     "sandbox_violation",
     "worker_lost",
     "call_deadline",
@@ -32,10 +33,11 @@ const OUTCOMES: [&str; 10] = [
 ];
 
 /// All values of the label `outcome` of verifications: the verdicts, and then why there was none.
-const VERIFICATIONS: [&str; 10] = [
+const VERIFICATIONS: [&str; 11] = [
     "ok",
     "failed",
     "output_limit",
+    "queue_full",
     "deadline_exceeded",
     "sandbox_violation",
     "refused",
@@ -257,6 +259,7 @@ fn error_name(error: &ExecuteError) -> &'static str {
         ExecuteError::CallDeadline => "call_deadline",
         ExecuteError::Source(_) => "no_artifact",
         ExecuteError::Transaction { .. } => "refused",
+        ExecuteError::QueueFull => "queue_full",
         ExecuteError::Busy | ExecuteError::Pool(_) | ExecuteError::Internal => "failed",
     }
 }
@@ -300,8 +303,10 @@ pub(crate) fn ended_name(ended: &Ended) -> &'static str {
 pub(crate) fn worker_numbers(stats: &PoolStats) -> WorkerNumbers {
     WorkerNumbers {
         busy: stats.busy as u64,
+        resting: stats.resting as u64,
         workers_max: stats.workers_max as u64,
         spawned_total: stats.spawned_total,
+        reused_total: stats.reused_total,
         lost_total: stats.lost_total,
         violations_total: stats.violations_total,
         deadline_total: stats.deadline_total,

@@ -10,15 +10,18 @@ use tonic::{Request, Response, Status, Streaming, async_trait};
 use tracing::{Instrument, field};
 
 use crate::{
+    batch::Context,
     convert::{
         batch::{batch_executed, batch_order},
         capabilities, executed, order,
         transaction::{verified, verify_order},
     },
-    execute::{Ended, ExecuteError, Execution, Runner},
+    execute::{Ended, ExecuteError, Execution, Order, Runner},
     limits::SESSION_ANSWERS_MAX,
     metrics::{ended_name, verification_name},
     session::Session,
+    tenant::tenant,
+    verify::VerifyOrder,
 };
 
 /// The gRPC face of a [`Runner`].
@@ -59,10 +62,10 @@ impl runner_service_server::RunnerService for Service {
         &self,
         request: Request<v1::ExecuteRequest>,
     ) -> Result<Response<v1::ExecuteResponse>, Status> {
-        let deadline = self.deadline(&request);
+        let (deadline, tenant) = (self.deadline(&request), tenant(&request)?);
         let message = request.into_inner();
         let request_id = message.request_id.clone();
-        let order = order(message, self.runner.limits())?;
+        let order = Order { tenant, ..order(message, self.runner.limits())? };
         let id = new_id();
         let span = tracing::info_span!(
             "execute",
@@ -91,10 +94,11 @@ impl runner_service_server::RunnerService for Service {
         &self,
         request: Request<v1::ExecuteBatchRequest>,
     ) -> Result<Response<v1::ExecuteBatchResponse>, Status> {
-        let deadline = self.deadline(&request);
+        let (deadline, tenant) = (self.deadline(&request), tenant(&request)?);
         let message = request.into_inner();
         let request_id = message.request_id.clone();
         let (context, inputs) = batch_order(message, self.runner.limits())?;
+        let context = Context { tenant, ..context };
         let id = new_id();
         let (tier, count) = (context.tier, inputs.len());
         let span = tracing::info_span!("batch", execution_id = id, request_id, ?tier, inputs = count);
@@ -109,12 +113,12 @@ impl runner_service_server::RunnerService for Service {
         &self,
         request: Request<Streaming<v1::ExecuteSessionRequest>>,
     ) -> Result<Response<Self::ExecuteSessionStream>, Status> {
-        let deadline = self.deadline(&request);
+        let (deadline, tenant) = (self.deadline(&request), tenant(&request)?);
         let id = new_id();
         let span = tracing::info_span!("session", execution_id = id, request_id = field::Empty);
         // One place more, for how the session ended.
         let (answers, stream) = mpsc::channel(SESSION_ANSWERS_MAX + 1);
-        let session = Session { runner: self.runner.clone(), id, deadline };
+        let session = Session { runner: self.runner.clone(), id, tenant, deadline };
         tokio::spawn(session.serve(request.into_inner(), answers).instrument(span));
         Ok(Response::new(ReceiverStream::new(stream)))
     }
@@ -123,10 +127,10 @@ impl runner_service_server::RunnerService for Service {
         &self,
         request: Request<v1::VerifyTransactionRequest>,
     ) -> Result<Response<v1::VerifyTransactionResponse>, Status> {
-        let deadline = self.deadline(&request);
+        let (deadline, tenant) = (self.deadline(&request), tenant(&request)?);
         let message = request.into_inner();
         let request_id = message.request_id.clone();
-        let order = verify_order(message, self.runner.limits())?;
+        let order = VerifyOrder { tenant, ..verify_order(message, self.runner.limits())? };
         let id = new_id();
         let span = tracing::info_span!(
             "verify",

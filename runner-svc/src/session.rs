@@ -25,6 +25,8 @@ type Answers = mpsc::Sender<Result<v1::ExecuteSessionResponse, Status>>;
 pub(crate) struct Session {
     pub(crate) runner: Runner,
     pub(crate) id: String,
+    /// For whom.
+    pub(crate) tenant: Arc<str>,
     pub(crate) deadline: Instant,
 }
 
@@ -66,7 +68,7 @@ impl Session {
             }
         };
         let request_id = start.request_id.clone();
-        let context = session_order(start, limits)?;
+        let context = Context { tenant: self.tenant.clone(), ..session_order(start, limits)? };
         tracing::Span::current().record("request_id", &*request_id);
         let prepared = self.noted(self.runner.prepare(&context, self.deadline).await)?;
         let started = session_started(&prepared, self.id.clone(), request_id);

@@ -29,6 +29,7 @@ impl From<ExecuteError> for Status {
         match error {
             ExecuteError::CallDeadline => Fault::call_deadline().into(),
             ExecuteError::Busy => Fault::exhausted("WORKERS_BUSY", message, RETRY_BUSY).into(),
+            ExecuteError::QueueFull => Fault::exhausted("QUEUE_FULL", message, RETRY_BUSY).into(),
             ExecuteError::WorkerLost { .. } => Fault::unavailable("WORKER_LOST", message, RETRY_LOST).into(),
             ExecuteError::Transaction { field, problem } => transaction_fault(&field, &problem).into(),
             ExecuteError::Pool(PoolError::JobTooLarge { .. }) => {
@@ -121,6 +122,7 @@ mod tests {
         let detail = || "signal 9".to_owned();
         check(ExecuteError::CallDeadline, Code::DeadlineExceeded, "CALL_DEADLINE", false);
         check(ExecuteError::Busy, Code::ResourceExhausted, "WORKERS_BUSY", true);
+        check(ExecuteError::QueueFull, Code::ResourceExhausted, "QUEUE_FULL", true);
         check(ExecuteError::WorkerLost { detail: detail() }, Code::Unavailable, "WORKER_LOST", true);
         check(ExecuteError::Internal, Code::Internal, "INTERNAL", false);
         let mistake =

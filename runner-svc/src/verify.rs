@@ -29,6 +29,8 @@ use crate::{
 /// A request, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct VerifyOrder {
+    /// For whom.
+    pub(crate) tenant: Arc<str>,
     pub(crate) form: TransactionForm,
     /// The transaction in that form.
     pub(crate) transaction: Bytes,
@@ -89,7 +91,7 @@ impl Shared {
         let programs = self.clone().natives(candidates, order.tier, deadline).instrument(span).await?;
         let made_ms = programs.iter().filter_map(|program| program.native.as_ref()?.made_ms).max();
         let fetch = started.elapsed().saturating_sub(Duration::from_millis(made_ms.unwrap_or(0)));
-        let (slot, queue) = self.slot().instrument(tracing::info_span!("queue")).await?;
+        let (slot, queue) = self.slot(&order.tenant).instrument(tracing::info_span!("queue")).await?;
         let uses = programs.iter().filter_map(FoundProgram::to_use).collect();
         let (libraries, beside) = files(programs);
         self.metrics.note_native(libraries.iter().map(|(_, native)| native.tier), 1);

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn pool() -> Pool {
     let worker = PathBuf::from(env!("CARGO_BIN_EXE_antares-compile-worker"));
-    Pool::start(PoolConfig { worker, workers_max: 2, allow_degraded: Vec::new() }).unwrap()
+    Pool::start(PoolConfig::new(worker, 2)).unwrap()
 }
 
 fn compile(pool: &Pool, elf: &[u8], stage: Stage, limits: CompileLimits) -> Verdict<Compiled> {

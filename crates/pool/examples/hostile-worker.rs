@@ -7,9 +7,7 @@
 use std::{
     arch::asm,
     fs::File,
-    io::{Read, Seek, Write},
-    mem::ManuallyDrop,
-    os::fd::FromRawFd,
+    io::{Read, Seek},
 };
 
 use antares_pool::{
@@ -28,7 +26,7 @@ fn main() {
                 // SAFETY: the default action is no handler.
                 unsafe { libc::signal(signal, libc::SIG_DFL) };
             }
-            Ok(Hostile)
+            Ok(Hostile::default())
         })
         .unwrap();
         return;
@@ -37,7 +35,12 @@ fn main() {
     println!("{}", attempt(&arguments[0], &numbers));
 }
 
-struct Hostile;
+#[derive(Default)]
+struct Hostile {
+    /// Whether it offers to do another job.
+    stays: bool,
+    is_locked_in: bool,
+}
 
 impl Worker for Hostile {
     type Job = RunWorkerJob;
@@ -55,13 +58,41 @@ impl Worker for Hostile {
         let arguments: Vec<String> = job.args.iter().map(text).collect();
         let [stage, name, numbers @ ..] = arguments.as_slice() else { return Err("no attempt".to_owned()) };
         let numbers: Vec<u64> = numbers.iter().map(|text| text.parse().unwrap()).collect();
-        if stage == "run" {
+        if stage == "run" && !std::mem::replace(&mut self.is_locked_in, true) {
             let run = Jail::new(Policy::run()).map_err(|error| error.to_string())?;
             // SAFETY: the run stage closes nothing.
             unsafe { run.lock_in(files.zygote()) }.map_err(|error| error.to_string())?;
         }
-        let what = if name == "elf" { text(&files.elf().unwrap()) } else { attempt(name, &numbers) };
-        Ok(RunWorkerReport::Run(report(what)))
+        let what = match name.as_str() {
+            "elf" => text(&files.elf().unwrap()),
+            "flood" => flood(files, &[0x55; 4096]),
+            "lie" => flood(files, &[4, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]),
+            "trailing" => flood(files, &[1, 0, 0, 0, 0]),
+            "spoil" => {
+                spoil(files);
+                "ok".to_owned()
+            }
+            "spoil-and-wait" => {
+                spoil(files);
+                behave("loop")
+            }
+            "stay" | "trapped" | "restarted" => {
+                self.stays = true;
+                "ok".to_owned()
+            }
+            name => attempt(name, &numbers),
+        };
+        let mut report = report(what);
+        match name.as_str() {
+            "trapped" => report.outcome = RunOutcome::CyclesExceeded,
+            "restarted" => report.restarted = Some("bad_address".to_owned()),
+            _ => {}
+        }
+        Ok(RunWorkerReport::Run(report))
+    }
+
+    fn stays(&self) -> bool {
+        self.stays
     }
 }
 
@@ -198,9 +229,6 @@ fn behave(name: &str) -> String {
         "panic" => panic!("out of bounds, says the machine"),
         "abort" => std::process::abort(),
         "exit" => call(libc::SYS_exit_group, [3, 0, 0, 0, 0, 0]),
-        "flood" => flood(&[0x55; 4096]),
-        "lie" => flood(&[4, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]),
-        "trailing" => flood(&[1, 0, 0, 0, 0]),
         "allocate" => {
             let bytes = vec![1_u8; 100 << 30];
             format!("ok {}", bytes[99 << 30])
@@ -217,17 +245,21 @@ fn recurse(depth: u64) -> u64 {
     if depth == u64::MAX { 0 } else { recurse(depth + 1) + space[usize::try_from(depth % 512).unwrap()] }
 }
 
-fn flood(bytes: &[u8]) -> String {
-    // SAFETY: the stream is open, and is left so.
-    let mut control = ManuallyDrop::new(unsafe { File::from_raw_fd(CONTROL_FD) });
+fn flood(files: &Files, bytes: &[u8]) -> String {
     loop {
-        if let Err(error) = control.write_all(bytes) {
+        if let Err(error) = files.tell_bytes(bytes) {
             return error.to_string();
         }
         if bytes.len() < 4096 {
             call(libc::SYS_exit_group, [0; 6]);
         }
     }
+}
+
+/// Fills all that is shared with the supervisor, places and bells too.
+fn spoil(files: &Files) {
+    // SAFETY: what it does to this process is the point; the supervisor must not mind.
+    unsafe { files.shared_memory().cast::<u8>().write_bytes(0xff, files.shared_memory().len()) };
 }
 
 fn fault(name: &str) -> String {

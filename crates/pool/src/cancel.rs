@@ -18,7 +18,8 @@ pub struct Cancel {
 struct State {
     is_cancelled: bool,
     ledger: Option<Arc<Ledger>>,
-    ticket: Option<u64>,
+    /// Ticket and turn.
+    job: Option<(u64, u64)>,
 }
 
 impl Cancel {
@@ -30,13 +31,13 @@ impl Cancel {
 
     /// Takes the job back. Its call ends with [`crate::PoolError::Cancelled`]; so does any later one with this handle.
     pub fn cancel(&self) {
-        let (ledger, ticket) = {
+        let (ledger, job) = {
             let mut state = self.state();
             state.is_cancelled = true;
-            (state.ledger.clone(), state.ticket)
+            (state.ledger.clone(), state.job)
         };
         if let Some(ledger) = ledger {
-            ledger.recall(ticket);
+            ledger.recall(job);
         }
     }
 
@@ -50,13 +51,13 @@ impl Cancel {
     pub(crate) fn begin(&self, ledger: &Arc<Ledger>) {
         let mut state = self.state();
         state.ledger = Some(Arc::clone(ledger));
-        state.ticket = None;
+        state.job = None;
     }
 
-    /// The job has this ticket. Answers whether it is still wanted.
-    pub(crate) fn admitted(&self, ticket: u64) -> bool {
+    /// The job has this ticket, and its child this turn. Answers whether it is still wanted.
+    pub(crate) fn admitted(&self, ticket: u64, turn: u64) -> bool {
         let mut state = self.state();
-        state.ticket = Some(ticket);
+        state.job = Some((ticket, turn));
         !state.is_cancelled
     }
 

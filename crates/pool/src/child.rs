@@ -1,4 +1,4 @@
-//! One child, from its fork to its end: descriptors, job, jail, work, report.
+//! One child, from its fork to its end: descriptors, job, jail, work, report, and more jobs if it stays.
 
 use std::{
     fs::File,
@@ -6,6 +6,7 @@ use std::{
     mem::ManuallyDrop,
     os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd},
     panic::{AssertUnwindSafe, catch_unwind},
+    ptr::NonNull,
     sync::{Mutex, PoisonError},
 };
 
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     frame::{self, JOB_BYTES_MAX, REPORT_BYTES_MAX},
+    line::Line,
     sealed::read_all,
     wire::Spawn,
 };
@@ -35,18 +37,28 @@ pub trait Worker {
     /// As [`Jail::new`].
     fn jail(&self, job: &Self::Job) -> Result<Jail, SandboxError>;
 
-    /// Does `job`.
+    /// Does `job`. Called again for a child that stays, with the same files.
     ///
     /// # Errors
-    /// Text for people: why there is no report.
+    /// Text for people: why there is no report. The child then ends.
     fn work(&mut self, job: Self::Job, files: &Files) -> Result<Self::Report, String>;
+
+    /// Whether the child can do another job with the same files after the one that it did.
+    fn stays(&self) -> bool {
+        false
+    }
+
+    /// Forgets what the last job was about. Called between the jobs of a child that stays, when the report is sent.
+    fn rest(&mut self) {}
 }
 
 /// What a child answers with.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Reply<T> {
-    /// The report.
+    /// The report; the child ends.
     Done(T),
+    /// The report; the child can do another job with the same files.
+    Resting(T),
     /// There is none, and why.
     Failed { detail: String },
     /// A part of the answer; more follows.
@@ -57,6 +69,7 @@ pub(crate) enum Reply<T> {
 #[derive(Debug)]
 pub struct Files {
     zygote: Pid,
+    line: Line,
     elf: ManuallyDrop<File>,
     extras: Vec<ManuallyDrop<File>>,
 }
@@ -89,7 +102,21 @@ impl Files {
     /// # Errors
     /// What the kernel says, or the part is longer than a report may be.
     pub fn tell_part<T: Serialize>(&self, part: &T) -> io::Result<()> {
-        answer(&Reply::Part(part)).map_err(io::Error::other)
+        answer(&self.line, &Reply::Part(part)).map_err(io::Error::other)
+    }
+
+    /// Sends `bytes` as they are, frame or not: for workers that try a supervisor's patience.
+    ///
+    /// # Errors
+    /// The places of the line make no sense any more.
+    pub fn tell_bytes(&self, bytes: &[u8]) -> io::Result<()> {
+        (&self.line).write_all(bytes)
+    }
+
+    /// The memory that is shared with the supervisor: for workers that spoil it.
+    #[must_use]
+    pub fn shared_memory(&self) -> NonNull<[u8]> {
+        self.line.memory()
     }
 
     /// The process id of the zygote, for [`Jail::lock_in`].
@@ -101,6 +128,9 @@ impl Files {
 
 /// Text of the last panic in this process.
 static PANIC: Mutex<String> = Mutex::new(String::new());
+
+/// Exit status of a child that could not even get at its job.
+const NOT_ARRIVED: i32 = 2;
 
 /// Lives the life of a child. `fds` are what came with `spawn`.
 ///
@@ -118,25 +148,23 @@ pub(crate) unsafe fn live<W: Worker>(
         *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = panic.to_string();
     }));
     // SAFETY: passed on.
-    let reply = match unsafe { arrive(spawn, fds) } {
-        // SAFETY: passed on; `arrive` has put the descriptors at their numbers.
-        Ok(()) => catch_unwind(AssertUnwindSafe(|| unsafe { job(worker, zygote, layers, spawn) })),
-        Err(error) => Ok(Err(format!("cannot place descriptors: {error}"))),
+    let Ok(files) = (unsafe { arrive(zygote, spawn, fds) }) else { exit_now(NOT_ARRIVED) };
+    // SAFETY: passed on; `arrive` has put the descriptors at their numbers.
+    let worked = catch_unwind(AssertUnwindSafe(|| unsafe { serve_jobs(worker, layers, &files) }));
+    let detail = match worked {
+        Ok(Ok(())) => exit_now(0),
+        Ok(Err(detail)) => detail,
+        Err(_) => PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone(),
     };
-    let reply = match reply {
-        Ok(Ok(report)) => Reply::Done(report),
-        Ok(Err(detail)) => Reply::Failed { detail },
-        Err(_) => Reply::Failed { detail: PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone() },
-    };
-    let sent = answer(&reply).or_else(|error| answer(&Reply::<()>::Failed { detail: error.to_string() }));
+    let sent = answer(&files.line, &Reply::<()>::Failed { detail });
     exit_now(if sent.is_ok() { 0 } else { 1 })
 }
 
-/// Puts the descriptors of a job at their numbers.
+/// Puts the descriptors of a job at their numbers, and attaches to the line to the supervisor.
 ///
 /// # Safety
 /// Nothing in the process uses descriptors 0 to 5, or those of libraries, but by number.
-unsafe fn arrive(spawn: Spawn, fds: &[OwnedFd]) -> io::Result<()> {
+unsafe fn arrive(zygote: Pid, spawn: Spawn, fds: &[OwnedFd]) -> io::Result<Files> {
     // Standard input is the zygote's socket, and standard output is /dev/null.
     // SAFETY: descriptor 1 is open (the zygote holds it) and is only borrowed for this call.
     let null = unsafe { BorrowedFd::borrow_raw(1) };
@@ -155,7 +183,14 @@ unsafe fn arrive(spawn: Spawn, fds: &[OwnedFd]) -> io::Result<()> {
             place(fd.as_fd(), number)?;
         }
     }
-    Ok(())
+    let file = |number| {
+        // SAFETY: the descriptor is open, and ManuallyDrop leaves it so; the number is used nowhere else.
+        ManuallyDrop::new(unsafe { File::from_raw_fd(number) })
+    };
+    let line = Line::attach(file(CONTROL_FD).as_fd())?;
+    // What is mapped stays; and a guest that took the child over would have one descriptor less.
+    drop(ManuallyDrop::into_inner(file(CONTROL_FD)));
+    Ok(Files { zygote, line, elf: file(ELF_FD), extras: extra_numbers(spawn).map(file).collect() })
 }
 
 /// Numbers of the files beyond the first. A supervisor never sends more than there is room for.
@@ -163,39 +198,38 @@ fn extra_numbers(spawn: Spawn) -> impl Iterator<Item = i32> {
     (EXTRA_FD..).take(usize::from(spawn.extras).min(EXTRA_FDS_MAX))
 }
 
-/// Reads the job, locks the process in, works.
+/// Reads a job, locks the process in, works; and again without the jail, as long as the worker stays.
 ///
 /// # Safety
 /// The descriptors of the job are at their numbers, and nothing but this child's own code uses any descriptor again.
-unsafe fn job<W: Worker>(
-    worker: &mut W,
-    zygote: Pid,
-    layers: &[LayerStatus],
-    spawn: Spawn,
-) -> Result<W::Report, String> {
-    let job = frame::read(&mut &*control(), JOB_BYTES_MAX)
-        .map_err(|error| format!("cannot read the job: {error}"))?;
+unsafe fn serve_jobs<W: Worker>(worker: &mut W, layers: &[LayerStatus], files: &Files) -> Result<(), String> {
+    let read = || {
+        frame::read::<W::Job>(&mut &files.line, JOB_BYTES_MAX)
+            .map_err(|error| format!("cannot read the job: {error}"))
+    };
+    let mut job = read()?;
     let jail = worker.jail(&job).map_err(|error| error.to_string())?;
     // SAFETY: the caller vouches for all descriptors but the kept ones.
-    let own = unsafe { jail.lock_in(zygote) }.map_err(|error| error.to_string())?;
+    let own = unsafe { jail.lock_in(files.zygote) }.map_err(|error| error.to_string())?;
     let stood = |status: &LayerStatus| layers.iter().any(|other| other.layer == status.layer && other.active);
     if let Some(missing) = own.iter().find(|status| !status.active && stood(status)) {
         return Err(format!("sandbox layer {missing}, but it stood in the zygote"));
     }
-    let file = |number| {
-        // SAFETY: the descriptor is open, and ManuallyDrop leaves it so; the number is used nowhere else.
-        ManuallyDrop::new(unsafe { File::from_raw_fd(number) })
-    };
-    let extras = extra_numbers(spawn).map(file).collect();
-    worker.work(job, &Files { zygote, elf: file(ELF_FD), extras })
+    loop {
+        let report = worker.work(job, files)?;
+        let stays = worker.stays();
+        let reply = if stays { Reply::Resting(report) } else { Reply::Done(report) };
+        answer(&files.line, &reply).map_err(|error| error.to_string())?;
+        drop(reply);
+        if !stays {
+            return Ok(());
+        }
+        worker.rest();
+        job = read()?;
+    }
 }
 
-fn answer<T: Serialize>(reply: &Reply<T>) -> Result<(), frame::FrameError> {
+fn answer<T: Serialize>(mut line: &Line, reply: &Reply<T>) -> Result<(), frame::FrameError> {
     let frame = frame::encode(reply, REPORT_BYTES_MAX)?;
-    Ok((&*control()).write_all(&frame)?)
-}
-
-fn control() -> ManuallyDrop<File> {
-    // SAFETY: `arrive` put the stream at this number, and ManuallyDrop leaves it open.
-    ManuallyDrop::new(unsafe { File::from_raw_fd(CONTROL_FD) })
+    Ok(line.write_all(&frame)?)
 }

@@ -1,9 +1,10 @@
-//! One job's way through a pool: slot, child, conversation, and what its end means.
+//! One job's way through a pool: slot, child, conversation, what its end means, and whether the child may rest.
 
 use std::{
     fmt::Write as _,
     fs::File,
     io::{ErrorKind, Read},
+    mem,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
     time::{Duration, Instant},
@@ -18,12 +19,14 @@ use crate::{
     cancel::Until,
     child::Reply,
     frame::{self, FrameError, JOB_BYTES_MAX},
-    ledger::{Count, Fate, Ledger, Link},
+    ledger::{Admission, Count, FIRST_TURN, Fate, Ledger, Link},
+    line::Line,
+    reuse::{Kind, Warm},
     talk::{Heard, converse},
     wire::{self, End, Spawn},
 };
 
-/// Time for a child to end after its stream closed or its report came. The kernel needs microseconds to milliseconds.
+/// Time for a child to end after its report came. The kernel needs microseconds to milliseconds.
 const END_WITHIN: Duration = Duration::from_secs(5);
 /// Bytes of a child's standard error that are kept.
 const LAST_WORDS_BYTES_MAX: usize = 4 << 10;
@@ -38,12 +41,20 @@ pub(crate) struct Errand<'a> {
     pub(crate) compiles: bool,
     pub(crate) reply_bytes_max: usize,
     pub(crate) until: Until,
+    /// What other jobs must have in common with this one to share a worker, if they may.
+    pub(crate) kind: Option<Kind>,
+    /// Bytes of debug output that a worker for it must have memory for, and that a new one takes memory for.
+    pub(crate) debug_bytes: (u64, u64),
 }
 
-/// A child, from its slot to its end; whatever happens in between, it does not outlive this.
+/// A child, from its slot to its end or its rest; whatever happens in between, it does not outlive this without.
 struct Admitted<'a> {
     ledger: &'a Ledger,
     ticket: u64,
+    line: Arc<Line>,
+    last_words: Option<OwnedFd>,
+    /// What it was, if it has done a job before.
+    warm: Option<Warm>,
 }
 
 impl Drop for Admitted<'_> {
@@ -52,14 +63,29 @@ impl Drop for Admitted<'_> {
     }
 }
 
+/// What a report says about the worker that made it.
+pub(crate) trait Judged {
+    /// Whether everything went as it should, so that the worker may do another job.
+    fn is_clean(&self) -> bool;
+}
+
+/// A worker's answer, and whether it can do another job.
+struct Answer<R> {
+    verdict: Verdict<R>,
+    stays: bool,
+}
+
 impl Errand<'_> {
-    /// Has `job` done in a fresh child.
-    pub(crate) fn run<J: Serialize, R: DeserializeOwned>(&self, job: &J) -> Result<Verdict<R>, PoolError> {
+    /// Has `job` done in a child.
+    pub(crate) fn run<J: Serialize, R: DeserializeOwned + Judged>(
+        &self,
+        job: &J,
+    ) -> Result<Verdict<R>, PoolError> {
         self.run_in_parts(job, 0, |_| {})
     }
 
     /// As [`Errand::run`]; the child may answer with as many as `parts_max` parts first.
-    pub(crate) fn run_in_parts<J: Serialize, R: DeserializeOwned>(
+    pub(crate) fn run_in_parts<J: Serialize, R: DeserializeOwned + Judged>(
         &self,
         job: &J,
         parts_max: usize,
@@ -69,67 +95,129 @@ impl Errand<'_> {
             FrameError::TooLarge { bytes, bytes_max } => PoolError::JobTooLarge { bytes, bytes_max },
             other => PoolError::Io { step: "encode a job", source: std::io::Error::other(other) },
         })?;
-        let (admitted, stream, last_words) = self.admit()?;
-        let mut parts_left = parts_max;
-        let take_part =
-            |content: &[u8]| match parts_left.checked_sub(1).map(|left| (left, frame::decode(content))) {
-                Some((left, Ok(Reply::Part(part)))) => {
-                    parts_left = left;
-                    take(part);
-                    true
+        let (mut runs, mut is_clean) = (0_u64, true);
+        let mut take_part = |content: &[u8]| match frame::decode(content) {
+            Ok(Reply::Part(part)) if runs < parts_max as u64 => {
+                runs += 1;
+                is_clean &= R::is_clean(&part);
+                take(part);
+                true
+            }
+            _ => false,
+        };
+        let (admitted, heard, since) = loop {
+            let admitted = self.admit()?;
+            let (since, place) = (Instant::now(), admitted.line.place());
+            let deadline = self.until.deadline;
+            let heard = converse(&admitted.line, &job, self.reply_bytes_max, deadline, &mut take_part);
+            let is_warm = admitted.warm.is_some();
+            if is_warm && heard == Heard::Closed && admitted.line.is_untouched_since(place) {
+                // It died between jobs, before it heard of this one.
+                continue;
+            }
+            break (admitted, heard, since);
+        };
+        let Answer { verdict, stays } = self.judge::<R>(&admitted, heard);
+        let count = match &verdict {
+            Verdict::Done(report) => {
+                if stays && is_clean && report.is_clean() {
+                    self.rest(admitted, runs.max(1), since);
                 }
-                _ => false,
-            };
-        let heard = converse(stream.as_fd(), &job, self.reply_bytes_max, self.until.deadline, take_part)
-            .map_err(PoolError::io("talk to a worker"))?;
-        let verdict = self.judge(&admitted, heard);
-        drop(admitted);
-        if self.until.is_cancelled() && !matches!(verdict, Verdict::Done(_)) {
-            return Err(PoolError::Cancelled);
-        }
-        let count = match verdict {
-            Verdict::Done(_) => return Ok(verdict),
+                return Ok(verdict);
+            }
+            _ if self.until.is_cancelled() => return Err(PoolError::Cancelled),
             Verdict::DeadlineExceeded => Count::Deadline,
             Verdict::SandboxViolation { .. } => Count::Violation,
             Verdict::WorkerLost { .. } => Count::Lost,
         };
         self.ledger.count(count);
-        Ok(verdict.with_detail(|| said(last_words)))
+        Ok(verdict.with_detail(|| said(admitted)))
     }
 
-    /// Waits for a slot and a zygote, and asks it for a child. A zygote that died before it could be asked did not lose
-    /// anything: the next one is asked.
-    fn admit(&self) -> Result<(Admitted<'_>, OwnedFd, Option<OwnedFd>), PoolError> {
+    /// Lets the child wait for another job, if it may.
+    fn rest(&self, admitted: Admitted<'_>, runs: u64, since: Instant) {
+        let Some(kind) = &self.kind else { return };
+        let mut warm = admitted.warm.clone().unwrap_or_else(|| Warm {
+            ticket: admitted.ticket,
+            turn: FIRST_TURN,
+            line: Arc::clone(&admitted.line),
+            kind: kind.clone(),
+            debug_bytes_max: self.debug_bytes.1,
+            runs: 0,
+            busy: Duration::ZERO,
+        });
+        if warm.note(runs, since, self.ledger.reuse()) {
+            // It is not to be ended here.
+            mem::forget(admitted);
+            self.ledger.rest(warm);
+        }
+    }
+
+    /// Waits for a slot, and for a child that rests or a zygote that is asked for one. A zygote that died before it could be
+    /// asked did not lose anything: the next one is asked.
+    fn admit(&self) -> Result<Admitted<'_>, PoolError> {
         let cancel = self.until.cancel.as_ref();
+        let is_wanted = |ticket, turn| cancel.is_none_or(|cancel| cancel.admitted(ticket, turn));
         loop {
             if let Some(cancel) = cancel {
                 cancel.begin(self.ledger);
             }
-            let (ticket, link) = self.ledger.admit(&self.until)?;
-            let admitted = Admitted { ledger: self.ledger, ticket };
-            if cancel.is_some_and(|cancel| !cancel.admitted(ticket)) {
-                self.ledger.ended(ticket, Fate::NotSpawned { detail: PoolError::Cancelled.to_string() });
-                return Err(PoolError::Cancelled);
-            }
-            match self.spawn(ticket, &link) {
-                Ok((stream, last_words)) => return Ok((admitted, stream, last_words)),
-                Err(error) => {
-                    // The zygote never heard of this ticket.
-                    self.ledger.ended(ticket, Fate::NotSpawned { detail: error.to_string() });
-                    let is_lost = matches!(&error, PoolError::Io { source, .. }
-                        if matches!(source.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset));
-                    if !is_lost {
-                        return Err(error);
+            match self.ledger.admit(self.kind.as_ref(), self.debug_bytes.0, &self.until)? {
+                Admission::Warm(warm) => {
+                    let (ticket, line) = (warm.ticket, Arc::clone(&warm.line));
+                    if !is_wanted(ticket, warm.turn) {
+                        self.ledger.rest(warm);
+                        return Err(PoolError::Cancelled);
                     }
-                    self.ledger.lost(&link);
+                    return Ok(Admitted {
+                        ledger: self.ledger,
+                        ticket,
+                        line,
+                        last_words: None,
+                        warm: Some(warm),
+                    });
+                }
+                Admission::Fresh { ticket, link } => {
+                    if !is_wanted(ticket, FIRST_TURN) {
+                        let detail = PoolError::Cancelled.to_string();
+                        self.ledger.ended(ticket, Fate::NotSpawned { detail });
+                        self.ledger.forget(ticket);
+                        return Err(PoolError::Cancelled);
+                    }
+                    if let Some(admitted) = self.make(ticket, &link)? {
+                        return Ok(admitted);
+                    }
                 }
             }
         }
     }
 
-    /// Asks the zygote for a child; answers with our end of its stream, and the reading end of its standard error.
-    fn spawn(&self, ticket: u64, link: &Link) -> Result<(OwnedFd, Option<OwnedFd>), PoolError> {
-        let (ours, theirs) = wire::stream_pair().map_err(PoolError::io("make a socket for a worker"))?;
+    /// Has the zygote make a child. None if the zygote died before it heard of it.
+    fn make(&self, ticket: u64, link: &Link) -> Result<Option<Admitted<'_>>, PoolError> {
+        match self.spawn(ticket, link) {
+            Ok((line, last_words)) => {
+                Ok(Some(Admitted { ledger: self.ledger, ticket, line, last_words, warm: None }))
+            }
+            Err(error) => {
+                // The zygote never heard of this ticket.
+                self.ledger.ended(ticket, Fate::NotSpawned { detail: error.to_string() });
+                self.ledger.forget(ticket);
+                let is_lost = matches!(&error, PoolError::Io { source, .. }
+                    if matches!(source.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset));
+                if !is_lost {
+                    return Err(error);
+                }
+                self.ledger.lost(link);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Asks the zygote for a child; answers with our end of its line, and the reading end of its standard error.
+    fn spawn(&self, ticket: u64, link: &Link) -> Result<(Arc<Line>, Option<OwnedFd>), PoolError> {
+        let (ours, theirs) = Line::create().map_err(PoolError::io("make a line to a worker"))?;
+        let ours = Arc::new(ours);
+        self.ledger.connect(ticket, &ours);
         let (last_words, stderr) = if self.compiles {
             let pipe = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK);
             let (reader, writer) = pipe.map_err(PoolError::io("make a pipe for a worker"))?;
@@ -148,36 +236,33 @@ impl Errand<'_> {
         Ok((ours, last_words))
     }
 
-    fn judge<R: DeserializeOwned>(&self, admitted: &Admitted<'_>, heard: Heard) -> Verdict<R> {
+    fn judge<R: DeserializeOwned>(&self, admitted: &Admitted<'_>, heard: Heard) -> Answer<R> {
+        let ends = |verdict| Answer { verdict, stays: false };
+        let lost = |detail| ends(Verdict::WorkerLost { detail });
         let content = match heard {
             Heard::Reply(content) => content,
-            Heard::TimedOut => return Verdict::DeadlineExceeded,
-            Heard::Malformed { detail } => return Verdict::WorkerLost { detail },
+            Heard::TimedOut => return ends(Verdict::DeadlineExceeded),
+            Heard::Malformed { detail } => return lost(detail),
             Heard::Closed => {
-                // Most likely it is dead. If not, it has nothing to live for.
-                self.ledger.condemn(admitted.ticket);
                 let fate = self.ledger.fate(admitted.ticket, Instant::now() + END_WITHIN);
-                return meaning(fate.as_ref());
+                return ends(meaning(fate.as_ref()));
             }
         };
-        let reply = match frame::decode(&content) {
-            Ok(Reply::Done(report)) => report,
-            Ok(Reply::Failed { detail }) => return Verdict::WorkerLost { detail },
-            Ok(Reply::Part(_)) => {
-                return Verdict::WorkerLost {
-                    detail: "it answered with more parts than asked for".to_owned(),
-                };
-            }
-            Err(error) => return Verdict::WorkerLost { detail: error.to_string() },
+        let (report, stays) = match frame::decode(&content) {
+            Ok(Reply::Done(report)) => (report, false),
+            Ok(Reply::Resting(report)) => (report, true),
+            Ok(Reply::Failed { detail }) => return lost(detail),
+            Ok(Reply::Part(_)) => return lost("it answered with more parts than asked for".to_owned()),
+            Err(error) => return lost(error.to_string()),
         };
         if self.compiles {
             // Its output may only be looked at when nobody can change it any more.
             let fate = self.ledger.fate(admitted.ticket, Instant::now() + END_WITHIN);
             if fate != Some(Fate::Ended(End::Exit(0))) {
-                return meaning(fate.as_ref());
+                return ends(meaning(fate.as_ref()));
             }
         }
-        Verdict::Done(reply)
+        Answer { verdict: Verdict::Done(report), stays }
     }
 }
 
@@ -192,7 +277,7 @@ fn meaning<R>(fate: Option<&Fate>) -> Verdict<R> {
         Some(Fate::Ended(End::Exit(status))) => format!("exited with status {status} without a report"),
         Some(Fate::NotSpawned { detail }) => detail.clone(),
         Some(Fate::ZygoteLost) => "its zygote died".to_owned(),
-        None => format!("closed its stream, but did not end within {} s", END_WITHIN.as_secs()),
+        None => format!("did not end within {} s", END_WITHIN.as_secs()),
     };
     Verdict::WorkerLost { detail }
 }
@@ -215,10 +300,12 @@ fn signal_name(signal: i32) -> String {
 }
 
 /// The end of what a child wrote to standard error, if it did. The pipe bounds it, and nobody waits for more.
-fn said(last_words: Option<OwnedFd>) -> Option<String> {
+fn said(mut admitted: Admitted<'_>) -> Option<String> {
+    let last_words = admitted.last_words.take()?;
+    drop(admitted);
     let mut bytes = Vec::new();
     // The error is the end of what is there now; what was read before it is kept.
-    let _ = File::from(last_words?).read_to_end(&mut bytes);
+    let _ = File::from(last_words).read_to_end(&mut bytes);
     let tail = &bytes[bytes.len().saturating_sub(LAST_WORDS_BYTES_MAX)..];
     let text = String::from_utf8_lossy(tail).trim().to_owned();
     (!text.is_empty()).then_some(text)

@@ -9,6 +9,8 @@ mod verify;
 use antares_abi::{CompileOptions, Sha256Digest};
 use serde::{Deserialize, Serialize};
 
+use crate::errand::Judged;
+
 pub use batch::{BatchJob, BatchReport};
 pub use verify::{
     CellName, GroupError, GroupKind, GroupReport, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, LibraryOf,
@@ -35,6 +37,25 @@ pub enum RunWorkerReport {
     Verify(VerifyReport),
     /// To [`RunWorkerJob::Batch`], behind the reports of its runs.
     Batch(BatchReport),
+}
+
+/// Bytes of debug output that a run worker takes memory for at least, so that the next job may have more than the first.
+pub const DEBUG_BYTES_LEAST: u64 = 1 << 20;
+
+impl Judged for RunWorkerReport {
+    fn is_clean(&self) -> bool {
+        match self {
+            Self::Run(report) => report.restarted.is_none() && matches!(report.outcome, RunOutcome::Exit(_)),
+            Self::Batch(_) => true,
+            Self::Verify(_) => false,
+        }
+    }
+}
+
+impl Judged for CompileReport {
+    fn is_clean(&self) -> bool {
+        false
+    }
 }
 
 /// Which tiers may run a script.

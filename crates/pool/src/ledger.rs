@@ -1,4 +1,4 @@
-//! Who is alive: slots, tickets, the zygote that owns them, and who waits for which of them to change.
+//! Who is alive: slots, tickets, the zygote that owns them, who rests, and who waits for which of them to change.
 
 use std::{
     collections::HashMap,
@@ -9,7 +9,13 @@ use std::{
 
 use rustix::process::{Signal, pidfd_send_signal};
 
-use crate::{PoolError, PoolStats, cancel::Until, wire::End};
+use crate::{
+    PoolError, PoolStats, Reuse,
+    cancel::Until,
+    line::Line,
+    reuse::{Kind, Warm},
+    wire::End,
+};
 
 /// How a child's life ended, as the ledger knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,10 +35,28 @@ pub(crate) struct Link {
     pub(crate) pid: u32,
 }
 
+/// What a job was given.
+#[derive(Debug)]
+pub(crate) enum Admission {
+    /// A slot for a child that is to be made by this zygote.
+    Fresh { ticket: u64, link: Link },
+    /// A child that has done such a job before.
+    Warm(Warm),
+}
+
+/// The turn of a child with its first job.
+pub(crate) const FIRST_TURN: u64 = 0;
+
 #[derive(Debug, Default)]
 struct Entry {
     handle: Option<OwnedFd>,
+    /// The supervisor's end, to be closed when the child has ended.
+    line: Option<Arc<Line>>,
     fate: Option<Fate>,
+    /// Which of its jobs the child is at.
+    turn: u64,
+    /// The child has no job.
+    rests: bool,
     /// The caller is done with the child; it must not live on.
     condemned: bool,
     /// The caller will not ask for the fate any more.
@@ -52,8 +76,12 @@ impl Entry {
 struct State {
     link: Option<Link>,
     entries: HashMap<u64, Entry>,
+    /// Children without a job, the one that rests longest first.
+    resting: Vec<Warm>,
     next_ticket: u64,
     busy: usize,
+    /// Children that have not ended, with or without a job.
+    alive: usize,
     closed: bool,
     stats: PoolStats,
 }
@@ -62,6 +90,7 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Ledger {
     workers_max: usize,
+    reuse: Reuse,
     state: Mutex<State>,
     /// A slot came free, or a zygote came up.
     vacancy: Condvar,
@@ -78,9 +107,13 @@ pub(crate) enum Count {
 }
 
 impl Ledger {
-    pub(crate) fn new(workers_max: usize) -> Self {
+    pub(crate) fn new(workers_max: usize, reuse: Reuse) -> Self {
         let (state, vacancy, news) = Default::default();
-        Self { workers_max, state, vacancy, news }
+        Self { workers_max, reuse, state, vacancy, news }
+    }
+
+    pub(crate) fn reuse(&self) -> &Reuse {
+        &self.reuse
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -88,35 +121,69 @@ impl Ledger {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a slot and a zygote; the slot is taken until the ticket's child has ended.
-    pub(crate) fn admit(&self, until: &Until) -> Result<(u64, Link), PoolError> {
+    /// Waits for a slot, and for a child of `kind` that rests or a zygote to make one; the slot is taken until the child has
+    /// ended or rests.
+    pub(crate) fn admit(
+        &self,
+        kind: Option<&Kind>,
+        debug_bytes: u64,
+        until: &Until,
+    ) -> Result<Admission, PoolError> {
         let mut state = self.state();
         loop {
             if until.is_cancelled() {
                 return Err(PoolError::Cancelled);
             }
-            let link = match &state.link {
-                Some(link) if state.busy < self.workers_max => link.clone(),
-                _ => {
-                    let left = until.deadline.saturating_duration_since(Instant::now());
-                    if left == Duration::ZERO {
-                        return Err(match state.link {
-                            Some(_) => PoolError::Busy { workers_max: self.workers_max },
-                            None => PoolError::ZygoteLost,
-                        });
-                    }
-                    let waited = self.vacancy.wait_timeout(state, left);
-                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
-                    continue;
+            if state.busy < self.workers_max {
+                if let Some(warm) = kind.and_then(|kind| state.wake(kind, debug_bytes)) {
+                    return Ok(Admission::Warm(warm));
                 }
-            };
-            state.next_ticket += 1;
-            state.busy += 1;
-            state.stats.spawned_total += 1;
-            let ticket = state.next_ticket;
-            state.entries.insert(ticket, Entry::default());
-            return Ok((ticket, link));
+                if let Some(link) = state.link.clone() {
+                    if state.alive < self.workers_max + self.reuse.idle_max {
+                        return Ok(Admission::Fresh { ticket: state.enter(), link });
+                    }
+                    // Who rests makes room, unless somebody is making room already.
+                    if state.alive == state.busy + state.resting.len() {
+                        state.retire_longest();
+                    }
+                }
+            }
+            let left = until.deadline.saturating_duration_since(Instant::now());
+            if left == Duration::ZERO {
+                return Err(match state.link {
+                    Some(_) => PoolError::Busy { workers_max: self.workers_max },
+                    None => PoolError::ZygoteLost,
+                });
+            }
+            state = self.vacancy.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// `line` leads to the child that is about to be made for `ticket`.
+    pub(crate) fn connect(&self, ticket: u64, line: &Arc<Line>) {
+        if let Some(entry) = self.state().entries.get_mut(&ticket) {
+            entry.line = Some(Arc::clone(line));
+        }
+    }
+
+    /// The child of `warm` has done its job and waits for another one, unless it has ended or was taken back.
+    pub(crate) fn rest(&self, warm: Warm) {
+        let mut state = self.state();
+        let Some(entry) = state.entries.get_mut(&warm.ticket) else { return };
+        if entry.condemned || entry.fate.is_some() {
+            drop(state);
+            return self.forget(warm.ticket);
+        }
+        entry.rests = true;
+        entry.turn += 1;
+        let turn = entry.turn;
+        state.busy -= 1;
+        state.resting.push(Warm { turn, ..warm });
+        if state.resting.len() > self.reuse.idle_max {
+            state.retire_longest();
+        }
+        drop(state);
+        self.vacancy.notify_one();
     }
 
     /// The child's pidfd arrived.
@@ -138,27 +205,35 @@ impl Ledger {
         }
         entry.fate = Some(fate);
         entry.handle = None;
-        if entry.forgotten {
+        if let Some(line) = entry.line.take() {
+            line.close();
+        }
+        let rests = entry.rests;
+        if entry.forgotten || rests {
             state.entries.remove(&ticket);
         }
-        state.busy -= 1;
+        state.alive -= 1;
+        if rests {
+            state.resting.retain(|warm| warm.ticket != ticket);
+        } else {
+            state.busy -= 1;
+        }
         drop(state);
         self.vacancy.notify_one();
         self.news.notify_all();
     }
 
-    /// Kills the ticket's child, now or as soon as it exists.
-    pub(crate) fn condemn(&self, ticket: u64) {
-        if let Some(entry) = self.state().entries.get_mut(&ticket) {
-            entry.condemned = true;
-            entry.execute();
-        }
-    }
-
-    /// The caller takes back the job with this ticket, or one that waits for its ticket.
-    pub(crate) fn recall(&self, ticket: Option<u64>) {
-        match ticket {
-            Some(ticket) => self.condemn(ticket),
+    /// The caller takes back the job with this ticket and turn, or one that waits for its ticket.
+    pub(crate) fn recall(&self, job: Option<(u64, u64)>) {
+        match job {
+            Some((ticket, turn)) => {
+                if let Some(entry) = self.state().entries.get_mut(&ticket)
+                    && entry.turn == turn
+                {
+                    entry.condemned = true;
+                    entry.execute();
+                }
+            }
             None => {
                 // Whoever looked before it was taken back waits by now, since it held the lock until then.
                 drop(self.state());
@@ -167,7 +242,7 @@ impl Ledger {
         }
     }
 
-    /// As [`Ledger::condemn`], and the caller will not come back for the fate.
+    /// Kills the ticket's child, now or as soon as it exists; the caller will not come back for the fate.
     pub(crate) fn forget(&self, ticket: u64) {
         let mut state = self.state();
         if let Some(entry) = state.entries.get_mut(&ticket) {
@@ -273,49 +348,44 @@ impl Ledger {
     pub(crate) fn stats(&self) -> PoolStats {
         let state = self.state();
         let zygote_pid = state.link.as_ref().map(|link| link.pid);
-        PoolStats { busy: state.busy, workers_max: self.workers_max, zygote_pid, ..state.stats }
+        let (busy, resting) = (state.busy, state.resting.len());
+        PoolStats { busy, resting, workers_max: self.workers_max, zygote_pid, ..state.stats }
+    }
+}
+
+impl State {
+    /// Takes a slot for a child that is not there yet.
+    fn enter(&mut self) -> u64 {
+        self.next_ticket += 1;
+        self.busy += 1;
+        self.alive += 1;
+        self.stats.spawned_total += 1;
+        self.entries.insert(self.next_ticket, Entry::default());
+        self.next_ticket
+    }
+
+    /// Takes a slot for a child that rests and suits the job; the one that rested least, whose memory is warmest.
+    fn wake(&mut self, kind: &Kind, debug_bytes: u64) -> Option<Warm> {
+        let place = self.resting.iter().rposition(|warm| warm.suits(kind, debug_bytes))?;
+        let warm = self.resting.remove(place);
+        self.entries.get_mut(&warm.ticket)?.rests = false;
+        self.busy += 1;
+        self.stats.reused_total += 1;
+        Some(warm)
+    }
+
+    /// Ends the child that has rested longest, if one rests. It counts as alive until it has ended.
+    fn retire_longest(&mut self) {
+        if self.resting.is_empty() {
+            return;
+        }
+        let warm = self.resting.remove(0);
+        if let Some(entry) = self.entries.get_mut(&warm.ticket) {
+            entry.condemned = true;
+            entry.execute();
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::wire::packet_pair;
-
-    fn ledger() -> Ledger {
-        let ledger = Ledger::new(1);
-        let socket = Arc::new(packet_pair().unwrap().0);
-        assert!(ledger.link(Link { socket, pid: 1 }));
-        ledger
-    }
-
-    #[test]
-    fn a_slot_is_free_when_its_child_has_ended() {
-        let ledger = ledger();
-        let (first, _) = ledger.admit(&Instant::now().into()).unwrap();
-        assert!(matches!(ledger.admit(&Instant::now().into()), Err(PoolError::Busy { workers_max: 1 })));
-        ledger.forget(first);
-        assert!(matches!(ledger.admit(&Instant::now().into()), Err(PoolError::Busy { workers_max: 1 })));
-        ledger.ended(first, Fate::Ended(End::Exit(0)));
-        ledger.ended(first, Fate::ZygoteLost);
-        let (second, _) = ledger.admit(&Instant::now().into()).unwrap();
-        assert_eq!(ledger.fate(second, Instant::now()), None);
-        ledger.ended(second, Fate::Ended(End::Signal(9)));
-        assert_eq!(ledger.fate(second, Instant::now()), Some(Fate::Ended(End::Signal(9))));
-        ledger.forget(second);
-        assert_eq!(ledger.stats().busy, 0);
-        assert!(ledger.state().entries.is_empty());
-    }
-
-    #[test]
-    fn a_lost_zygote_takes_its_children_along() {
-        let ledger = ledger();
-        let (ticket, _) = ledger.admit(&Instant::now().into()).unwrap();
-        assert!(ledger.unlink());
-        assert_eq!(ledger.fate(ticket, Instant::now()), Some(Fate::ZygoteLost));
-        assert!(matches!(ledger.admit(&Instant::now().into()), Err(PoolError::ZygoteLost)));
-        ledger.close();
-        assert!(!ledger.unlink());
-        assert_eq!(ledger.stats().zygote_restarts_total, 1);
-    }
-}
+mod tests;

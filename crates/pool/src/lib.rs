@@ -3,7 +3,7 @@
 //! ```text
 //! service: Pool ------- socket ------- zygote (worker binary, one thread, locked in)
 //!   |  run, compile       Spawn + fds     | fork
-//!   +----- stream: job ---------------> child (locked in further, one job, then gone)
+//!   +------ line: job ----------------> child (locked in further; one job, or more of the same kind)
 //!          <------------- report
 //! ```
 //! Services use [`Pool`]; worker binaries implement [`Worker`] and call [`serve`]. Bulk data travels as [`Sealed`]
@@ -17,9 +17,11 @@ mod error;
 mod frame;
 pub mod job;
 mod ledger;
+mod line;
 mod output;
 mod parts;
 mod pool;
+mod reuse;
 mod sealed;
 mod supervisor;
 mod talk;
@@ -34,5 +36,6 @@ pub use error::PoolError;
 pub use frame::{JOB_BYTES_MAX, REPORT_BYTES_MAX};
 pub use output::OUTPUT_BYTES_MAX;
 pub use pool::{BatchEnd, Compiled, Pool, PoolConfig, PoolStats, Verdict, WORKERS_MAX, worker_path};
+pub use reuse::{Reuse, ReusePolicy};
 pub use sealed::Sealed;
 pub use zygote::{ZygoteError, serve};

@@ -13,14 +13,15 @@ use antares_sandbox::{Layer, LayerStatus};
 use rustix::net::{Shutdown, shutdown};
 
 use crate::{
-    PoolError, REPORT_BYTES_MAX, Sealed, Until,
+    PoolError, REPORT_BYTES_MAX, Reuse, ReusePolicy, Sealed, Until,
     errand::Errand,
     job::{
-        BatchJob, BatchReport, CompileJob, CompileReport, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, RunJob, RunReport,
-        RunWorkerJob, RunWorkerReport, VerifyJob, VerifyReport,
+        BatchJob, BatchReport, CompileJob, CompileReport, DEBUG_BYTES_LEAST, HOT_BYTES_MAX, HOT_PROGRAMS_MAX,
+        RunJob, RunReport, RunWorkerJob, RunWorkerReport, VerifyJob, VerifyReport,
     },
     ledger::{Count, Ledger},
     output::take_output,
+    reuse::Kind,
     sealed,
     supervisor::supervise,
 };
@@ -49,6 +50,16 @@ pub struct PoolConfig {
     pub workers_max: usize,
     /// Required layers whose absence is accepted.
     pub allow_degraded: Vec<Layer>,
+    /// How workers are used again.
+    pub reuse: Reuse,
+}
+
+impl PoolConfig {
+    /// A pool of `workers_max` times `worker` that accepts no missing layer and uses workers again as [`Reuse::default`] says.
+    #[must_use]
+    pub fn new(worker: PathBuf, workers_max: usize) -> Self {
+        Self { worker, workers_max, allow_degraded: Vec::new(), reuse: Reuse::default() }
+    }
 }
 
 /// How a job ended, as far as the supervisor can tell.
@@ -116,12 +127,16 @@ pub struct BatchEnd {
 /// How a pool does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolStats {
-    /// Children alive.
+    /// Children with a job.
     pub busy: usize,
-    /// Children alive at once, at most.
+    /// Children that wait for another job of their kind.
+    pub resting: usize,
+    /// Children with a job at once, at most.
     pub workers_max: usize,
     /// Children started since the pool was.
     pub spawned_total: u64,
+    /// Jobs done by children that had done one before.
+    pub reused_total: u64,
     /// Children that died without an answer.
     pub lost_total: u64,
     /// Children killed for a forbidden system call.
@@ -134,10 +149,12 @@ pub struct PoolStats {
     pub zygote_pid: Option<u32>,
 }
 
-/// A zygote and the one-shot children it forks. Cheap to clone; the last clone that is dropped ends the zygote.
+/// A zygote and the children it forks, for the jobs of one tenant. Cheap to clone; the last clone that is dropped ends the
+/// zygote.
 #[derive(Clone, Debug)]
 pub struct Pool {
     owner: Arc<Owner>,
+    tenant: Arc<str>,
 }
 
 #[derive(Debug)]
@@ -169,7 +186,7 @@ impl Pool {
         if !(1..=WORKERS_MAX).contains(&config.workers_max) {
             return Err(PoolError::WorkersMax { found: config.workers_max, most: WORKERS_MAX });
         }
-        let ledger = Arc::new(Ledger::new(config.workers_max));
+        let ledger = Arc::new(Ledger::new(config.workers_max, config.reuse));
         let (started, starting) = sync_channel(1);
         let supervised = Arc::clone(&ledger);
         let supervisor = std::thread::Builder::new()
@@ -177,10 +194,44 @@ impl Pool {
             .spawn(move || supervise(&config, &supervised, &started))
             .map_err(PoolError::io("start a thread"))?;
         let layers = starting.recv().map_err(|_| PoolError::ZygoteLost)??;
-        Ok(Self { owner: Arc::new(Owner { ledger, layers, supervisor: Some(supervisor) }) })
+        let owner = Arc::new(Owner { ledger, layers, supervisor: Some(supervisor) });
+        Ok(Self { owner, tenant: Arc::from("") })
     }
 
-    /// Runs `job` on the script `elf` in a fresh child, with native code if `library` is given. Blocks `until` a deadline at
+    /// The same pool for the jobs of `tenant`: none of them shares a worker with another tenant's.
+    #[must_use]
+    pub fn of_tenant(&self, tenant: &str) -> Self {
+        Self { owner: Arc::clone(&self.owner), tenant: Arc::from(tenant) }
+    }
+
+    /// The errand of a job that may share a worker with others of its kind.
+    fn errand<'a>(
+        &'a self,
+        elf: &'a Sealed,
+        library: Option<&'a Sealed>,
+        debug_bytes: u64,
+        reply_bytes_max: usize,
+        until: Until,
+    ) -> Errand<'a> {
+        let kind = || Kind {
+            tenant: Arc::clone(&self.tenant),
+            script: elf.digest(),
+            library: library.map(Sealed::digest),
+        };
+        let ledger = &self.owner.ledger;
+        Errand {
+            ledger,
+            elf: elf.as_fd(),
+            extras: library.map(AsFd::as_fd).into_iter().collect(),
+            compiles: false,
+            reply_bytes_max,
+            until,
+            kind: (ledger.reuse().policy == ReusePolicy::PerArtifact).then(kind),
+            debug_bytes: (debug_bytes, debug_bytes.max(DEBUG_BYTES_LEAST)),
+        }
+    }
+
+    /// Runs `job` on the script `elf` in a child, fresh or of its kind ([`Reuse`]), with native code if `library` is given. Blocks `until` a deadline at
     /// the latest, or until the job is taken back (and then for as long as the kernel needs to end the child).
     ///
     /// # Errors
@@ -193,14 +244,8 @@ impl Pool {
         library: Option<&Sealed>,
         until: impl Into<Until>,
     ) -> Result<Verdict<RunReport>, PoolError> {
-        let errand = Errand {
-            ledger: &self.owner.ledger,
-            elf: elf.as_fd(),
-            extras: library.map(AsFd::as_fd).into_iter().collect(),
-            compiles: false,
-            reply_bytes_max: report_bytes_max(job.debug_bytes_max),
-            until: until.into(),
-        };
+        let reply_bytes_max = report_bytes_max(job.debug_bytes_max);
+        let errand = self.errand(elf, library, job.debug_bytes_max, reply_bytes_max, until.into());
         let verdict = errand.run(&RunWorkerJob::<_, &VerifyJob, &BatchJob>::Run(job))?;
         self.expect_answer(verdict, |report| match report {
             RunWorkerReport::Run(report) => Some(report),
@@ -230,6 +275,8 @@ impl Pool {
                 job.debug_bytes_max.saturating_add(GROUPS_BYTES_MAX + HOT_BYTES),
             ),
             until: until.into(),
+            kind: None,
+            debug_bytes: (0, 0),
         };
         let verdict = errand.run(&RunWorkerJob::<&RunJob, _, &BatchJob>::Verify(job))?;
         self.expect_answer(verdict, |report| match report {
@@ -238,7 +285,7 @@ impl Pool {
         })
     }
 
-    /// Runs `elf` with each input of `job` in one fresh child, one after another. Blocks as [`Pool::run`] does.
+    /// Runs `elf` with each input of `job` in one child, one after another. Blocks as [`Pool::run`] does.
     ///
     /// # Errors
     /// As [`Pool::run`].
@@ -251,14 +298,8 @@ impl Pool {
     ) -> Result<BatchEnd, PoolError> {
         let runs_bytes = RUN_BYTES_MAX.saturating_mul(job.inputs.len());
         let debug_bytes = report_bytes_max(job.debug_bytes_max.saturating_add(job.output_bytes_max));
-        let errand = Errand {
-            ledger: &self.owner.ledger,
-            elf: elf.as_fd(),
-            extras: library.map(AsFd::as_fd).into_iter().collect(),
-            compiles: false,
-            reply_bytes_max: debug_bytes.saturating_add(runs_bytes),
-            until: until.into(),
-        };
+        let reply_bytes_max = debug_bytes.saturating_add(runs_bytes);
+        let errand = self.errand(elf, library, job.debug_bytes_max, reply_bytes_max, until.into());
         let mut reports = Vec::new();
         let mut is_understood = true;
         let asked = RunWorkerJob::<&RunJob, &VerifyJob, _>::Batch(job);
@@ -313,6 +354,8 @@ impl Pool {
             compiles: true,
             reply_bytes_max: REPORT_OVERHEAD_BYTES,
             until,
+            kind: None,
+            debug_bytes: (0, 0),
         };
         errand.run(job)?.and_then(|report: CompileReport| {
             let verdict = take_output(job.stage, &report, output)?;

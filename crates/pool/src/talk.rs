@@ -1,27 +1,18 @@
 //! One conversation with one child: the job goes out, the reply comes back, before a deadline and within a size.
 
-use std::{
-    os::fd::BorrowedFd,
-    time::{Duration, Instant},
+use std::time::Instant;
+
+use crate::{
+    frame::{self, LENGTH_BYTES},
+    line::{BYTES, Line, ROOM, Spoiled},
 };
-
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
-    net::{SendFlags, send},
-};
-
-use crate::frame::{self, LENGTH_BYTES};
-
-/// Bytes read at a time.
-const READ_BYTES: usize = 64 << 10;
 
 /// What came of a conversation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     /// The content of the reply's frame; not decoded.
     Reply(Vec<u8>),
-    /// The child closed its end first.
+    /// The child ended first.
     Closed,
     /// The deadline passed first.
     TimedOut,
@@ -29,26 +20,51 @@ pub(crate) enum Heard {
     Malformed { detail: String },
 }
 
-/// Sends `job` (a frame) on `stream`, which must not block, and reads frames of at most `reply_bytes_max` bytes together: any
-/// number that `take_part` takes, and one that it does not, which is the reply.
+impl From<Spoiled> for Heard {
+    fn from(spoiled: Spoiled) -> Self {
+        Self::Malformed { detail: spoiled.to_string() }
+    }
+}
+
+/// Sends `job` (a frame) on `line` and reads frames of at most `reply_bytes_max` bytes together: any number that
+/// `take_part` takes, and one that it does not, which is the reply.
 pub(crate) fn converse(
-    stream: BorrowedFd<'_>,
+    line: &Line,
+    job: &[u8],
+    reply_bytes_max: usize,
+    deadline: Instant,
+    take_part: impl FnMut(&[u8]) -> bool,
+) -> Heard {
+    match line.readable() {
+        Ok(0) => try_converse(line, job, reply_bytes_max, deadline, take_part).unwrap_or_else(Heard::from),
+        Ok(bytes) => Heard::Malformed { detail: format!("it said {bytes} bytes that nobody asked for") },
+        Err(spoiled) => spoiled.into(),
+    }
+}
+
+fn try_converse(
+    line: &Line,
     job: &[u8],
     reply_bytes_max: usize,
     deadline: Instant,
     mut take_part: impl FnMut(&[u8]) -> bool,
-) -> Result<Heard, Errno> {
+) -> Result<Heard, Spoiled> {
     let mut unsent = job;
     let mut received = Vec::new();
     let mut left = reply_bytes_max;
     loop {
-        // A child that is gone may still have left words: keep reading when writing fails.
-        unsent = send_some(stream, unsent)?;
-        match receive_some(stream, &mut received)? {
-            Received::More => {}
-            Received::Nothing if !wait(stream, !unsent.is_empty(), deadline)? => return Ok(Heard::TimedOut),
-            Received::Nothing => continue,
-            Received::End => return Ok(Heard::Closed),
+        // A child that is gone may still have left words: what it has said is read after it is known to be gone.
+        let is_closed = line.is_closed();
+        unsent = &unsent[line.put(unsent)?..];
+        if receive(line, &mut received)? == 0 {
+            if is_closed {
+                return Ok(Heard::Closed);
+            }
+            let what = if unsent.is_empty() { BYTES } else { BYTES + ROOM };
+            if !line.wait(what, Some(deadline)) {
+                return Ok(Heard::TimedOut);
+            }
+            continue;
         }
         loop {
             match content_end(&received, left) {
@@ -79,68 +95,41 @@ fn content_end(received: &[u8], bytes_max: usize) -> Result<Option<usize>, frame
     }
 }
 
-enum Received {
-    More,
-    Nothing,
-    End,
-}
-
-fn send_some<'job>(stream: BorrowedFd<'_>, unsent: &'job [u8]) -> Result<&'job [u8], Errno> {
-    if unsent.is_empty() {
-        return Ok(unsent);
-    }
-    match send(stream, unsent, SendFlags::NOSIGNAL) {
-        Ok(count) => Ok(&unsent[count..]),
-        Err(Errno::AGAIN | Errno::INTR) => Ok(unsent),
-        Err(Errno::PIPE | Errno::CONNRESET) => Ok(&[]),
-        Err(error) => Err(error),
-    }
-}
-
-fn receive_some(stream: BorrowedFd<'_>, received: &mut Vec<u8>) -> Result<Received, Errno> {
-    let mut buffer = [0; READ_BYTES];
-    match rustix::io::read(stream, &mut buffer) {
-        Ok(0) | Err(Errno::CONNRESET) => Ok(Received::End),
-        Ok(count) => {
-            received.extend_from_slice(&buffer[..count]);
-            Ok(Received::More)
-        }
-        Err(Errno::AGAIN | Errno::INTR) => Ok(Received::Nothing),
-        Err(error) => Err(error),
-    }
-}
-
-/// Waits until `stream` can be used; answers whether the deadline has not passed.
-fn wait(stream: BorrowedFd<'_>, writing: bool, deadline: Instant) -> Result<bool, Errno> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left == Duration::ZERO {
-        return Ok(false);
-    }
-    let events = if writing { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-    // A year is as good as for ever, and fits.
-    let left = Timespec::try_from(left.min(Duration::from_secs(31_536_000))).map_err(|_| Errno::INVAL)?;
-    match poll(&mut [PollFd::from_borrowed_fd(stream, events)], Some(&left)) {
-        Ok(_) | Err(Errno::INTR) => Ok(true),
-        Err(error) => Err(error),
-    }
+/// Appends what is there to `received`; gives how much that is.
+fn receive(line: &Line, received: &mut Vec<u8>) -> Result<usize, Spoiled> {
+    let start = received.len();
+    received.resize(start + line.readable()?, 0);
+    let count = line.take(&mut received[start..])?;
+    received.truncate(start + count);
+    Ok(count)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{fs::File, io::Write, os::fd::AsFd};
+    use std::{io::Write, time::Duration};
 
     use super::*;
-    use crate::wire::stream_pair;
+    use crate::line::tests::pair;
 
     fn soon() -> Instant {
         Instant::now() + Duration::from_millis(20)
     }
 
+    /// What is heard when the child says `words` some time after it is asked.
+    fn hear(words: &[u8], bytes_max: usize, take_part: impl FnMut(&[u8]) -> bool) -> Heard {
+        let (ours, theirs) = pair();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                theirs.wait(BYTES, None);
+                (&theirs).write_all(words).unwrap();
+            });
+            converse(&ours, b"job", bytes_max, soon() + Duration::from_secs(5), take_part)
+        })
+    }
+
     #[test]
     fn a_reply_is_heard() {
-        let (ours, theirs) = stream_pair().unwrap();
-        File::from(theirs.try_clone().unwrap()).write_all(&[2, 0, 0, 0, 7, 8]).unwrap();
-        assert_eq!(converse(ours.as_fd(), b"job", 2, soon(), |_| false), Ok(Heard::Reply(vec![7, 8])));
+        assert_eq!(hear(&[2, 0, 0, 0, 7, 8], 2, |_| false), Heard::Reply(vec![7, 8]));
     }
 
     #[test]
@@ -148,17 +137,13 @@ mod tests {
         for (bytes_max, expected) in
             [(3, Heard::Reply(vec![9])), (2, Heard::Malformed { detail: String::new() })]
         {
-            let (ours, theirs) = stream_pair().unwrap();
-            let frames = [1, 0, 0, 0, 7, 1, 0, 0, 0, 8, 1, 0, 0, 0, 9];
-            File::from(theirs.try_clone().unwrap()).write_all(&frames).unwrap();
             let mut parts = Vec::new();
-            let heard = converse(ours.as_fd(), b"", bytes_max, soon(), |part| {
+            let heard = hear(&[1, 0, 0, 0, 7, 1, 0, 0, 0, 8, 1, 0, 0, 0, 9], bytes_max, |part| {
                 let is_part = parts.len() < 2;
                 parts.extend(is_part.then(|| part.to_vec()));
                 is_part
             });
             assert_eq!(parts, [[7], [8]]);
-            let heard = heard.unwrap();
             let is_as_expected =
                 heard == expected || matches!(&heard, Heard::Malformed { .. } if bytes_max == 2);
             assert!(is_as_expected, "{heard:?}");
@@ -166,23 +151,41 @@ mod tests {
     }
 
     #[test]
-    fn silence_ends_at_the_deadline() {
-        let (ours, theirs) = stream_pair().unwrap();
+    fn silence_ends_at_the_deadline_and_with_the_child() {
+        let (ours, _theirs) = pair();
         let job = vec![0; 8 << 20];
-        assert_eq!(converse(ours.as_fd(), &job, 2, soon(), |_| false), Ok(Heard::TimedOut));
-        File::from(theirs).write_all(&[2, 0, 0, 0, 7]).unwrap();
-        assert_eq!(converse(ours.as_fd(), &job, 2, soon(), |_| false), Ok(Heard::Closed));
+        assert_eq!(converse(&ours, &job, 2, soon(), |_| false), Heard::TimedOut);
+        ours.close();
+        assert_eq!(converse(&ours, b"", 2, soon(), |_| false), Heard::Closed);
+    }
+
+    #[test]
+    fn last_words_are_heard() {
+        let (ours, theirs) = pair();
+        let heard = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                theirs.wait(BYTES, None);
+                (&theirs).write_all(&[1, 0, 0, 0, 7]).unwrap();
+                ours.close();
+            });
+            converse(&ours, b"job", 2, soon() + Duration::from_secs(5), |_| false)
+        });
+        assert_eq!(heard, Heard::Reply(vec![7]));
     }
 
     #[test]
     fn hostile_replies_are_refused() {
         for reply in [&[3, 0, 0, 0][..], &[255; 4], &[1, 0, 0, 0, 7, 8]] {
-            let (ours, theirs) = stream_pair().unwrap();
-            File::from(theirs.try_clone().unwrap()).write_all(reply).unwrap();
-            assert!(
-                matches!(converse(ours.as_fd(), b"", 2, soon(), |_| false), Ok(Heard::Malformed { .. })),
-                "{reply:?}"
-            );
+            let heard = hear(reply, 2, |_| false);
+            assert!(matches!(heard, Heard::Malformed { .. }), "{reply:?}: {heard:?}");
         }
+    }
+
+    #[test]
+    fn what_nobody_asked_for_is_no_reply() {
+        let (ours, theirs) = pair();
+        (&theirs).write_all(&[1, 0, 0, 0, 7]).unwrap();
+        let heard = converse(&ours, b"job", 2, soon(), |_| false);
+        assert!(matches!(heard, Heard::Malformed { .. }), "{heard:?}");
     }
 }

@@ -24,7 +24,7 @@ pub(crate) const SPAWN_BYTES_MAX: usize = 64;
 /// Descriptors beside a packet, at most.
 pub(crate) const PACKET_FDS_MAX: usize = 3 + EXTRA_FDS_MAX;
 
-/// From supervisor to zygote: fork a child. Beside it travel the child's stream, the sealed ELF, and what is flagged.
+/// From supervisor to zygote: fork a child. Beside it travel the child's end of a line, the sealed ELF, and what is flagged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Spawn {
     /// The supervisor's number for the child.
@@ -62,13 +62,6 @@ pub(crate) enum End {
 /// Two connected packet sockets.
 pub(crate) fn packet_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-}
-
-/// Two connected streams; the first does not block.
-pub(crate) fn stream_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
-    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    rustix::io::ioctl_fionbio(&ours, true)?;
-    Ok((ours, theirs))
 }
 
 /// Sends one message with descriptors. Blocks while the peer's queue is full.

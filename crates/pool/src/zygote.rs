@@ -122,7 +122,7 @@ fn lock_in(supervisor: Pid) -> Result<Vec<LayerStatus>, SandboxError> {
     let jail = Jail::new(Policy::zygote())?;
     // SAFETY: the process has the descriptors that are kept, and none else with an owner.
     let layers = unsafe { jail.lock_in(supervisor) }?;
-    // SAFETY: `lock_in` counted one thread, and CONTROL_FD is only held.
+    // SAFETY: `lock_in` counted one thread.
     unsafe { self_test(&layers) }
 }
 
@@ -213,7 +213,7 @@ impl<W: Worker> Zygote<W> {
                 return self.tell(&News::NotSpawned { ticket, detail: format!("cannot fork: {error}") });
             }
         };
-        // The child's stream must close when the child ends.
+        // What belongs to the child is the child's alone.
         drop(fds);
         let handle =
             pidfd_open(child, PidfdFlags::empty()).map_err(ZygoteError::io("open a child's pidfd"))?;

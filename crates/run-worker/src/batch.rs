@@ -1,8 +1,6 @@
 //! One script with many inputs in a jailed child: loaded once, and each run begins with cleared memory. What a run gives is
 //! sent before the next one begins, so that it is known whatever the next one does, and so that memory is only needed for one.
 
-use std::mem;
-
 use antares_pool::{
     Files,
     job::{BatchJob, BatchReport, RunReport, RunWorkerReport},
@@ -19,21 +17,19 @@ impl RunWorker {
         let bytes = |args: Vec<Vec<u8>>| args.into_iter().map(Bytes::from).collect();
         let inputs: Vec<Vec<Bytes>> = job.inputs.into_iter().map(bytes).collect();
         let limits = limits(job.cycles_max, job.debug_bytes_max);
-        let loaded = self.load(job.debug_bytes_max, files)?;
+        self.load(job.debug_bytes_max, files)?;
         let (mut runs, mut output_bytes) = (0, 0_u64);
         for args in &inputs {
             if output_bytes >= job.output_bytes_max {
                 break;
             }
-            let report = self.run_loaded(&loaded, job.options, args, limits, job.tier)?;
+            let report = self.run_loaded(job.options, args, limits, job.tier)?;
             output_bytes = output_bytes.saturating_add(debug_bytes(&report));
             files
                 .tell_part(&RunWorkerReport::Run(report))
                 .map_err(|error| format!("cannot send a report: {error}"))?;
             runs += 1;
         }
-        // The process ends after its report; freeing all this would be work for nothing.
-        mem::forget((loaded, inputs));
         Ok(BatchReport { runs })
     }
 }

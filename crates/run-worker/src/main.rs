@@ -1,17 +1,22 @@
 //! The jailed child around the machine: no LLVM, no async code.
 //!
 //! A child is forked with a machine that its zygote mapped. It reads the script and loads the library in the load stage,
-//! enters the run stage, where hardly a system call is left, and only then executes the first guest instruction.
+//! enters the run stage, where hardly a system call is left, and only then executes the first guest instruction. With the
+//! same script and library it can do more jobs after that, each from wiped memory.
 
 mod batch;
 mod verify;
+mod wiping;
 
-use std::{collections::hash_map::RandomState, mem, os::fd::AsFd};
+use std::{collections::hash_map::RandomState, os::fd::AsFd};
 
 use antares_abi::CompileOptions;
 use antares_pool::{
     Files, REPORT_BYTES_MAX, Worker,
-    job::{RunJob, RunOutcome, RunReport, RunWorkerJob, RunWorkerReport, Tier, VerifyJob, VerifyReport},
+    job::{
+        DEBUG_BYTES_LEAST, RunJob, RunOutcome, RunReport, RunWorkerJob, RunWorkerReport, Tier, VerifyJob,
+        VerifyReport,
+    },
     serve,
 };
 use antares_sandbox::{Jail, Policy, SandboxError};
@@ -32,6 +37,8 @@ struct RunWorker {
     machine: Machine,
     load: Jail,
     run: Jail,
+    /// The script, once it is loaded.
+    loaded: Option<Loaded>,
 }
 
 impl RunWorker {
@@ -43,7 +50,7 @@ impl RunWorker {
         // Seeds of hash tables, which a child in the run stage could not ask for.
         drop(RandomState::new());
         let machine = Machine::new().map_err(|error| error.to_string())?;
-        Ok(Self { machine, load: jail(Policy::run_load())?, run: jail(Policy::run())? })
+        Ok(Self { machine, load: jail(Policy::run_load())?, run: jail(Policy::run())?, loaded: None })
     }
 }
 
@@ -62,6 +69,14 @@ impl Worker for RunWorker {
             RunWorkerJob::Batch(job) => self.batch(job, files).map(RunWorkerReport::Batch),
         }
     }
+
+    fn stays(&self) -> bool {
+        self.loaded.is_some()
+    }
+
+    fn rest(&mut self) {
+        self.machine.clear();
+    }
 }
 
 impl RunWorker {
@@ -74,21 +89,18 @@ impl RunWorker {
 
     fn run(&mut self, job: RunJob, files: &Files) -> Result<RunReport, String> {
         let args: Vec<Bytes> = job.args.into_iter().map(Bytes::from).collect();
-        let loaded = self.load(job.debug_bytes_max, files)?;
-        let report = self.run_loaded(
-            &loaded,
-            job.options,
-            &args,
-            limits(job.cycles_max, job.debug_bytes_max),
-            job.tier,
-        );
-        // The process ends after its report; unmapping the library would be work for nothing.
-        mem::forget(loaded);
-        report
+        self.load(job.debug_bytes_max, files)?;
+        self.run_loaded(job.options, &args, limits(job.cycles_max, job.debug_bytes_max), job.tier)
     }
 
-    /// Reads the ELF, loads the library, takes memory for a run, and enters the run stage.
-    fn load(&self, debug_bytes_max: u64, files: &Files) -> Result<Loaded, String> {
+    /// Reads the ELF, loads the library, takes memory for a run, and enters the run stage; if that was not done before.
+    fn load(&mut self, debug_bytes_max: u64, files: &Files) -> Result<(), String> {
+        let debug_bytes_max = debug_bytes_max.max(DEBUG_BYTES_LEAST);
+        if let Some(loaded) = &self.loaded {
+            // The supervisor sends no such job.
+            let fits = debug_bytes_max <= loaded.debug_bytes_max;
+            return if fits { Ok(()) } else { Err("no memory for so much debug output".to_owned()) };
+        }
         let elf = Bytes::from(files.elf().map_err(|error| format!("cannot read the ELF: {error}"))?);
         // The supervisor verified the library's digest and shape after it was sealed: these are the same bytes.
         let library = files.extras().next().map(|file| Library::load(file.as_fd())).transpose();
@@ -99,17 +111,18 @@ impl RunWorker {
         }
         // SAFETY: the run stage closes no descriptor.
         unsafe { self.run.lock_in(files.zygote()) }.map_err(|error| describe(&error))?;
-        Ok(Loaded { elf, library })
+        self.loaded = Some(Loaded { elf, library, debug_bytes_max });
+        Ok(())
     }
 
     fn run_loaded(
         &mut self,
-        loaded: &Loaded,
         options: CompileOptions,
         args: &[Bytes],
         limits: Limits,
         tier: Tier,
     ) -> Result<RunReport, String> {
+        let loaded = self.loaded.as_ref().ok_or("no script is loaded")?;
         let script = Script { elf: &loaded.elf, args, vm_version: options.vm_version, isa: options.isa.0 };
         let report = self.machine.run(&script, &limits, self::tier(tier), loaded.library.as_ref());
         Ok(to_report(report.map_err(|error| describe(&error))?))
@@ -120,6 +133,8 @@ impl RunWorker {
 struct Loaded {
     elf: Bytes,
     library: Option<Library>,
+    /// Bytes of debug output that there is memory for.
+    debug_bytes_max: u64,
 }
 
 fn limits(cycles_max: u64, debug_bytes_max: u64) -> Limits {

@@ -8,41 +8,22 @@ use std::{
 
 use antares_abi::{CompileOptions, Isa};
 use antares_pool::{
-    BatchEnd, Pool, PoolConfig, Sealed, Verdict,
+    BatchEnd, Pool, PoolConfig, Verdict,
     job::{BatchJob, RunJob, RunOutcome, Tier},
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Guest address of the code.
-const ENTRY: u64 = 0x1_0000;
-/// `ld a0, 8(sp)`, `lbu a0, 0(a0)`: the first byte of the first argument; of nothing without one.
-const FIRST_BYTE: [u32; 2] = [0x0081_3503, 0x0005_4503];
-/// `lui a1, 256`, `ld a2, 0(a1)`, `addi a3, zero, 1`, `sd a3, 0(a1)`, `add a0, a0, a2`: counts the runs before this one at
-/// 0x100000, if memory keeps them.
-const COUNT: [u32; 5] = [0x0010_05b7, 0x0005_b603, 0x0010_0693, 0x00d5_b023, 0x00c5_0533];
+#[path = "scripts/short.rs"]
+mod short;
+
+use short::{COUNT, EXIT, FIRST_BYTE, PRINT, elf};
+
 /// `addi a1, zero, 120`, `beq a0, a1, 0`: for ever, if the byte is `x`.
 const LOOP_AT_X: [u32; 2] = [0x0780_0593, 0x00b5_0063];
-/// `addi a7, zero, 93`, `ecall`: ends with the number in a0.
-const EXIT: [u32; 2] = [0x05d0_0893, 0x0000_0073];
-/// `ld a0, 8(sp)`, `lui a7, 1`, `addi a7, a7, -1919`, `ecall`: prints the first argument.
-const PRINT: [u32; 4] = [0x0081_3503, 0x0000_18b7, 0x8818_8893, 0x0000_0073];
-
 fn pool() -> Pool {
     let worker = PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker"));
-    Pool::start(PoolConfig { worker, workers_max: 2, allow_degraded: Vec::new() }).unwrap()
-}
-
-/// An RV64 executable of `code`.
-fn elf(code: &[&[u32]]) -> Sealed {
-    let code: Vec<u8> = code.concat().iter().flat_map(|word| word.to_le_bytes()).collect();
-    let length = code.len() as u64;
-    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
-    elf.extend([ENTRY, 64, 0].into_iter().flat_map(u64::to_le_bytes));
-    elf.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 64, 0, 0, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0]);
-    elf.extend([120, ENTRY, ENTRY, length, length, 1].into_iter().flat_map(u64::to_le_bytes));
-    elf.extend(code);
-    Sealed::new("elf", &elf).unwrap()
+    Pool::start(PoolConfig::new(worker, 2)).unwrap()
 }
 
 fn job(args: &[&str]) -> BatchJob {

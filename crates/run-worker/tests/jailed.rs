@@ -27,7 +27,7 @@ const LOAD_FAR: u32 = 0xfff0_3503;
 
 fn pool() -> Pool {
     let worker = PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker"));
-    Pool::start(PoolConfig { worker, workers_max: 2, allow_degraded: Vec::new() }).unwrap()
+    Pool::start(PoolConfig::new(worker, 2)).unwrap()
 }
 
 /// An RV64 executable of `code`.

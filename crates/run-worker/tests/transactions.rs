@@ -29,7 +29,7 @@ const PRINT_JUNK: [u32; 10] = [
 
 fn pool() -> Pool {
     let worker = PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker"));
-    Pool::start(PoolConfig { worker, workers_max: 2, allow_degraded: Vec::new() }).unwrap()
+    Pool::start(PoolConfig::new(worker, 2)).unwrap()
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,22 +1,26 @@
 //! The self-test: a child that locks itself in like a run worker and then tries what it must not be able to do.
 
 use std::{
-    io::Read,
-    os::fd::{AsFd, OwnedFd},
+    io,
+    os::fd::AsFd,
+    ptr,
+    sync::atomic::{AtomicU8, Ordering},
 };
 
 use rustix::{
     fs::{CWD, Mode, OFlags, openat},
     io::Errno,
-    pipe::{PipeFlags, pipe_with},
     process::{Pid, WaitId, WaitIdOptions, getpid, pidfd_open, waitid},
 };
 
-use crate::{CONTROL_FD, Fork, Jail, Layer, LayerStatus, Policy, SandboxError, exit_now, fork, place};
+use crate::{Fork, Jail, Layer, LayerStatus, Policy, SandboxError, exit_now, fork};
 
-/// What the probe writes when the file system was denied, and when it was not.
-const DENIED: u8 = b'd';
-const OPENED: u8 = b'o';
+/// How far the probe came: it may do nothing any more that would tell, but write to memory.
+const BEGUN: u8 = 0;
+const DENIED: u8 = 1;
+const OPENED: u8 = 2;
+/// Bytes of the memory that the probe shares, a page.
+const SHARED_BYTES: usize = 4096;
 /// Exit status of a probe that survived a forbidden system call.
 const SURVIVED: i32 = 7;
 
@@ -25,42 +29,58 @@ const SURVIVED: i32 = 7;
 /// what the child could do.
 ///
 /// # Safety
-/// As for [`fork`](crate::fork()); and nothing in the process uses descriptor [`CONTROL_FD`].
+/// As for [`fork`](crate::fork()).
 ///
 /// # Errors
 /// The child could not be made or waited for.
 pub unsafe fn self_test(zygote: &[LayerStatus]) -> Result<Vec<LayerStatus>, SandboxError> {
-    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)
-        .map_err(SandboxError::step(Layer::Seccomp, "make a pipe for the self-test"))?;
+    let step = |step| SandboxError::step(Layer::Seccomp, step);
+    let told = Shared::map().map_err(step("map memory for the self-test"))?;
     let zygote_pid = getpid();
     // SAFETY: the caller vouches for the single thread.
-    let child =
-        match unsafe { fork() }.map_err(SandboxError::step(Layer::Seccomp, "fork for the self-test"))? {
-            Fork::Parent(child) => child,
-            // SAFETY: the caller vouches for CONTROL_FD, and this child ends inside.
-            Fork::Child => unsafe { probe(zygote_pid, &writer) },
-        };
-    drop(writer);
-    let mut heard = Vec::new();
-    std::fs::File::from(reader)
-        .read_to_end(&mut heard)
-        .map_err(SandboxError::step(Layer::Seccomp, "hear the self-test"))?;
-    let killed_for_call = ended_by(child)
-        .map_err(SandboxError::step(Layer::Seccomp, "wait for the self-test"))?
-        == Some(libc::SIGSYS);
+    let child = match unsafe { fork() }.map_err(step("fork for the self-test"))? {
+        Fork::Parent(child) => child,
+        Fork::Child => probe(zygote_pid, told.byte()),
+    };
+    let ended = ended_by(child).map_err(io::Error::from).map_err(step("wait for the self-test"))?;
+    let told = told.byte().load(Ordering::SeqCst);
     let mut layers = zygote.to_vec();
     for layer in &mut layers {
         let failed = match layer.layer {
-            Layer::Landlock => heard.first() != Some(&DENIED),
-            Layer::Seccomp => !killed_for_call,
+            Layer::Landlock => told != DENIED,
+            Layer::Seccomp => ended != Some(libc::SIGSYS) || told == BEGUN,
             _ => false,
         };
         if layer.active && failed {
             layer.active = false;
-            layer.detail = format!("the self-test got through ({})", String::from_utf8_lossy(&heard));
+            layer.detail = format!("the self-test got through (step {told}, signal {ended:?})");
         }
     }
     Ok(layers)
+}
+
+/// A page that a process shares with its children, zeros at first.
+struct Shared(*mut libc::c_void);
+
+impl Shared {
+    fn map() -> io::Result<Self> {
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: without MAP_FIXED a new mapping replaces nothing; the address is left to the kernel.
+        let start = unsafe { libc::mmap(ptr::null_mut(), SHARED_BYTES, access, flags, -1, 0) };
+        if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(Self(start)) }
+    }
+
+    fn byte(&self) -> &AtomicU8 {
+        // SAFETY: the page is mapped as long as `self` lives, and is used as this atomic alone.
+        unsafe { AtomicU8::from_ptr(self.0.cast()) }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: `map` mapped exactly this page, and `byte` lends it for the life of `self` at most.
+        unsafe { libc::munmap(self.0, SHARED_BYTES) };
+    }
 }
 
 /// Signal that ended `child`, if one did.
@@ -70,35 +90,20 @@ fn ended_by(child: Pid) -> Result<Option<i32>, Errno> {
     Ok(status.and_then(|status| status.terminating_signal()))
 }
 
-/// # Safety
-/// Nothing in the process uses CONTROL_FD.
-unsafe fn probe(zygote: Pid, writer: &OwnedFd) -> ! {
-    // SAFETY: the caller vouches for CONTROL_FD.
-    if unsafe { place(writer.as_fd(), CONTROL_FD) }.is_err() {
-        exit_now(1);
-    }
+fn probe(zygote: Pid, told: &AtomicU8) -> ! {
     let stages = [Policy::run_load(), Policy::run()].map(Jail::new);
-    let [Ok(load), Ok(run)] = stages else { exit_now(2) };
-    // SAFETY: this child uses no descriptor but CONTROL_FD, by number, and ends by exit_now.
-    if let Err(error) = unsafe { load.lock_in(zygote) } {
-        tell(error.to_string().as_bytes());
-        exit_now(3);
+    let [Ok(load), Ok(run)] = stages else { exit_now(1) };
+    // SAFETY: this child uses no descriptor and ends by exit_now.
+    if unsafe { load.lock_in(zygote) }.is_err() {
+        exit_now(2);
     }
     let opened = openat(CWD, "/", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-    tell(&[if opened.is_err() { DENIED } else { OPENED }]);
+    told.store(if opened.is_err() { DENIED } else { OPENED }, Ordering::SeqCst);
     // SAFETY: as above.
-    if let Err(error) = unsafe { run.lock_in(zygote) } {
-        tell(error.to_string().as_bytes());
-        exit_now(4);
+    if unsafe { run.lock_in(zygote) }.is_err() {
+        exit_now(3);
     }
     // Harmless, and allowed in every stage but the last.
     let _ = getpid();
-    tell(b" made a forbidden call");
     exit_now(SURVIVED)
-}
-
-/// Writes to CONTROL_FD, which may be the only thing left that is allowed.
-fn tell(bytes: &[u8]) {
-    // SAFETY: the pointer and length are those of a slice; the descriptor is a number, checked by the kernel.
-    unsafe { libc::write(CONTROL_FD, bytes.as_ptr().cast(), bytes.len()) };
 }

@@ -2,7 +2,7 @@
 
 use crate::{Answer, Condition, Role, Rule, SystemCall, Test};
 
-/// Descriptor of a child's stream to its supervisor.
+/// Descriptor from which a child maps the memory that it shares with its supervisor; closed as soon as that is done.
 pub const CONTROL_FD: i32 = 3;
 /// Descriptor of the sealed ELF, or of the transaction, in a child.
 pub const ELF_FD: i32 = 4;
@@ -77,17 +77,20 @@ const WAIT_PRIVATE: i32 = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
 
 /// Everything that a process may do while it runs a guest.
 const RUN: &[Rule] = &[
-    allow(call!(read, SYS_read), &[is(0, CONTROL_FD)], "frames from the supervisor"),
-    allow(call!(write, SYS_write), &[is(0, CONTROL_FD)], "the report"),
-    allow(call!(futex, SYS_futex), &[is(1, libc::FUTEX_WAIT)], "locks of the C library"),
+    allow(call!(futex, SYS_futex), &[is(1, libc::FUTEX_WAIT)], "waiting for the supervisor"),
     allow(call!(futex, SYS_futex), &[is(1, WAIT_PRIVATE)], "locks of the C library"),
-    allow(call!(futex, SYS_futex), &[is(1, libc::FUTEX_WAKE)], "locks of the C library"),
+    allow(call!(futex, SYS_futex), &[is(1, libc::FUTEX_WAKE)], "waking the supervisor"),
     allow(call!(futex, SYS_futex), &[is(1, WAKE_PRIVATE)], "locks of the C library"),
     allow(call!(rt_sigreturn, SYS_rt_sigreturn), &[], "the machine's handler of guest faults"),
     allow(call!(munmap, SYS_munmap), &[], "giving memory back"),
     allow(call!(madvise, SYS_madvise), &[is(2, libc::MADV_DONTNEED)], "clearing guest memory"),
     allow(call!(mprotect, SYS_mprotect), &[lacks(2, libc::PROT_EXEC)], "guest pages that become code"),
     allow(call!(mincore, SYS_mincore), &[], "which guest pages were written"),
+    allow(
+        call!(getrusage, SYS_getrusage),
+        &[is(0, libc::RUSAGE_SELF)],
+        "whether pages came since the last wiping",
+    ),
     allow(call!(sched_yield, SYS_sched_yield), &[], "locks of the C library"),
     allow(
         call!(clock_gettime, SYS_clock_gettime),

@@ -165,6 +165,15 @@ pub struct RawCompiler {
 pub struct RawRunner {
     /// Runs at once.
     pub workers_max: u64,
+    /// Calls that wait for a worker, at most; more get RESOURCE_EXHAUSTED. Tenants that wait take turns.
+    pub queue_max: u64,
+    /// What a worker does after a run that went well: `per_execution` ends it, `per_artifact` lets it wait for another run of
+    /// the same script and native code for the same tenant.
+    pub reuse: String,
+    /// Runs after which a worker is replaced.
+    pub reuse_runs_max: u64,
+    /// Workers that wait for another run at once, at most, beside those that run; 0 for none.
+    pub idle_workers_max: u64,
     /// The compiler service, such as `http://antares-compiler:50051`; empty where both run in one process.
     pub compiler_url: String,
     /// How long a connection to the compiler service may take, milliseconds.
@@ -270,6 +279,10 @@ impl Default for RawRunner {
     fn default() -> Self {
         Self {
             workers_max: parallelism(),
+            queue_max: 1_024,
+            reuse: "per_artifact".to_owned(),
+            reuse_runs_max: 10_000,
+            idle_workers_max: 16,
             compiler_url: String::new(),
             compiler_connect_ms_max: 2_000,
             script_bytes_max: 16 * MIB,

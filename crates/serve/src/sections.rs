@@ -8,6 +8,12 @@ use crate::{
     raw_config::{RawCompiler, RawListen, RawRunner},
 };
 
+/// What `runner.reuse` may be.
+const REUSE_POLICIES: [&str; 2] = ["per_execution", "per_artifact"];
+
+/// Workers that may wait, whatever the configuration says.
+const IDLE_WORKERS_MAX: u64 = 1_024;
+
 pub(crate) fn check_listen(raw: &RawListen, call_time_max: Duration, checker: &mut Checker) -> Listen {
     Listen {
         address: checker.address("listen.address", &raw.address),
@@ -56,6 +62,14 @@ pub(crate) fn check_compiler(raw: &RawCompiler, checker: &mut Checker) {
 
 pub(crate) fn check_runner(raw: &RawRunner, checker: &mut Checker) {
     checker.workers("runner.workers_max", raw.workers_max);
+    checker.count("runner.queue_max", raw.queue_max);
+    if !REUSE_POLICIES.contains(&raw.reuse.as_str()) {
+        let problem = format!("there is no policy {:?}; there are {}", raw.reuse, REUSE_POLICIES.join(", "));
+        checker.note("runner.reuse", problem);
+    }
+    if raw.idle_workers_max > IDLE_WORKERS_MAX {
+        checker.note("runner.idle_workers_max", format!("must be at most {IDLE_WORKERS_MAX}"));
+    }
     for (key, value) in [
         ("runner.script_bytes_max", raw.script_bytes_max),
         ("runner.args_max", raw.args_max),
@@ -65,6 +79,7 @@ pub(crate) fn check_runner(raw: &RawRunner, checker: &mut Checker) {
         ("runner.max_cycles_default", raw.max_cycles_default),
         ("runner.max_cycles_max", raw.max_cycles_max),
         ("runner.debug_bytes_max", raw.debug_bytes_max),
+        ("runner.reuse_runs_max", raw.reuse_runs_max),
         ("runner.ready_bytes_max", raw.ready_bytes_max),
     ] {
         checker.positive(key, value);

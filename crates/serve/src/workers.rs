@@ -5,12 +5,16 @@ use crate::metrics::{Metrics, set_gauge, set_total};
 /// How a pool of workers does; counts are since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkerNumbers {
-    /// Workers alive.
+    /// Workers with a job.
     pub busy: u64,
+    /// Workers that wait for another job of their kind.
+    pub resting: u64,
     /// Workers alive at once, at most.
     pub workers_max: u64,
     /// Workers started.
     pub spawned_total: u64,
+    /// Jobs done by workers that had done one before.
+    pub reused_total: u64,
     /// Workers that died without an answer.
     pub lost_total: u64,
     /// Workers killed by the fence.
@@ -27,9 +31,12 @@ impl Metrics {
         let gauge = |name: &str, help: &str| self.gauges(name, help, &["role"]).with_label_values(&[role]);
         let counter =
             |name: &str, help: &str| self.counters(name, help, &["role"]).with_label_values(&[role]);
-        let busy = gauge("antares_workers_busy", "Worker processes alive.");
-        let most = gauge("antares_workers_max", "Worker processes alive at once, at most.");
+        let busy = gauge("antares_workers_busy", "Worker processes with a job.");
+        let resting = gauge("antares_workers_resting", "Worker processes that wait for another job.");
+        let most = gauge("antares_workers_max", "Worker processes with a job at once, at most.");
         let spawned = counter("antares_workers_spawned_total", "Worker processes started.");
+        let reused =
+            counter("antares_workers_reused_total", "Jobs done by workers that had done one before.");
         let lost = counter("antares_workers_lost_total", "Workers that died without an answer.");
         let violations = counter("antares_sandbox_violations_total", "Workers killed by the fence.");
         let deadline = counter("antares_workers_deadline_total", "Workers killed because their time was up.");
@@ -37,8 +44,10 @@ impl Metrics {
         self.before_scrape(move || {
             let now = read();
             set_gauge(&busy, now.busy);
+            set_gauge(&resting, now.resting);
             set_gauge(&most, now.workers_max);
             set_total(&spawned, now.spawned_total);
+            set_total(&reused, now.reused_total);
             set_total(&lost, now.lost_total);
             set_total(&violations, now.violations_total);
             set_total(&deadline, now.deadline_total);

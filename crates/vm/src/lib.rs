@@ -38,6 +38,7 @@ mod signals;
 mod stack;
 mod tracer;
 mod walk;
+mod wiper;
 
 pub use antares_abi::LeaveReason;
 pub use error::{LibraryError, VmError};

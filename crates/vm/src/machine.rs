@@ -206,6 +206,14 @@ impl Machine {
         self.outcome(result)
     }
 
+    /// Wipes what the last run left: guest memory, registers, the native stack, debug output. The next run does so anyway,
+    /// but for the stack; this is for a machine that waits for it.
+    pub fn clear(&mut self) {
+        self.vm.machine.inner_mut().clear();
+        self.stack.wipe();
+        *self.log.lock() = Log::new(0);
+    }
+
     /// Guest memory as the last run left it.
     #[must_use]
     pub fn memory(&self) -> &[u8] {

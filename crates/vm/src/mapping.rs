@@ -58,17 +58,6 @@ impl Mapping {
         }
     }
 
-    /// Makes `part` (opened before; byte offsets, page aligned) read as zeros again, and keeps its pages: the next user
-    /// then needs no new ones, which cost several times as much as clearing those that were touched.
-    pub(crate) fn zero(&mut self, part: Range<usize>) {
-        let Some(touched) = self.touched(part.clone()) else { return self.clear(part) };
-        let start = self.pointer(&part);
-        for (page, _) in touched.into_iter().enumerate().filter(|(_, is_touched)| *is_touched) {
-            // SAFETY: `pointer` checked that `part` is inside; the caller opened it, and it has this many pages.
-            unsafe { start.add(page * PAGE_BYTES).write_bytes(0, PAGE_BYTES) };
-        }
-    }
-
     /// Which pages of `part` (byte offsets, page aligned) are in memory: those that nobody touched since they were
     /// opened or cleared are not, and read as zeros. None if the kernel does not tell.
     pub(crate) fn touched(&self, part: Range<usize>) -> Option<Vec<bool>> {

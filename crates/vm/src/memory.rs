@@ -19,7 +19,13 @@ use ckb_vm::{
     memory::{FLAG_DIRTY, FLAG_EXECUTABLE},
 };
 
-use crate::{VmError, limits::PAGE_BYTES, mapping::Mapping, reserve};
+use crate::{
+    VmError,
+    limits::PAGE_BYTES,
+    mapping::Mapping,
+    reserve,
+    wiper::{Order, Wiper},
+};
 
 /// Bytes of `AsmCoreMachine` before its guest memory.
 const HEAD_BYTES: usize = offset_of!(AsmCoreMachine, memory);
@@ -52,6 +58,8 @@ pub struct Core {
     protected: Vec<bool>,
     /// Whether the mapping reads as zeros.
     is_clear: bool,
+    /// Of all but the state.
+    wiper: Wiper,
 }
 
 impl Core {
@@ -67,7 +75,13 @@ impl Core {
         // valid. The box is never dropped (`ManuallyDrop`, and nobody takes it out), so the global allocator never
         // sees it; `mapping` lives as long as it does.
         let machine = unsafe { ManuallyDrop::new(Box::from_raw(machine)) };
-        Ok(Self { machine, mapping: Some(mapping), protected: Vec::new(), is_clear: true })
+        Ok(Self {
+            machine,
+            mapping: Some(mapping),
+            protected: Vec::new(),
+            is_clear: true,
+            wiper: Wiper::new(GUARD_BYTES..MEMORY_END, Order::Any),
+        })
     }
 
     /// Maps the memory of a machine.
@@ -103,11 +117,15 @@ impl Core {
         machine.frames.fill(1);
     }
 
-    fn clear(&mut self) {
+    /// Zeroes guest memory and all that belongs to it, unless it is zeros already.
+    pub(crate) fn clear(&mut self) {
         self.unprotect();
-        if !std::mem::replace(&mut self.is_clear, true) {
-            self.mapping().zero(GUARD_BYTES..MEMORY_END);
-            self.mapping().zero(STATE..STATE_END);
+        if !std::mem::replace(&mut self.is_clear, true)
+            && let Some(mapping) = &mut self.mapping
+        {
+            self.wiper.wipe(mapping);
+            // SAFETY: the state's page was opened, and nobody uses it between runs.
+            unsafe { mapping.at(STATE).write_bytes(0, PAGE_BYTES) };
         }
     }
 

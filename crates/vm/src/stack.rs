@@ -6,6 +6,7 @@ use crate::{
     VmError,
     limits::{NATIVE_STACK_GUARD_BYTES, PAGE_BYTES},
     mapping::Mapping,
+    wiper::{Order, Wiper},
 };
 
 /// A stack with a guard below and one above.
@@ -13,6 +14,7 @@ use crate::{
 pub(crate) struct NativeStack {
     mapping: Mapping,
     bytes: usize,
+    wiper: Wiper,
 }
 
 impl NativeStack {
@@ -23,7 +25,8 @@ impl NativeStack {
         let failed = |source| VmError::Map { what: "native stack", bytes: total, source };
         let mut mapping = Mapping::reserve(total).map_err(failed)?;
         mapping.open(NATIVE_STACK_GUARD_BYTES..NATIVE_STACK_GUARD_BYTES + bytes).map_err(failed)?;
-        Ok(Self { mapping, bytes })
+        let part = NATIVE_STACK_GUARD_BYTES..NATIVE_STACK_GUARD_BYTES + bytes;
+        Ok(Self { mapping, bytes, wiper: Wiper::new(part, Order::Down) })
     }
 
     /// The stack pointer to start with; 16-byte aligned.
@@ -34,6 +37,11 @@ impl NativeStack {
     /// Host addresses of the guard below.
     pub(crate) fn guard(&self) -> Range<usize> {
         self.mapping.at(0) as usize..self.mapping.at(NATIVE_STACK_GUARD_BYTES) as usize
+    }
+
+    /// Zeroes what was used of the stack.
+    pub(crate) fn wipe(&mut self) {
+        self.wiper.wipe(&mut self.mapping);
     }
 
     /// Gives the stack's memory back.

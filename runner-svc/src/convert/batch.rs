@@ -57,6 +57,7 @@ fn context(
     let script = script(source.source, limits, &mut wrong)?;
     let ((script, options), tier) = wrong.unless_any(script.zip(options).zip(tier))?;
     Ok(Context {
+        tenant: "".into(),
         script,
         options,
         tier,

@@ -36,6 +36,7 @@ pub(crate) fn verify_order(
         Transaction::Fields(fields) => (TransactionForm::Molecule, encode(&fields)?),
     };
     Ok(VerifyOrder {
+        tenant: "".into(),
         form,
         transaction,
         environment,

@@ -28,7 +28,10 @@ pub(crate) fn worker() -> PathBuf {
 
 /// A pool of `workers_max` hostile workers, on a host that may lack some layers.
 pub(crate) fn start(workers_max: usize, allow_degraded: &[Layer]) -> Result<Pool, PoolError> {
-    Pool::start(PoolConfig { worker: worker(), workers_max, allow_degraded: allow_degraded.to_vec() })
+    Pool::start(PoolConfig {
+        allow_degraded: allow_degraded.to_vec(),
+        ..PoolConfig::new(worker(), workers_max)
+    })
 }
 
 /// The job to make an attempt.

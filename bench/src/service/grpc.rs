@@ -1,0 +1,118 @@
+//! The whole service over gRPC on loopback: latency of one call, throughput with many clients.
+
+use std::time::{Duration, Instant};
+
+use antares_proto::v1::{self, runner_service_client::RunnerServiceClient, script::Source};
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use tonic::transport::{Channel, Endpoint};
+
+use super::{Results, scripts::Script, server::Server};
+
+/// Clients at once, each with one call at a time.
+const CLIENTS: [usize; 6] = [1, 2, 4, 16, 64, 256];
+/// Connections that they share, at most.
+const CONNECTIONS_MAX: usize = 4;
+/// Runs of a batch.
+const BATCH: usize = 64;
+/// Calls before the first one that counts, at least: the full compile follows the baseline.
+const WARM_UP: Duration = Duration::from_secs(2);
+
+pub(super) fn measure(time: Duration, results: &mut Results) -> Result<()> {
+    let server = Server::start()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(load(&server, time, results))
+}
+
+async fn load(server: &Server, time: Duration, results: &mut Results) -> Result<()> {
+    let elf = Script::trivial()?.elf;
+    let mut clients = Vec::new();
+    for _ in 0..CONNECTIONS_MAX {
+        let channel = Endpoint::from_shared(format!("http://{}", server.address))?.connect().await?;
+        clients.push(RunnerServiceClient::new(channel));
+    }
+    let mut first = clients.first().context("there are clients")?.clone();
+    // The script goes over once; later calls name it.
+    let answer = first.execute(unary(Source::Elf(Bytes::from(elf)))).await?.into_inner();
+    let call = unary(Source::Sha256(answer.script_sha256));
+    let batch = batch(&call);
+    let until = Instant::now() + WARM_UP;
+    while Instant::now() < until {
+        first.execute(call.clone()).await?;
+    }
+    let mut times = Vec::new();
+    let until = Instant::now() + 2 * time;
+    while Instant::now() < until {
+        let started = Instant::now();
+        check(&first.execute(call.clone()).await?.into_inner())?;
+        times.push(started.elapsed());
+    }
+    results.latency("grpc_unary", times);
+    for count in CLIENTS {
+        let (calls, before) = (&call, server.processor_seconds());
+        let (calls_made, times, took) = many(&clients, count, time, async |mut client| {
+            check(&client.execute(calls.clone()).await?.into_inner())
+        })
+        .await?;
+        let used = server.processor_seconds() - before;
+        results.throughput(format!("unary_{count}"), calls_made / took);
+        results.figure(format!("unary_{count}_server_cpu_us"), used * 1e6 / calls_made);
+        results.latency(format!("grpc_unary_{count}_clients"), times);
+    }
+    for count in CLIENTS {
+        let (calls, before) = (&batch, server.processor_seconds());
+        let (calls_made, _, took) = many(&clients, count, time, async |mut client| {
+            let answer = client.execute_batch(calls.clone()).await?.into_inner();
+            ensure!(answer.results.len() == BATCH, "{} results", answer.results.len());
+            Ok(())
+        })
+        .await?;
+        let (runs, used) = (calls_made * BATCH as f64, server.processor_seconds() - before);
+        results.throughput(format!("batched_{count}"), runs / took);
+        results.figure(format!("batched_{count}_server_cpu_us"), used * 1e6 / runs);
+    }
+    Ok(())
+}
+
+/// Has `count` clients make calls for `time`. Gives how many they made, how long each took, and how long all took, seconds.
+async fn many(
+    clients: &[RunnerServiceClient<Channel>],
+    count: usize,
+    time: Duration,
+    call: impl AsyncFn(RunnerServiceClient<Channel>) -> Result<()>,
+) -> Result<(f64, Vec<Duration>, f64)> {
+    let started = Instant::now();
+    let until = started + time;
+    let call = &call;
+    let one = |client: RunnerServiceClient<Channel>| async move {
+        let mut times = Vec::new();
+        while Instant::now() < until {
+            let since = Instant::now();
+            call(client.clone()).await?;
+            times.push(since.elapsed());
+        }
+        Ok::<_, anyhow::Error>(times)
+    };
+    let all = (0..count).map(|index| one(clients[index % clients.len()].clone()));
+    let times = futures_util::future::try_join_all(all).await?.concat();
+    Ok((times.len() as f64, times, started.elapsed().as_secs_f64()))
+}
+
+fn unary(source: Source) -> v1::ExecuteRequest {
+    let script = v1::Script { source: Some(source), ..v1::Script::default() };
+    v1::ExecuteRequest { script: Some(script), ..v1::ExecuteRequest::default() }
+}
+
+fn batch(call: &v1::ExecuteRequest) -> v1::ExecuteBatchRequest {
+    v1::ExecuteBatchRequest {
+        script: call.script.clone(),
+        inputs: vec![v1::Input::default(); BATCH],
+        ..v1::ExecuteBatchRequest::default()
+    }
+}
+
+/// Whether a run ended as it should.
+fn check(answer: &v1::ExecuteResponse) -> Result<()> {
+    ensure!(answer.verdict.as_ref().is_some_and(|verdict| verdict.exit_code == Some(0)), "{answer:?}");
+    Ok(())
+}

@@ -1,0 +1,233 @@
+//! The pool without gRPC: round trips, resets, new workers, deadlines; and batches beside the bare machine in one loop.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use antares_pool::{
+    Pool, PoolConfig, Sealed, Verdict,
+    job::{BatchJob, RunJob, RunOutcome, RunReport, Tier},
+    worker_path,
+};
+use antares_vm::{Limits, Machine, Outcome};
+use anyhow::{Context, Result, bail, ensure};
+use bytes::Bytes;
+
+use super::{Results, scripts::Script};
+use crate::{
+    engine::{CYCLES_MAX, Engine},
+    programs::OPTIONS,
+    report::Spread,
+};
+
+/// The binary that runs scripts.
+const WORKER: &str = "antares-run-worker";
+/// Time that anything may take that is not about time.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Round trips of a round.
+const ROUND_TRIPS: usize = 4_000;
+/// Deadline of a script that does not end.
+const DEADLINE: Duration = Duration::from_millis(20);
+/// Wall time of a side in a round of the comparison with the bare machine.
+const SIDE_TIME: Duration = Duration::from_millis(150);
+
+/// A script in a pool.
+struct Loaded {
+    elf: Sealed,
+    library: Sealed,
+}
+
+impl Loaded {
+    fn of(script: &Script) -> Result<Self> {
+        Ok(Self { elf: script.sealed_elf()?, library: script.sealed_library()? })
+    }
+
+    fn run(&self, pool: &Pool, args: &[&str], within: Duration) -> Result<Verdict<RunReport>> {
+        Ok(pool.run(&job(args), &self.elf, Some(&self.library), Instant::now() + within)?)
+    }
+
+    /// Runs and expects an exit in native code.
+    fn run_well(&self, pool: &Pool, args: &[&str]) -> Result<RunReport> {
+        match self.run(pool, args, PATIENCE)? {
+            Verdict::Done(report) if matches!(report.outcome, RunOutcome::Exit(_)) => {
+                ensure!(report.restarted.is_none(), "left native code: {report:?}");
+                Ok(report)
+            }
+            other => bail!("the worker gave {other:?}"),
+        }
+    }
+}
+
+fn job(args: &[&str]) -> RunJob {
+    RunJob {
+        options: OPTIONS,
+        tier: Tier::Native,
+        args: args.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
+        cycles_max: CYCLES_MAX,
+        debug_bytes_max: 1 << 20,
+    }
+}
+
+fn start(workers_max: usize) -> Result<Pool> {
+    Ok(Pool::start(PoolConfig::new(worker_path(WORKER)?, workers_max))?)
+}
+
+fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
+    let started = Instant::now();
+    let answer = work()?;
+    Ok((answer, started.elapsed()))
+}
+
+pub(super) fn measure(rounds: usize, results: &mut Results) -> Result<()> {
+    let trivial = Script::trivial()?;
+    round_trips(&trivial, rounds, results)?;
+    resets(rounds, results)?;
+    new_workers(&trivial, rounds, results)?;
+    deadlines(&trivial, rounds, results)?;
+    let secp256k1 = Script::guest("secp256k1-imc")?;
+    let keccak = Script::guest("keccak-imc")?;
+    for (name, script, repetitions) in [
+        ("trivial", &trivial, 1),
+        ("secp256k1", &secp256k1, 1),
+        ("script_1_ms", &keccak, repetitions_for(&keccak, Duration::from_millis(1))?),
+    ] {
+        against_bare(name, script, repetitions, 3 * rounds, results)?;
+    }
+    Ok(())
+}
+
+/// From the caller to a warm worker and back, and what of it is not the machine's own time.
+fn round_trips(trivial: &Script, rounds: usize, results: &mut Results) -> Result<()> {
+    let (pool, script) = (start(2)?, Loaded::of(trivial)?);
+    let (mut whole, mut beside) = (Vec::new(), Vec::new());
+    for index in 0..ROUND_TRIPS * rounds + 100 {
+        let (report, time) = timed(|| script.run_well(&pool, &[]))?;
+        if index >= 100 {
+            whole.push(time);
+            beside.push(time.saturating_sub(Duration::from_micros(report.load_us + report.run_us)));
+        }
+    }
+    results.latency("worker_round_trip", whole);
+    results.latency("worker_round_trip_without_run", beside);
+    let zygote = pool.stats().zygote_pid.context("there is no zygote")?;
+    let children = fs::read_to_string(format!("/proc/{zygote}/task/{zygote}/children"))?;
+    let worker = children.split_whitespace().next().context("no worker rests")?;
+    // Only those with privilege may look.
+    if let Ok(smaps) = fs::read_to_string(format!("/proc/{worker}/smaps_rollup")) {
+        results.figure("idle_worker_private_kib", kibibytes(&smaps, "Private_Dirty:")?);
+        results.figure("idle_worker_rss_kib", kibibytes(&smaps, "Rss:")?);
+    }
+    Ok(())
+}
+
+fn kibibytes(smaps: &str, name: &str) -> Result<f64> {
+    let line = smaps.lines().find_map(|line| line.strip_prefix(name)).context("smaps without a field")?;
+    Ok(line.trim().trim_end_matches(" kB").parse()?)
+}
+
+/// Wiping a machine that a script has written to.
+fn resets(rounds: usize, results: &mut Results) -> Result<()> {
+    for (name, pages) in [("reset_64_kib", 14), ("reset_4_mib", 990)] {
+        let script = Script::dirtying(pages)?;
+        let library = antares_tests::native::load(&script.library)?;
+        let (mut machine, elf) = (Machine::new()?, Bytes::from(script.elf));
+        let script =
+            antares_vm::Script { elf: &elf, args: &[], vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 };
+        let limits = Limits { cycles_max: CYCLES_MAX, debug_bytes_max: 0 };
+        let mut times = Vec::new();
+        for _ in 0..500 * rounds {
+            let report = machine.run(&script, &limits, antares_vm::Tier::Native, Some(&library))?;
+            ensure!(matches!(report.outcome, Outcome::Exit(0)), "{report:?}");
+            let ((), time) = timed(|| Ok(machine.clear()))?;
+            times.push(time);
+        }
+        results.latency(name, times);
+    }
+    Ok(())
+}
+
+/// A worker for a script that has none, and a zygote with its namespaces.
+fn new_workers(trivial: &Script, rounds: usize, results: &mut Results) -> Result<()> {
+    let (pool, library) = (start(2)?, trivial.sealed_library()?);
+    let mut times = Vec::new();
+    for index in 0..200 * rounds {
+        // Behind its segments an ELF may hold anything.
+        let elf = [&trivial.elf[..], &index.to_le_bytes()].concat();
+        let script = Loaded { elf: Sealed::new("elf", &elf)?, library: library.try_clone()? };
+        times.push(timed(|| script.run_well(&pool, &[]))?.1);
+    }
+    results.latency("new_artifact", times);
+    let zygotes: Result<Vec<_>> = (0..10 * rounds).map(|_| Ok(timed(|| start(2))?.1)).collect();
+    results.latency("new_zygote", zygotes?);
+    Ok(())
+}
+
+/// From the deadline of a script that does not end to the answer of the next one in the only slot.
+fn deadlines(trivial: &Script, rounds: usize, results: &mut Results) -> Result<()> {
+    let (pool, endless) = (start(1)?, Loaded::of(&Script::endless()?)?);
+    let trivial = Loaded::of(trivial)?;
+    let mut times = Vec::new();
+    for _ in 0..20 * rounds {
+        let deadline = Instant::now() + DEADLINE;
+        let verdict = pool.run(&job(&[]), &endless.elf, Some(&endless.library), deadline)?;
+        ensure!(verdict == Verdict::DeadlineExceeded, "{verdict:?}");
+        trivial.run_well(&pool, &[])?;
+        times.push(deadline.elapsed());
+    }
+    results.latency("deadline_to_free_slot", times);
+    Ok(())
+}
+
+/// Repetitions with which a run of `script` takes `time`.
+fn repetitions_for(script: &Script, time: Duration) -> Result<u32> {
+    let mut engine = Engine::new(script.elf.clone(), &script.library)?;
+    let mut repetitions = 1_u32;
+    loop {
+        engine.run(repetitions)?;
+        if timed(|| engine.run(repetitions))?.1 >= time || repetitions > 1 << 20 {
+            return Ok(repetitions);
+        }
+        repetitions = repetitions + repetitions / 4 + 1;
+    }
+}
+
+/// Batches in a worker and the same runs on a machine in this process, by turns.
+fn against_bare(
+    name: &str,
+    script: &Script,
+    repetitions: u32,
+    rounds: usize,
+    results: &mut Results,
+) -> Result<()> {
+    let (pool, loaded) = (start(1)?, Loaded::of(script)?);
+    let mut engine = Engine::new(script.elf.clone(), &script.library)?;
+    let once = timed(|| engine.run(repetitions))?.1.max(timed(|| engine.run(repetitions))?.1);
+    let runs = (SIDE_TIME.as_nanos() / once.as_nanos().max(1)).clamp(8, 1_024);
+    let runs = usize::try_from(runs)?;
+    let args = vec![repetitions.to_string().into_bytes()];
+    let RunJob { options, tier, cycles_max, debug_bytes_max, .. } = job(&[]);
+    let batch = BatchJob {
+        options,
+        tier,
+        inputs: vec![args; runs],
+        cycles_max,
+        debug_bytes_max,
+        output_bytes_max: 8 << 20,
+    };
+    let mut ratios = Vec::new();
+    for round in 0..=rounds {
+        let bare = timed(|| (0..runs).try_for_each(|_| engine.run(repetitions).map(|_| ())))?.1;
+        let (end, sandboxed) = timed(|| {
+            Ok(pool.batch(&batch, &loaded.elf, Some(&loaded.library), Instant::now() + PATIENCE)?)
+        })?;
+        ensure!(end.reports.len() == runs, "{:?}", end.verdict);
+        // The first one starts the worker.
+        if round > 0 {
+            ratios.push(bare.as_secs_f64() / sandboxed.as_secs_f64());
+        }
+    }
+    results.figure(format!("{name}_bare_us"), once.as_secs_f64() * 1e6);
+    results.ratio(name, Spread::of(ratios).median);
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! The scripts that are measured with, ready for the pool.
+
+use antares_pool::Sealed;
+use antares_tests::{guests, native};
+use anyhow::{Context, Result};
+
+use crate::programs::OPTIONS;
+
+/// Guest address of the code.
+const ENTRY: u64 = 0x1_0000;
+/// `addi a0, zero, 0`, `addi a7, zero, 93`, `ecall`.
+const EXIT: [u32; 3] = [0x0000_0513, 0x05d0_0893, 0x0000_0073];
+/// `jal zero, 0`: for ever.
+const LOOP: [u32; 1] = [0x0000_006f];
+
+/// A script with its native code.
+pub(super) struct Script {
+    pub(super) elf: Vec<u8>,
+    pub(super) library: Vec<u8>,
+}
+
+impl Script {
+    fn of(elf: Vec<u8>) -> Result<Self> {
+        let library = native::library_in_parallel(&elf, OPTIONS)?.bytes;
+        Ok(Self { elf, library })
+    }
+
+    /// One that exits at once.
+    pub(super) fn trivial() -> Result<Self> {
+        Self::of(elf(&EXIT))
+    }
+
+    /// One that does not end.
+    pub(super) fn endless() -> Result<Self> {
+        Self::of(elf(&LOOP))
+    }
+
+    /// One that writes to each of `pages` pages behind its code, then exits.
+    pub(super) fn dirtying(pages: u32) -> Result<Self> {
+        // lui a0, 0x20; lui a2, 1; addi a1, zero, PAGES; then sd a1, 0(a0); add a0, a0, a2; addi a1, a1, -1; bne a1, zero, -12.
+        let count = pages << 20 | 0x593;
+        let fill = [0x0002_0537, 0x0000_1637, count, 0x00b5_3023, 0x00c5_0533, 0xfff5_8593, 0xfe05_9ae3];
+        Self::of(elf(&[&fill[..], &EXIT].concat()))
+    }
+
+    /// A guest of the other benches.
+    pub(super) fn guest(name: &str) -> Result<Self> {
+        Self::of(guests::bytes(name)?)
+    }
+
+    /// The ELF as the pool wants it.
+    pub(super) fn sealed_elf(&self) -> Result<Sealed> {
+        Sealed::new("elf", &self.elf).context("cannot seal an ELF")
+    }
+
+    /// The library as the pool wants it.
+    pub(super) fn sealed_library(&self) -> Result<Sealed> {
+        Sealed::new("library", &self.library).context("cannot seal a library")
+    }
+}
+
+/// An RV64 executable of `code`.
+fn elf(code: &[u32]) -> Vec<u8> {
+    let code: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let length = code.len() as u64;
+    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
+    elf.extend([ENTRY, 64, 0].into_iter().flat_map(u64::to_le_bytes));
+    elf.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 64, 0, 0, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0]);
+    elf.extend([120, ENTRY, ENTRY, length, length, 1].into_iter().flat_map(u64::to_le_bytes));
+    elf.extend(code);
+    elf
+}

@@ -1,0 +1,86 @@
+//! `antares serve` as a process of its own, and the processor time of all of it.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    thread,
+};
+
+use antares_pool::worker_path;
+use anyhow::{Context, Result};
+
+/// Ticks of processor time in a second, as Linux tells them to programs.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// A running server; killed, and its data removed, when it is dropped.
+pub(super) struct Server {
+    process: Child,
+    data: PathBuf,
+    /// `host:port` of gRPC.
+    pub(super) address: String,
+}
+
+impl Server {
+    /// Starts a server on an empty store and waits until it listens.
+    pub(super) fn start() -> Result<Self> {
+        let data = std::env::temp_dir().join(format!("antares-bench-{}", std::process::id()));
+        fs::create_dir_all(&data)?;
+        let config = data.join("antares.toml");
+        let text =
+            "[metrics]\naddress = \"\"\n[cache]\nallow_any_filesystem = true\n[log]\nfilter = \"info\"\n";
+        fs::write(&config, text)?;
+        let mut process = Command::new(worker_path("antares")?)
+            .args(["serve", "--listen", "127.0.0.1:0", "--config"])
+            .arg(&config)
+            .arg("--data")
+            .arg(data.join("store"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start antares serve")?;
+        let log = process.stdout.take().context("a server without output")?;
+        let mut server = Self { process, data, address: String::new() };
+        let mut lines = BufReader::new(log).lines().map_while(Result::ok);
+        let address = lines.find_map(|line| {
+            let start = line.find("127.0.0.1:")?;
+            let port: String = line[start + 10..].chars().take_while(char::is_ascii_digit).collect();
+            (port != "0" && !port.is_empty()).then(|| format!("127.0.0.1:{port}"))
+        });
+        server.address = address.context("the server's log does not say where it listens")?;
+        // Reads to the end, so that the server never waits for its log to be read.
+        thread::spawn(move || lines.for_each(drop));
+        Ok(server)
+    }
+
+    /// Processor time of the server and all its workers, dead or alive, seconds.
+    pub(super) fn processor_seconds(&self) -> f64 {
+        let mut processes = vec![self.process.id()];
+        let mut ticks = 0;
+        while let Some(process) = processes.pop() {
+            ticks += ticks_of(process);
+            let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+            for thread in threads {
+                let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+                processes.extend(children.split_whitespace().filter_map(|number| number.parse::<u32>().ok()));
+            }
+        }
+        f64::from(ticks) / TICKS_PER_SECOND
+    }
+}
+
+/// Ticks of a process and of its children that ended.
+fn ticks_of(process: u32) -> u32 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+    fields.skip(11).take(4).filter_map(|field| field.parse::<u32>().ok()).sum()
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.data);
+    }
+}

@@ -1,0 +1,115 @@
+//! Of the ledger.
+
+use antares_abi::Sha256Digest;
+
+use super::*;
+use crate::wire::packet_pair;
+
+fn ledger() -> Ledger {
+    let ledger = Ledger::new(1, Reuse { idle_max: 1, ..Reuse::default() });
+    let socket = Arc::new(packet_pair().unwrap().0);
+    assert!(ledger.link(Link { socket, pid: 1 }));
+    ledger
+}
+
+fn admit(ledger: &Ledger) -> Result<u64, PoolError> {
+    ledger.admit(None, 0, &Instant::now().into()).map(|admission| match admission {
+        Admission::Fresh { ticket, .. } => ticket,
+        Admission::Warm(warm) => panic!("{warm:?}"),
+    })
+}
+
+fn kind(script: u8) -> Kind {
+    Kind { tenant: "".into(), script: Sha256Digest([script; 32]), library: None }
+}
+
+/// Takes a slot for a job of `kind`, and rests when it is done.
+fn work_and_rest(ledger: &Ledger, kind: Kind) -> (u64, Arc<Line>) {
+    let Admission::Fresh { ticket, .. } = ledger.admit(Some(&kind), 0, &Instant::now().into()).unwrap()
+    else {
+        panic!("nobody rests")
+    };
+    let line = Arc::new(Line::create().unwrap().0);
+    ledger.connect(ticket, &line);
+    let (turn, debug_bytes_max, runs, busy) = (FIRST_TURN, 0, 0, Duration::ZERO);
+    ledger.rest(Warm { ticket, turn, line: line.clone(), kind, debug_bytes_max, runs, busy });
+    (ticket, line)
+}
+
+#[test]
+fn who_rests_is_woken_for_its_own_kind_of_job_only() {
+    let ledger = ledger();
+    let (ticket, line) = work_and_rest(&ledger, kind(1));
+    assert_eq!((ledger.stats().busy, ledger.stats().resting), (0, 1));
+    let Admission::Warm(warm) = ledger.admit(Some(&kind(1)), 0, &Instant::now().into()).unwrap() else {
+        panic!("a fresh one")
+    };
+    assert_eq!((warm.ticket, warm.turn, ledger.stats().reused_total), (ticket, 1, 1));
+    assert!(matches!(admit(&ledger), Err(PoolError::Busy { .. })));
+    // A job that ended is not taken back at the cost of the next one.
+    ledger.recall(Some((ticket, 0)));
+    assert!(!ledger.state().entries[&ticket].condemned);
+    ledger.rest(warm);
+    assert_ne!(admit(&ledger).unwrap(), ticket);
+    // Death closes the line and takes it from among those who rest.
+    ledger.ended(ticket, Fate::Ended(End::Signal(9)));
+    assert!(line.is_closed());
+    assert_eq!((ledger.stats().busy, ledger.stats().resting), (1, 0));
+}
+
+#[test]
+fn who_was_taken_back_does_not_rest() {
+    let ledger = ledger();
+    let (ticket, _) = work_and_rest(&ledger, kind(1));
+    let Admission::Warm(warm) = ledger.admit(Some(&kind(1)), 0, &Instant::now().into()).unwrap() else {
+        panic!("a fresh one")
+    };
+    ledger.recall(Some((ticket, 1)));
+    ledger.rest(warm);
+    assert_eq!((ledger.stats().busy, ledger.stats().resting), (1, 0));
+    ledger.ended(ticket, Fate::Ended(End::Signal(9)));
+    assert!(ledger.state().entries.is_empty());
+}
+
+#[test]
+fn children_have_a_limit_whether_they_rest_or_not() {
+    let ledger = ledger();
+    let (first, _) = work_and_rest(&ledger, kind(1));
+    let (second, _) = work_and_rest(&ledger, kind(2));
+    // The first made room for the second among those who rest, but is not dead yet.
+    assert!(ledger.state().entries[&first].condemned);
+    assert_eq!((ledger.stats().resting, ledger.state().alive), (1, 2));
+    assert!(matches!(admit(&ledger), Err(PoolError::Busy { .. })));
+    ledger.ended(first, Fate::Ended(End::Signal(9)));
+    assert_ne!(admit(&ledger).unwrap(), second);
+}
+
+#[test]
+fn a_slot_is_free_when_its_child_has_ended() {
+    let ledger = ledger();
+    let first = admit(&ledger).unwrap();
+    assert!(matches!(admit(&ledger), Err(PoolError::Busy { workers_max: 1 })));
+    ledger.forget(first);
+    assert!(matches!(admit(&ledger), Err(PoolError::Busy { workers_max: 1 })));
+    ledger.ended(first, Fate::Ended(End::Exit(0)));
+    ledger.ended(first, Fate::ZygoteLost);
+    let second = admit(&ledger).unwrap();
+    assert_eq!(ledger.fate(second, Instant::now()), None);
+    ledger.ended(second, Fate::Ended(End::Signal(9)));
+    assert_eq!(ledger.fate(second, Instant::now()), Some(Fate::Ended(End::Signal(9))));
+    ledger.forget(second);
+    assert_eq!(ledger.stats().busy, 0);
+    assert!(ledger.state().entries.is_empty());
+}
+
+#[test]
+fn a_lost_zygote_takes_its_children_along() {
+    let ledger = ledger();
+    let ticket = admit(&ledger).unwrap();
+    assert!(ledger.unlink());
+    assert_eq!(ledger.fate(ticket, Instant::now()), Some(Fate::ZygoteLost));
+    assert!(matches!(admit(&ledger), Err(PoolError::ZygoteLost)));
+    ledger.close();
+    assert!(!ledger.unlink());
+    assert_eq!(ledger.stats().zygote_restarts_total, 1);
+}

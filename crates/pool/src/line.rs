@@ -1,0 +1,424 @@
+//! The line between a supervisor and a child: memory that both map, a ring of bytes in each direction, a bell at each end.
+//!
+//! ```text
+//! | page: places and bells | bytes for the child | bytes for the supervisor |
+//! ```
+//! It takes no descriptor and no system call but `futex`, and that only when the other side sleeps: so a child needs nothing
+//! else from the kernel while it runs guests. The memory's size is sealed, so that a child cannot take it away from under its
+//! supervisor. Whatever a child writes there is checked before it is used, and copied before it is looked at. A child that
+//! spoils the bells keeps its own job waiting, until its deadline.
+
+use std::{
+    io::{self, Read, Write},
+    mem::offset_of,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    ptr::{self, NonNull},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    time::{Duration, Instant},
+};
+
+use rustix::fs::{SealFlags, fcntl_add_seals, ftruncate};
+
+use crate::sealed;
+
+/// Bytes of each ring.
+pub(crate) const RING_BYTES: usize = 64 << 10;
+/// Bytes before the first ring.
+const HEAD_BYTES: usize = 4096;
+/// Bytes of the whole memory.
+const LINE_BYTES: usize = HEAD_BYTES + 2 * RING_BYTES;
+/// Looks at the other side's places before going to sleep. A look takes some ten nanoseconds.
+const LOOKS_MAX: u32 = 64;
+
+/// Waiting for bytes that the other side writes.
+pub(crate) const BYTES: u32 = 1;
+/// Waiting for room in the ring that the other side reads.
+pub(crate) const ROOM: u32 = 2;
+
+const _: () = assert!(RING_BYTES.is_power_of_two() && size_of::<Head>() <= HEAD_BYTES);
+
+/// A number that both sides see, on a cache line of its own.
+#[repr(C, align(64))]
+struct Word(AtomicU32);
+
+/// How far a ring was written and read, in bytes since its beginning, modulo 2^32.
+#[repr(C)]
+struct Places {
+    written: Word,
+    read: Word,
+}
+
+/// Where one side sleeps.
+#[repr(C)]
+struct Bell {
+    rung: Word,
+    /// What it waits for, a sum of [`BYTES`] and [`ROOM`]; 0 while it is awake.
+    waits_for: Word,
+}
+
+#[repr(C)]
+struct Head {
+    /// Of the ring for the child, and of the ring for the supervisor.
+    places: [Places; 2],
+    /// Of the child, and of the supervisor.
+    bells: [Bell; 2],
+}
+
+/// Who holds an end of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Child,
+    Supervisor,
+}
+
+impl Side {
+    fn other(self) -> Self {
+        match self {
+            Self::Child => Self::Supervisor,
+            Self::Supervisor => Self::Child,
+        }
+    }
+}
+
+/// The other side's places make no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the places of the line make no sense")]
+pub(crate) struct Spoiled;
+
+/// One end of a line.
+#[derive(Debug)]
+pub(crate) struct Line {
+    memory: NonNull<u8>,
+    side: Side,
+    /// Our own places, which the other side cannot change.
+    written: AtomicU32,
+    read: AtomicU32,
+    /// Nobody is at the other end any more.
+    is_closed: AtomicBool,
+}
+
+// SAFETY: the memory is used through atomics and checked copies alone, and nothing ties it to a thread.
+unsafe impl Send for Line {}
+// SAFETY: as for Send. Two threads that used the same end at once would garble its bytes, which the peer may do anyway.
+unsafe impl Sync for Line {}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // SAFETY: `map` mapped exactly these bytes, and nobody has pointers to them beyond the life of a line.
+        unsafe { libc::munmap(self.memory.as_ptr().cast(), LINE_BYTES) };
+    }
+}
+
+impl Line {
+    /// The supervisor's end of a new line, and what the child attaches to.
+    pub(crate) fn create() -> io::Result<(Self, OwnedFd)> {
+        let file = sealed::create("antares-line")?;
+        ftruncate(&file, LINE_BYTES as u64)?;
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        Ok((Self::map(file.as_fd(), Side::Supervisor)?, file))
+    }
+
+    /// The child's end of the line in `file`, which may be closed afterwards.
+    pub(crate) fn attach(file: BorrowedFd<'_>) -> io::Result<Self> {
+        Self::map(file, Side::Child)
+    }
+
+    fn map(file: BorrowedFd<'_>, side: Side) -> io::Result<Self> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: without MAP_FIXED a new mapping replaces nothing; the address is left to the kernel.
+        let memory =
+            unsafe { libc::mmap(ptr::null_mut(), LINE_BYTES, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let (written, read, is_closed) = Default::default();
+        Ok(Self { memory, side, written, read, is_closed })
+    }
+
+    /// All of the memory, for tests that spoil it.
+    pub(crate) fn memory(&self) -> NonNull<[u8]> {
+        NonNull::slice_from_raw_parts(self.memory, LINE_BYTES)
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU32 {
+        // SAFETY: all offsets are those of words in `Head`, which lies at the start of the page-aligned mapping; atomics
+        // may be changed by others at any time.
+        unsafe { &(*self.memory.as_ptr().add(offset).cast::<Word>()).0 }
+    }
+
+    fn places(&self, reader: Side) -> (&AtomicU32, &AtomicU32) {
+        let start = offset_of!(Head, places) + reader as usize * size_of::<Places>();
+        (self.word(start + offset_of!(Places, written)), self.word(start + offset_of!(Places, read)))
+    }
+
+    fn bell(&self, side: Side) -> (&AtomicU32, &AtomicU32) {
+        let start = offset_of!(Head, bells) + side as usize * size_of::<Bell>();
+        (self.word(start + offset_of!(Bell, rung)), self.word(start + offset_of!(Bell, waits_for)))
+    }
+
+    /// Start of the ring that `reader` reads.
+    fn ring(&self, reader: Side) -> *mut u8 {
+        // SAFETY: both rings lie behind the head, inside the mapping.
+        unsafe { self.memory.as_ptr().add(HEAD_BYTES + reader as usize * RING_BYTES) }
+    }
+
+    /// Bytes that can be read now.
+    pub(crate) fn readable(&self) -> Result<usize, Spoiled> {
+        let written = self.places(self.side).0.load(Ordering::SeqCst);
+        distance(self.read.load(Ordering::Relaxed), written)
+    }
+
+    /// Bytes that can be written now.
+    fn writable(&self) -> Result<usize, Spoiled> {
+        let read = self.places(self.side.other()).1.load(Ordering::SeqCst);
+        Ok(RING_BYTES - distance(read, self.written.load(Ordering::Relaxed))?)
+    }
+
+    /// Whether the other side has taken nothing since our place was `place`.
+    pub(crate) fn is_untouched_since(&self, place: u32) -> bool {
+        self.places(self.side.other()).1.load(Ordering::SeqCst) == place
+    }
+
+    /// Our place in the ring that we write.
+    pub(crate) fn place(&self) -> u32 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Writes as much of `bytes` as there is room for. Gives how much.
+    pub(crate) fn put(&self, bytes: &[u8]) -> Result<usize, Spoiled> {
+        let count = self.writable()?.min(bytes.len());
+        if count == 0 {
+            return Ok(0);
+        }
+        let place = self.written.load(Ordering::Relaxed);
+        let (head, tail) = bytes[..count].split_at(count.min(RING_BYTES - offset(place)));
+        let ring = self.ring(self.side.other());
+        // SAFETY: the first part ends at the end of the ring at most, the second begins at its start, and both together
+        // are not longer than the ring. What the other side does to these bytes meanwhile is its own loss.
+        unsafe {
+            ptr::copy_nonoverlapping(head.as_ptr(), ring.add(offset(place)), head.len());
+            ptr::copy_nonoverlapping(tail.as_ptr(), ring, tail.len());
+        }
+        let place = place.wrapping_add(to_word(count));
+        self.written.store(place, Ordering::Relaxed);
+        self.places(self.side.other()).0.store(place, Ordering::SeqCst);
+        self.ring_bell(BYTES);
+        Ok(count)
+    }
+
+    /// Reads into `bytes` what is there, and wipes it from the ring. Gives how much.
+    pub(crate) fn take(&self, bytes: &mut [u8]) -> Result<usize, Spoiled> {
+        let count = self.readable()?.min(bytes.len());
+        if count == 0 {
+            return Ok(0);
+        }
+        let place = self.read.load(Ordering::Relaxed);
+        let (head, tail) = bytes[..count].split_at_mut(count.min(RING_BYTES - offset(place)));
+        let ring = self.ring(self.side);
+        // SAFETY: as in `put`. The bytes are copied before anybody looks at them.
+        unsafe {
+            let start = ring.add(offset(place));
+            ptr::copy_nonoverlapping(start, head.as_mut_ptr(), head.len());
+            ptr::copy_nonoverlapping(ring, tail.as_mut_ptr(), tail.len());
+            start.write_bytes(0, head.len());
+            ring.write_bytes(0, tail.len());
+        }
+        let place = place.wrapping_add(to_word(count));
+        self.read.store(place, Ordering::Relaxed);
+        self.places(self.side).1.store(place, Ordering::SeqCst);
+        self.ring_bell(ROOM);
+        Ok(count)
+    }
+
+    /// Wakes the other side if it waits for `what`.
+    fn ring_bell(&self, what: u32) {
+        let (rung, waits_for) = self.bell(self.side.other());
+        if waits_for.load(Ordering::SeqCst) & what != 0 {
+            rung.fetch_add(1, Ordering::SeqCst);
+            wake(rung);
+        }
+    }
+
+    /// Nobody is at the other end any more: wakes who waits at this one.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        let (rung, _) = self.bell(self.side);
+        rung.fetch_add(1, Ordering::SeqCst);
+        wake(rung);
+    }
+
+    /// Whether [`Line::close`] was called.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
+    fn is_ready(&self, what: u32) -> bool {
+        // A line that is spoiled is for `put` and `take` to complain about.
+        what & BYTES != 0 && self.readable() != Ok(0)
+            || what & ROOM != 0 && self.writable() != Ok(0)
+            || self.is_closed()
+    }
+
+    /// Waits for `what` (a sum of [`BYTES`] and [`ROOM`]) or the other side's end. May return without either. Answers
+    /// whether `deadline` has not passed.
+    pub(crate) fn wait(&self, what: u32, deadline: Option<Instant>) -> bool {
+        for _ in 0..LOOKS_MAX {
+            if self.is_ready(what) {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return false;
+        }
+        let (rung, waits_for) = self.bell(self.side);
+        let seen = rung.load(Ordering::SeqCst);
+        waits_for.store(what, Ordering::SeqCst);
+        // Whoever changes something from here on sees that it is waited for, and rings.
+        if !self.is_ready(what) {
+            sleep(rung, seen, left);
+        }
+        waits_for.store(0, Ordering::SeqCst);
+        true
+    }
+}
+
+/// Bytes from one place to another.
+fn distance(from: u32, to: u32) -> Result<usize, Spoiled> {
+    let bytes = to.wrapping_sub(from) as usize;
+    if bytes <= RING_BYTES { Ok(bytes) } else { Err(Spoiled) }
+}
+
+/// Offset of a place in its ring.
+fn offset(place: u32) -> usize {
+    place as usize % RING_BYTES
+}
+
+/// A count of bytes, which a ring's length bounds.
+fn to_word(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// Sleeps until `word` is woken, if it is still `seen`, for `left` at most.
+fn sleep(word: &AtomicU32, seen: u32, left: Option<Duration>) {
+    let limit = left.map(|left| libc::timespec {
+        // A year is as good as for ever, and fits.
+        tv_sec: libc::time_t::try_from(left.as_secs().min(31_536_000)).unwrap_or(libc::time_t::MAX),
+        tv_nsec: left.subsec_nanos().into(),
+    });
+    let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: the word and the limit live until the call returns. That it returns early is allowed.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, seen, limit) };
+}
+
+/// Wakes whoever sleeps at `word`.
+fn wake(word: &AtomicU32) {
+    // SAFETY: the kernel uses the word as an address alone.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) };
+}
+
+impl Read for &Line {
+    /// Waits for bytes, for ever.
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match Line::take(self, bytes).map_err(io::Error::other)? {
+                0 if !bytes.is_empty() => _ = self.wait(BYTES, None),
+                count => return Ok(count),
+            }
+        }
+    }
+}
+
+impl Write for &Line {
+    /// Waits for room, for ever.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.put(bytes).map_err(io::Error::other)? {
+                0 if !bytes.is_empty() => _ = self.wait(ROOM, None),
+                count => return Ok(count),
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::thread;
+
+    use super::*;
+
+    /// Both ends of a line.
+    pub(crate) fn pair() -> (Line, Line) {
+        let (ours, file) = Line::create().unwrap();
+        (ours, Line::attach(file.as_fd()).unwrap())
+    }
+
+    #[test]
+    fn bytes_arrive_in_order_whatever_their_number() {
+        let (ours, theirs) = pair();
+        let sent: Vec<u8> = (0..1_000_003_u32).map(|index| (index % 251) as u8).collect();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut buffer = vec![0; 70_001];
+                let mut left = sent.len();
+                while left > 0 {
+                    let count = (&theirs).read(&mut buffer).unwrap();
+                    (&theirs).write_all(&buffer[..count]).unwrap();
+                    left -= count;
+                }
+            });
+            // Longer than a ring, and shorter than what there is room for on the way there and back.
+            for chunk in sent.chunks(100_003) {
+                (&ours).write_all(chunk).unwrap();
+                let mut echoed = vec![0; chunk.len()];
+                (&ours).read_exact(&mut echoed).unwrap();
+                assert!(echoed == chunk);
+            }
+        });
+    }
+
+    #[test]
+    fn what_was_read_is_wiped() {
+        let (ours, theirs) = pair();
+        (&ours).write_all(b"secret").unwrap();
+        let mut buffer = [0; 6];
+        (&theirs).read_exact(&mut buffer).unwrap();
+        assert_eq!(&buffer, b"secret");
+        // SAFETY: nobody writes to the line any more.
+        let memory = unsafe { ours.memory().as_ref() };
+        assert!(memory[HEAD_BYTES..].iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn places_beyond_the_ring_are_refused() {
+        let (ours, theirs) = pair();
+        theirs.places(Side::Supervisor).0.store(to_word(RING_BYTES) + 1, Ordering::SeqCst);
+        assert_eq!(ours.take(&mut [0; 8]), Err(Spoiled));
+        assert!(ours.wait(BYTES, None));
+        theirs.places(Side::Child).1.store(1, Ordering::SeqCst);
+        assert_eq!(ours.put(b"x"), Err(Spoiled));
+    }
+
+    #[test]
+    fn waiting_ends_at_the_deadline_and_when_the_line_is_closed() {
+        let (ours, _theirs) = pair();
+        let soon = Instant::now() + Duration::from_millis(20);
+        while ours.wait(BYTES, Some(soon)) {}
+        assert!(Instant::now() >= soon);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !ours.is_closed() {
+                    ours.wait(BYTES, None);
+                }
+            });
+            thread::sleep(Duration::from_millis(20));
+            ours.close();
+        });
+    }
+}

@@ -1,0 +1,154 @@
+//! Which jobs may share a worker, and for how long.
+
+use std::{
+    fmt,
+    str::FromStr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use antares_abi::Sha256Digest;
+
+use crate::line::Line;
+
+/// Time that one worker may be busy in all before it is retired: far below its limit of processor time, which would end it in
+/// the middle of somebody's job.
+const BUSY_MAX: Duration = Duration::from_secs(60);
+
+/// What a worker that did its job well may do next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReusePolicy {
+    /// Nothing: each job gets a worker of its own.
+    PerExecution,
+    /// Jobs of the same tenant with the same script and the same native code.
+    #[default]
+    PerArtifact,
+}
+
+impl ReusePolicy {
+    /// All policies.
+    pub const ALL: [Self; 2] = [Self::PerExecution, Self::PerArtifact];
+
+    /// Name for configuration.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PerExecution => "per_execution",
+            Self::PerArtifact => "per_artifact",
+        }
+    }
+}
+
+impl fmt::Display for ReusePolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for ReusePolicy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|policy| policy.name() == text);
+        found.ok_or_else(|| {
+            format!("there is no reuse policy {text:?}; they are {}", Self::ALL.map(Self::name).join(", "))
+        })
+    }
+}
+
+/// How workers are used again. A worker is used again only after a run that came to its own end in one tier; after anything
+/// else (an error, a limit, a tier given up, a deadline, a violation) it is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reuse {
+    /// Which jobs share one.
+    pub policy: ReusePolicy,
+    /// Runs after which a worker is replaced.
+    pub runs_max: u64,
+    /// Workers that wait for another job, at most, beside those that work.
+    pub idle_max: usize,
+}
+
+impl Default for Reuse {
+    fn default() -> Self {
+        Self { policy: ReusePolicy::default(), runs_max: 10_000, idle_max: 16 }
+    }
+}
+
+/// What jobs must have in common to share a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    pub(crate) tenant: Arc<str>,
+    pub(crate) script: Sha256Digest,
+    pub(crate) library: Option<Sha256Digest>,
+}
+
+/// A worker between jobs, or with one.
+#[derive(Clone, Debug)]
+pub(crate) struct Warm {
+    pub(crate) ticket: u64,
+    /// Which of its jobs it is at.
+    pub(crate) turn: u64,
+    pub(crate) line: Arc<Line>,
+    pub(crate) kind: Kind,
+    /// Bytes of debug output that it has taken memory for.
+    pub(crate) debug_bytes_max: u64,
+    pub(crate) runs: u64,
+    pub(crate) busy: Duration,
+}
+
+impl Warm {
+    /// Whether it can do a job of `kind` with so much debug output.
+    pub(crate) fn suits(&self, kind: &Kind, debug_bytes: u64) -> bool {
+        self.kind == *kind && debug_bytes <= self.debug_bytes_max
+    }
+
+    /// Notes a job of `runs` runs that began at `since`. Answers whether it may do another one.
+    pub(crate) fn note(&mut self, runs: u64, since: Instant, reuse: &Reuse) -> bool {
+        self.runs = self.runs.saturating_add(runs);
+        self.busy += since.elapsed();
+        self.runs < reuse.runs_max && self.busy < BUSY_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policy_names_round_trip() {
+        for policy in ReusePolicy::ALL {
+            assert_eq!(policy.name().parse(), Ok(policy));
+        }
+        assert!("per_moon".parse::<ReusePolicy>().is_err());
+    }
+
+    #[test]
+    fn only_the_same_tenant_script_and_code_share_a_worker() {
+        let kind = |tenant: &str, script, library: Option<u8>| Kind {
+            tenant: tenant.into(),
+            script: Sha256Digest([script; 32]),
+            library: library.map(|library| Sha256Digest([library; 32])),
+        };
+        let line = Arc::new(Line::create().unwrap().0);
+        let mut warm = Warm {
+            ticket: 1,
+            turn: 0,
+            line,
+            kind: kind("a", 1, Some(2)),
+            debug_bytes_max: 10,
+            runs: 0,
+            busy: Duration::ZERO,
+        };
+        assert!(warm.suits(&kind("a", 1, Some(2)), 10));
+        assert!(!warm.suits(&kind("a", 1, Some(2)), 11));
+        for other in [kind("b", 1, Some(2)), kind("a", 2, Some(2)), kind("a", 1, Some(1)), kind("a", 1, None)]
+        {
+            assert!(!warm.suits(&other, 0), "{other:?}");
+        }
+        let reuse = Reuse { runs_max: 3, ..Reuse::default() };
+        assert!(warm.note(2, Instant::now(), &reuse));
+        assert!(!warm.note(1, Instant::now(), &reuse));
+        let mut warm = Warm { runs: 0, ..warm };
+        assert!(!warm.note(1, Instant::now() - BUSY_MAX, &reuse));
+    }
+}

@@ -1,0 +1,58 @@
+//! Whose call it is: for now what the caller says; who it may say that it is comes with authentication.
+
+use std::sync::Arc;
+
+use antares_serve::Fault;
+use tonic::Request;
+
+/// Metadata with the caller's tenant. Calls without it have one tenant together.
+const TENANT: &str = "antares-tenant";
+/// Bytes of a tenant's name.
+const TENANT_BYTES_MAX: usize = 64;
+
+/// The tenant of `request`.
+///
+/// # Errors
+/// A name that is empty, too long, given twice, or has other characters than letters, digits, `.`, `_` and `-`.
+pub(crate) fn tenant<T>(request: &Request<T>) -> Result<Arc<str>, Fault> {
+    let mut values = request.metadata().get_all(TENANT).iter();
+    let Some(value) = values.next() else { return Ok(Arc::from("")) };
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
+    let name = value
+        .to_str()
+        .ok()
+        .filter(|name| (1..=TENANT_BYTES_MAX).contains(&name.len()) && name.as_bytes().iter().all(is_plain));
+    match (name, values.next()) {
+        (Some(name), None) => Ok(Arc::from(name)),
+        _ => {
+            let problem =
+                format!("must be one name of 1 to {TENANT_BYTES_MAX} letters, digits, '.', '_' or '-'");
+            Err(Fault::invalid("REQUEST_INVALID", format!("metadata {TENANT} {problem}"))
+                .violation(format!("metadata.{TENANT}"), problem))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: &[&'static str]) -> Option<String> {
+        let mut request = Request::new(());
+        for value in values {
+            request.metadata_mut().append(TENANT, value.parse().unwrap());
+        }
+        tenant(&request).ok().map(|name| name.to_string())
+    }
+
+    #[test]
+    fn names_are_plain_and_short() {
+        assert_eq!(of(&[]).as_deref(), Some(""));
+        assert_eq!(of(&["team-7.A_b"]).as_deref(), Some("team-7.A_b"));
+        let long: &'static str = "abcdefgh".repeat(9).leak();
+        for bad in [&[""][..], &["a b"], &["a", "b"], &["a/b"], &[long], &[&long[..65]]] {
+            assert_eq!(of(bad), None, "{bad:?}");
+        }
+        assert!(of(&[&long[..64]]).is_some());
+    }
+}
