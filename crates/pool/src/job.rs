@@ -4,12 +4,14 @@
 //! memfds, never inside them.
 
 mod batch;
+mod profile;
 mod verify;
 
 use antares_abi::{CompileOptions, Sha256Digest};
 use serde::{Deserialize, Serialize};
 
 pub use batch::{BatchJob, BatchReport};
+pub use profile::{PROFILE_BYTES_MAX, ProfileJob, ProfileReport, ProfiledReport};
 pub use verify::{
     CellName, GroupError, GroupKind, GroupReport, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, LibraryOf,
     Rules, TransactionForm, VerifyJob, VerifyOutcome, VerifyReport,
@@ -24,6 +26,8 @@ pub enum RunWorkerJob<R = RunJob, V = VerifyJob, B = BatchJob> {
     Verify(V),
     /// To run the script that is beside the job with each of many inputs.
     Batch(B),
+    /// To run the script or verify the transaction that is beside the job, and tell where its cycles went.
+    Profile(ProfileJob),
 }
 
 /// What a run worker answers.
@@ -35,6 +39,8 @@ pub enum RunWorkerReport {
     Verify(VerifyReport),
     /// To [`RunWorkerJob::Batch`], behind the reports of its runs.
     Batch(BatchReport),
+    /// To [`RunWorkerJob::Profile`].
+    Profile(ProfileReport),
 }
 
 /// Which tiers may run a script.

@@ -4,6 +4,7 @@
 //! enters the run stage, where hardly a system call is left, and only then executes the first guest instruction.
 
 mod batch;
+mod profile;
 mod verify;
 
 use std::{collections::hash_map::RandomState, mem, os::fd::AsFd};
@@ -60,6 +61,7 @@ impl Worker for RunWorker {
             RunWorkerJob::Run(job) => self.run(job, files).map(RunWorkerReport::Run),
             RunWorkerJob::Verify(job) => self.verify(&job, files).map(RunWorkerReport::Verify),
             RunWorkerJob::Batch(job) => self.batch(job, files).map(RunWorkerReport::Batch),
+            RunWorkerJob::Profile(job) => self.profile(job, files).map(RunWorkerReport::Profile),
         }
     }
 }
