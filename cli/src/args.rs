@@ -3,9 +3,10 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use antares_abi::{CompileOptions, Isa};
+use antares_profile_view::Format;
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 
-use crate::{limits::DEADLINE_MS_MAX, verify::CellName};
+use crate::{limits::DEADLINE_MS_MAX, profile::Percent, verify::CellName};
 
 /// Compile CKB-VM scripts ahead of time and run them behind a fence.
 #[derive(Debug, Parser)]
@@ -32,6 +33,12 @@ pub(crate) enum Command {
     /// Exit status: 0 all scripts accept it; 1 one does not, or a limit was passed; 2 wrong usage, or the transaction is
     /// unreadable, malformed or incomplete; 3 Antares failed.
     Verify(VerifyArgs),
+    /// Run a script, or the scripts of a transaction, and tell where the cycles went
+    ///
+    /// Exit status: 0 the profile was made, however the script ended; 1 a diff found more cycles than allowed; 2 wrong
+    /// usage or unreadable input; 3 Antares failed.
+    #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+    Profile(ProfileArgs),
     /// Compile a script to a shared object
     Compile(CompileArgs),
     /// Show what the compiler makes of a script, stage by stage
@@ -140,6 +147,87 @@ pub(crate) enum GroupKind {
     Lock,
     /// The type script
     Type,
+}
+
+/// Words of `antares profile`.
+#[derive(Debug, Args)]
+pub(crate) struct ProfileArgs {
+    /// Something else than making a profile.
+    #[command(subcommand)]
+    pub command: Option<ProfileCommand>,
+    /// What to profile.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Count every instruction [the default, and so far the only way]
+    #[arg(long)]
+    pub exact: bool,
+    /// Also write the profile in this format: antares, pprof, folded, speedscope, callgrind, lcov, otlp, llvm-sample, html
+    /// [default: by the name of the file]
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<Format>,
+    /// Where to write it, - for standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// With the format html: show the differences from this profile, a file in the format antares
+    #[arg(long, value_name = "FILE")]
+    pub before: Option<PathBuf>,
+    /// Functions in the table
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+}
+
+/// What to profile: a script, or a transaction.
+#[derive(Debug, Args)]
+pub(crate) struct TargetArgs {
+    /// The script: a RISC-V RV64 ELF file, - for standard input, or a profile in the format antares
+    #[arg(required_unless_present = "tx", conflicts_with = "tx")]
+    pub elf: Option<PathBuf>,
+    /// The transaction with the cells it uses, as for `antares verify`
+    #[arg(long, value_name = "FILE")]
+    pub tx: Option<PathBuf>,
+    /// VM version of the script
+    #[arg(long, value_name = "0|1|2", default_value_t = 2, value_parser = value_parser!(u32).range(0..=2))]
+    pub vm_version: u32,
+    /// Instruction set of the script [default: what the VM version implies]
+    #[arg(long, value_name = "imc[+b][+mop][+a]")]
+    pub isa: Option<Isa>,
+    /// Cycle limit [default: 3500000000]
+    #[arg(long, value_name = "N")]
+    pub max_cycles: Option<u64>,
+    /// Wall time, milliseconds [default: 60000]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=DEADLINE_MS_MAX))]
+    pub deadline_ms: Option<u64>,
+    /// Arguments of the script, as it sees them
+    #[arg(last = true, value_name = "ARG")]
+    pub args: Vec<OsString>,
+}
+
+/// Words behind `antares profile`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProfileCommand {
+    /// Compare two profiles, or the profiles of two scripts, function by function, in Markdown
+    Diff(DiffArgs),
+}
+
+/// Words of `antares profile diff`.
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// Before: a profile in the format antares, or a script, which is profiled
+    pub before: PathBuf,
+    /// After: the same
+    pub after: PathBuf,
+    /// End with status 1 if there are more cycles than before, by more than this share
+    #[arg(long, value_name = "PERCENT")]
+    pub fail_over: Option<Percent>,
+    /// Functions in the table
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+    /// VM version of scripts
+    #[arg(long, value_name = "0|1|2", default_value_t = 2, value_parser = value_parser!(u32).range(0..=2))]
+    pub vm_version: u32,
+    /// Arguments of scripts, as they see them
+    #[arg(last = true, value_name = "ARG")]
+    pub args: Vec<OsString>,
 }
 
 /// Words of `antares compile`.

@@ -6,6 +6,8 @@ pub(crate) use antares_pool::job::CompileLimits;
 
 /// Longest script that is read, bytes.
 pub(crate) const SCRIPT_BYTES_MAX: u64 = 16 << 20;
+/// Longest profile that is read, bytes; a script is shorter.
+pub(crate) const ARCHIVE_BYTES_MAX: u64 = 64 << 20;
 /// Cycle limit of a run without `--max-cycles`, cycles: what CKB allows all scripts of one block together.
 pub(crate) const CYCLES_MAX_DEFAULT: u64 = 3_500_000_000;
 /// Wall time of a run without `--deadline-ms`, milliseconds.

@@ -173,14 +173,14 @@ fn tell_fallback(failure: &Failure) {
     );
 }
 
-fn start(worker: &str) -> Result<Pool, Failure> {
+pub(crate) fn start(worker: &str) -> Result<Pool, Failure> {
     worker_path(worker).and_then(|worker| Pool::start(PoolConfig::new(worker, 1))).map_err(failed)
 }
 
-fn failed(error: PoolError) -> Failure {
+pub(crate) fn failed(error: PoolError) -> Failure {
     Failure::Service(error.into())
 }
 
-fn ours(text: impl Into<String>) -> Failure {
+pub(crate) fn ours(text: impl Into<String>) -> Failure {
     Failure::Service(anyhow!(text.into()))
 }

@@ -1,4 +1,4 @@
-//! The command `antares`: serve, compile, run, verify, explain.
+//! The command `antares`: serve, run, verify, profile, compile, explain.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -11,6 +11,7 @@ mod input;
 mod limits;
 mod local;
 mod output;
+mod profile;
 mod progress;
 #[cfg(feature = "server")]
 mod remote;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Serve(options) => serve::serve(&options),
         Command::Run(args) => run::run(args),
         Command::Verify(args) => verify::verify(args),
+        Command::Profile(args) => profile::profile(&args),
         Command::Compile(args) => compile::compile(&args),
         Command::Explain(args) => explain::explain(&args),
     };

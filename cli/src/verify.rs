@@ -99,7 +99,7 @@ fn verify_there(url: &str, _request: &Request) -> Result<Verdict, Failure> {
 }
 
 /// The text at `path`, `-` for standard input, with its placeholders filled in if it is a file.
-fn read_transaction(path: &Path) -> Result<Vec<u8>, Failure> {
+pub(crate) fn read_transaction(path: &Path) -> Result<Vec<u8>, Failure> {
     let bytes = input::read(path, TRANSACTION_BYTES_MAX as u64)?;
     if input::is_stdio(path) || !bytes.windows(2).any(|pair| pair == b"{{") {
         return Ok(bytes);

@@ -5,6 +5,7 @@
 mod attacks;
 mod check;
 mod compiles;
+mod formats;
 mod pauses;
 mod profiles;
 mod programs;

@@ -9,14 +9,13 @@ use antares_tests::{
     oracle::{self, Case},
 };
 use antares_transaction::{Environment, Mock};
-use antares_verifier::{Cancel, Counts, Engine, Limits, Outcome, Prepared, Selection, Verifier};
+use antares_verifier::{
+    Cancel, Counts, Engine, Limits, Outcome, Prepared, Selection, Verifier, limits::SWITCH_CYCLES,
+};
 use antares_vm::{GroupRecording, Machine, ProfileSession, ProfiledMachine, Script};
 use bytes::Bytes;
 
 use crate::check::script;
-
-/// Cycles that ckb-script takes for putting a VM aside, and again for bringing it back.
-const SWITCH_CYCLES: u64 = 100_000;
 
 /// Cycles after which programs are stopped: that they end in the middle is as good a test.
 const CYCLES_MAX: u64 = 3_000_000;

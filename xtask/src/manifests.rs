@@ -6,7 +6,7 @@ use crate::{finding::Finding, tree::Tree};
 
 /// Our crates and which of ours each may depend on: arrows point one way. `tests` and `bench` see everything.
 /// No crate of a service's process or of the command line reaches `codegen` or `vm`: those live in the workers.
-const OURS: [(&str, &[&str]); 21] = [
+const OURS: [(&str, &[&str]); 22] = [
     ("antares-proto", &[]),
     ("antares-abi", &[]),
     ("antares-program", &["antares-abi"]),
@@ -21,6 +21,7 @@ const OURS: [(&str, &[&str]); 21] = [
     // The data model of profiles, for what it records.
     ("antares-vm", &["antares-abi", "antares-profile"]),
     ("antares-profile", &["antares-abi"]),
+    ("antares-profile-view", &["antares-abi", "antares-program", "antares-profile"]),
     ("antares-transaction", &[]),
     ("antares-verifier", &["antares-transaction"]),
     ("antares-sandbox", &[]),
@@ -31,6 +32,7 @@ const OURS: [(&str, &[&str]); 21] = [
         &[
             "antares-abi",
             "antares-vm",
+            "antares-profile",
             "antares-transaction",
             "antares-verifier",
             "antares-pool",
@@ -59,6 +61,8 @@ const OURS: [(&str, &[&str]); 21] = [
         "antares-cli",
         &[
             "antares-abi",
+            "antares-profile",
+            "antares-profile-view",
             "antares-transaction",
             "antares-proto",
             "antares-pool",

@@ -4,6 +4,7 @@
 //! memfds, never inside them.
 
 mod batch;
+mod profile;
 mod verify;
 
 use antares_abi::{CompileOptions, Sha256Digest};
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::errand::Judged;
 
 pub use batch::{BatchJob, BatchReport};
+pub use profile::{PROFILE_BYTES_MAX, ProfileJob, ProfileReport, ProfiledReport};
 pub use verify::{
     CellName, GroupError, GroupKind, GroupReport, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, LibraryOf,
     Rules, TransactionForm, VerifyJob, VerifyOutcome, VerifyReport,
@@ -26,6 +28,8 @@ pub enum RunWorkerJob<R = RunJob, V = VerifyJob, B = BatchJob> {
     Verify(V),
     /// To run the script that is beside the job with each of many inputs.
     Batch(B),
+    /// To run the script or verify the transaction that is beside the job, and tell where its cycles went.
+    Profile(ProfileJob),
 }
 
 /// What a run worker answers.
@@ -37,6 +41,8 @@ pub enum RunWorkerReport {
     Verify(VerifyReport),
     /// To [`RunWorkerJob::Batch`], behind the reports of its runs.
     Batch(BatchReport),
+    /// To [`RunWorkerJob::Profile`].
+    Profile(ProfileReport),
 }
 
 /// Bytes of debug output that a run worker takes memory for at least, so that the next job may have more than the first.
@@ -47,7 +53,7 @@ impl Judged for RunWorkerReport {
         match self {
             Self::Run(report) => report.restarted.is_none() && matches!(report.outcome, RunOutcome::Exit(_)),
             Self::Batch(_) => true,
-            Self::Verify(_) => false,
+            Self::Verify(_) | Self::Profile(_) => false,
         }
     }
 }

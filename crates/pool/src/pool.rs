@@ -17,7 +17,8 @@ use crate::{
     errand::Errand,
     job::{
         BatchJob, BatchReport, CompileJob, CompileReport, DEBUG_BYTES_LEAST, HOT_BYTES_MAX, HOT_PROGRAMS_MAX,
-        RunJob, RunReport, RunWorkerJob, RunWorkerReport, VerifyJob, VerifyReport,
+        PROFILE_BYTES_MAX, ProfileJob, ProfileReport, RunJob, RunReport, RunWorkerJob, RunWorkerReport,
+        VerifyJob, VerifyReport,
     },
     ledger::{Count, Ledger},
     output::take_output,
@@ -249,7 +250,7 @@ impl Pool {
         let verdict = errand.run(&RunWorkerJob::<_, &VerifyJob, &BatchJob>::Run(job))?;
         self.expect_answer(verdict, |report| match report {
             RunWorkerReport::Run(report) => Some(report),
-            RunWorkerReport::Verify(_) | RunWorkerReport::Batch(_) => None,
+            _ => None,
         })
     }
 
@@ -281,7 +282,39 @@ impl Pool {
         let verdict = errand.run(&RunWorkerJob::<&RunJob, _, &BatchJob>::Verify(job))?;
         self.expect_answer(verdict, |report| match report {
             RunWorkerReport::Verify(report) => Some(report),
-            RunWorkerReport::Run(_) | RunWorkerReport::Batch(_) => None,
+            _ => None,
+        })
+    }
+
+    /// Runs the script or verifies the transaction in `file` in a fresh child, in the interpreter, and tells where its cycles
+    /// went. Blocks as [`Pool::run`] does.
+    ///
+    /// # Errors
+    /// As [`Pool::run`].
+    pub fn profile(
+        &self,
+        job: ProfileJob,
+        file: &Sealed,
+        until: impl Into<Until>,
+    ) -> Result<Verdict<ProfileReport>, PoolError> {
+        let report_bytes = match &job {
+            ProfileJob::Run(job) => job.debug_bytes_max,
+            ProfileJob::Verify(job) => job.debug_bytes_max.saturating_add(GROUPS_BYTES_MAX + HOT_BYTES),
+        };
+        let errand = Errand {
+            ledger: &self.owner.ledger,
+            elf: file.as_fd(),
+            extras: Vec::new(),
+            compiles: false,
+            reply_bytes_max: report_bytes_max(report_bytes.saturating_add(PROFILE_BYTES_MAX as u64)),
+            until: until.into(),
+            kind: None,
+            debug_bytes: (0, 0),
+        };
+        let verdict = errand.run(&RunWorkerJob::<&RunJob, &VerifyJob, &BatchJob>::Profile(job))?;
+        self.expect_answer(verdict, |report| match report {
+            RunWorkerReport::Profile(report) if report.profile.len() <= PROFILE_BYTES_MAX => Some(report),
+            _ => None,
         })
     }
 
@@ -305,7 +338,7 @@ impl Pool {
         let asked = RunWorkerJob::<&RunJob, &VerifyJob, _>::Batch(job);
         let verdict = errand.run_in_parts(&asked, job.inputs.len(), |part| match part {
             RunWorkerReport::Run(report) => reports.push(report),
-            RunWorkerReport::Verify(_) | RunWorkerReport::Batch(_) => is_understood = false,
+            _ => is_understood = false,
         })?;
         let verdict = self.expect_answer(verdict, |report| match report {
             RunWorkerReport::Batch(report) if is_understood && report.runs == reports.len() as u64 => {

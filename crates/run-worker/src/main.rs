@@ -5,6 +5,7 @@
 //! same script and library it can do more jobs after that, each from wiped memory.
 
 mod batch;
+mod profile;
 mod verify;
 mod wiping;
 
@@ -67,6 +68,7 @@ impl Worker for RunWorker {
             RunWorkerJob::Run(job) => self.run(job, files).map(RunWorkerReport::Run),
             RunWorkerJob::Verify(job) => self.verify(&job, files).map(RunWorkerReport::Verify),
             RunWorkerJob::Batch(job) => self.batch(job, files).map(RunWorkerReport::Batch),
+            RunWorkerJob::Profile(job) => self.profile(job, files).map(RunWorkerReport::Profile),
         }
     }
 

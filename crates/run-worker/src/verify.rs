@@ -38,7 +38,7 @@ const HOT_CYCLES_MIN: u64 = 1_000_000;
 
 /// What a verification needs that can only be had before the run stage.
 pub(crate) struct Loaded {
-    document: Vec<u8>,
+    pub(crate) document: Vec<u8>,
     libraries: Vec<Library>,
     /// The ELFs of libraries that were not made of cells.
     beside: Vec<Bytes>,
@@ -75,20 +75,22 @@ pub(crate) fn load(job: &VerifyJob, files: &Files) -> Result<Loaded, String> {
     Ok(Loaded { document, libraries, beside })
 }
 
+/// Reads the transaction and finds its cells, or says why that is not possible.
+pub(crate) fn prepare(job: &VerifyJob, document: Vec<u8>) -> Result<Prepared, VerifyReport> {
+    let mock = read(job.form, &document).map_err(|error| {
+        let path = error.path().map(ToOwned::to_owned);
+        VerifyReport::Refused { path, detail: error.to_string() }
+    })?;
+    drop(document);
+    Prepared::new(&mock, &environment(job.rules)).map_err(|error| refused(&error))
+}
+
 /// Reads the transaction and runs its scripts.
 pub(crate) fn verify(job: &VerifyJob, loaded: Loaded) -> Result<VerifyReport, String> {
     let start = Instant::now();
-    let mock = match read(job.form, &loaded.document) {
-        Ok(mock) => mock,
-        Err(error) => {
-            let path = error.path().map(ToOwned::to_owned);
-            return Ok(VerifyReport::Refused { path, detail: error.to_string() });
-        }
-    };
-    drop(loaded.document);
-    let prepared = match Prepared::new(&mock, &environment(job.rules)) {
+    let prepared = match prepare(job, loaded.document) {
         Ok(prepared) => prepared,
-        Err(error) => return Ok(refused(&error)),
+        Err(refused) => return Ok(refused),
     };
     let programs = programs(job, loaded.libraries, loaded.beside, &prepared);
     let read_us = micros(start);
@@ -179,7 +181,7 @@ fn environment(rules: Rules) -> Environment {
     Environment { vm_1_epoch, vm_2_epoch, epoch }
 }
 
-fn selection(job: &VerifyJob) -> Selection {
+pub(crate) fn selection(job: &VerifyJob) -> Selection {
     let index = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
     let Some((kind, cell)) = job.group else { return Selection::All };
     let kind = match kind {
@@ -193,7 +195,7 @@ fn selection(job: &VerifyJob) -> Selection {
     Selection::Group { kind, cell }
 }
 
-fn refused(error: &PrepareError) -> VerifyReport {
+pub(crate) fn refused(error: &PrepareError) -> VerifyReport {
     let path = match error {
         PrepareError::NoSuchGroup { .. } => Some("group".to_owned()),
         PrepareError::Resolve(_) => None,
@@ -201,7 +203,7 @@ fn refused(error: &PrepareError) -> VerifyReport {
     VerifyReport::Refused { path, detail: error.to_string() }
 }
 
-fn to_report(
+pub(crate) fn to_report(
     report: Report,
     hot: Vec<HotProgram>,
     read_us: u64,
@@ -251,6 +253,6 @@ fn to_outcome(outcome: Outcome) -> Result<VerifyOutcome, String> {
     })
 }
 
-fn micros(start: Instant) -> u64 {
+pub(crate) fn micros(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
 }

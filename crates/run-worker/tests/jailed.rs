@@ -9,8 +9,9 @@ use std::{
 use antares_abi::{CompileOptions, Isa};
 use antares_pool::{
     Pool, PoolConfig, Sealed, Verdict,
-    job::{RunJob, RunOutcome, RunReport, Tier},
+    job::{ProfileJob, ProfiledReport, RunJob, RunOutcome, RunReport, Tier},
 };
+use antares_profile::Profile;
 
 /// Guest address of the code.
 const ENTRY: u64 = 0x1_0000;
@@ -114,5 +115,27 @@ fn as_much_debug_output_as_allowed_arrives() {
         assert_eq!(report.outcome, RunOutcome::OutputLimit);
         assert!(report.debug.len() >= lines_least, "{} lines", report.debug.len());
         assert!(report.debug.iter().all(|line| line.as_bytes() == arg));
+    }
+}
+
+#[test]
+fn a_profile_adds_up_to_the_cycles_of_the_same_run() {
+    let pool = pool();
+    let code = [SEVEN, EXIT[0], EXIT[1]];
+    for (code, cycles_max) in
+        [(code.as_slice(), 1_000_000), (&[LOAD_FAR], 1_000), (&[LOOP], 1_000), (&PRINT, 9_000)]
+    {
+        let job = job(cycles_max, &[b"x"], 1 << 20);
+        let until = Instant::now() + PATIENCE;
+        let plain = match pool.run(&job, &elf(code), None, until).unwrap() {
+            Verdict::Done(report) => report,
+            other => panic!("{other:?}"),
+        };
+        let verdict = pool.profile(ProfileJob::Run(job), &elf(code), until).unwrap();
+        let Verdict::Done(profiled) = verdict else { panic!("{verdict:?}") };
+        let ProfiledReport::Run(report) = profiled.report else { panic!("not a run") };
+        assert_eq!((&report.outcome, report.cycles), (&plain.outcome, plain.cycles));
+        let profile = Profile::decode(&profiled.profile).unwrap();
+        assert_eq!((profile.sum().cycles, profiled.mismatch_cycles), (plain.cycles, 0));
     }
 }

@@ -16,6 +16,12 @@ impl Recording {
     /// runs there keeps its address, and loses its nearest callers.
     #[must_use]
     pub fn to_profile(&self) -> Profile {
+        self.to_profile_within(NODES_MAX)
+    }
+
+    /// As [`Recording::to_profile`], with at most `nodes_max` stacks where folding achieves that.
+    #[must_use]
+    pub fn to_profile_within(&self, nodes_max: usize) -> Profile {
         // Sorted, so that nothing depends on the order of a hash table.
         let mut steps: Vec<Step> = self.steps().collect();
         steps.sort_unstable();
@@ -23,7 +29,7 @@ impl Recording {
         let mut least = 0;
         loop {
             let homes = self.homes(&subtree, least);
-            if least >= subtree[0] || self.nodes(&homes, &steps) <= NODES_MAX {
+            if least >= subtree[0] || self.nodes(&homes, &steps) <= nodes_max {
                 return self.build(&homes, &steps).canonical();
             }
             least = (least * 2).max(subtree[0] >> FOLD_SHARE).max(1);

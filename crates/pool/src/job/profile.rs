@@ -1,0 +1,38 @@
+//! A run or a verification that is profiled: what is asked of a run worker, and what it answers.
+
+use serde::{Deserialize, Serialize};
+
+use super::{RunJob, RunReport, VerifyJob, VerifyReport};
+
+/// Bytes of a profile, at most.
+pub const PROFILE_BYTES_MAX: usize = 32 << 20;
+
+/// What to profile. It is interpreted, whatever tier the job names; libraries are not used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProfileJob {
+    /// One execution of the script that is beside the job.
+    Run(RunJob),
+    /// One verification of the transaction that is beside the job.
+    Verify(VerifyJob),
+}
+
+/// How what was profiled ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProfiledReport {
+    /// To [`ProfileJob::Run`].
+    Run(RunReport),
+    /// To [`ProfileJob::Verify`].
+    Verify(VerifyReport),
+}
+
+/// What a run worker answers to a [`ProfileJob`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProfileReport {
+    /// The report, as without a profile.
+    pub report: ProfiledReport,
+    /// An encoded profile, at most [`PROFILE_BYTES_MAX`]. Its sum is the cycles of the report.
+    pub profile: Vec<u8>,
+    /// Cycles by which what was recorded missed those of the report, either way; they stand in the profile as other, as far
+    /// as they were missing. Always 0, unless Antares has a mistake.
+    pub mismatch_cycles: u64,
+}

@@ -1,0 +1,174 @@
+//! Lines and inlined functions from DWARF.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use addr2line::Context;
+use gimli::{EndianReader, Reader as _, RunTimeEndian};
+use object::{Object, ObjectSection, read::elf::ElfFile64};
+
+use crate::{
+    limits::{DWARF_BYTES_MAX, INLINED_MAX, LINE_ROWS_MAX as ROWS_MAX},
+    symbols::{Line, Location, readable},
+};
+
+type Reader = EndianReader<RunTimeEndian, Arc<[u8]>>;
+
+/// The debug information of an ELF.
+pub(crate) struct Dwarf {
+    context: Context<Reader>,
+    dwarf: Arc<gimli::Dwarf<Reader>>,
+}
+
+/// Code from an address on that was made of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LineRow {
+    pub(crate) address: u64,
+    /// Where the next row's code begins.
+    pub(crate) end: u64,
+    pub(crate) file: String,
+    /// 0 for code that no line was written for.
+    pub(crate) line: u32,
+    /// Tells copies of one line apart, if the compiler was asked for it.
+    pub(crate) discriminator: u32,
+}
+
+impl Dwarf {
+    /// Reads it; none where there is none, or too much, or it is malformed or compressed.
+    pub(crate) fn of(file: &ElfFile64<'_>) -> Option<Self> {
+        let sections = file.sections().filter(|section| section.name().unwrap_or("").starts_with(".debug_"));
+        let bytes = sections.map(|section| section.size()).fold(0, u64::saturating_add);
+        if bytes == 0 || bytes > DWARF_BYTES_MAX as u64 {
+            return None;
+        }
+        let load = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
+            let data = file.section_by_name(id.name()).and_then(|section| section.data().ok());
+            Ok(Reader::new(Arc::from(data.unwrap_or_default()), RunTimeEndian::Little))
+        };
+        let dwarf = gimli::Dwarf::load(load).ok()?;
+        let dwarf = Arc::new(dwarf);
+        Some(Self { context: Context::from_arc_dwarf(dwarf.clone()).ok()?, dwarf })
+    }
+
+    /// All lines that code was made of, by address.
+    pub(crate) fn rows(&self) -> Vec<LineRow> {
+        let mut rows = Vec::new();
+        let mut units = self.dwarf.units();
+        while let Ok(Some(header)) = units.next() {
+            let Ok(unit) = self.dwarf.unit(header) else { continue };
+            // A table that is malformed in the middle counts up to there.
+            let _ = self.unit_rows(&unit, &mut rows);
+            if rows.len() >= ROWS_MAX {
+                break;
+            }
+        }
+        rows.sort_by(|a, b| (a.address, &a.file, a.line).cmp(&(b.address, &b.file, b.line)));
+        rows
+    }
+
+    fn unit_rows(&self, unit: &gimli::Unit<Reader>, into: &mut Vec<LineRow>) -> Result<(), gimli::Error> {
+        let Some(program) = unit.line_program.clone() else { return Ok(()) };
+        let mut names: BTreeMap<u64, String> = BTreeMap::new();
+        let mut rows = program.rows();
+        let mut last: Option<LineRow> = None;
+        while let Some((header, row)) = rows.next_row()? {
+            if let Some(mut last) = last.take() {
+                last.end = row.address();
+                if last.address < last.end {
+                    into.push(last);
+                }
+            }
+            if row.end_sequence() || into.len() >= ROWS_MAX {
+                continue;
+            }
+            let index = row.file_index();
+            let file = names.entry(index).or_insert_with(|| self.file_name(unit, header, index)).clone();
+            let line = row.line().and_then(|line| u32::try_from(line.get()).ok()).unwrap_or(0);
+            let discriminator = u32::try_from(row.discriminator()).unwrap_or(0);
+            last = Some(LineRow { address: row.address(), end: 0, file, line, discriminator });
+        }
+        Ok(())
+    }
+
+    /// As [`Context`] names it: the folder in front, unless the name is absolute.
+    fn file_name(
+        &self,
+        unit: &gimli::Unit<Reader>,
+        header: &gimli::LineProgramHeader<Reader>,
+        index: u64,
+    ) -> String {
+        let text = |value| {
+            let reader = self.dwarf.attr_string(unit, value).ok();
+            reader
+                .and_then(|reader| reader.to_string_lossy().ok().map(|text| text.into_owned()))
+                .unwrap_or_default()
+        };
+        let Some(file) = header.file(index) else { return String::new() };
+        let name = text(file.path_name());
+        if name.starts_with('/') {
+            return readable(&name);
+        }
+        let folder = file.directory(header).map(text).unwrap_or_default();
+        let mut path = String::new();
+        if !folder.starts_with('/')
+            && let Some(home) = unit.comp_dir.as_ref().and_then(|home| home.to_string_lossy().ok())
+        {
+            path.push_str(&home);
+        }
+        for part in [folder, name] {
+            if !path.is_empty() && !part.is_empty() && !path.ends_with('/') {
+                path.push('/');
+            }
+            path.push_str(&part);
+        }
+        readable(&path)
+    }
+
+    /// The line where each function is declared, by its name.
+    pub(crate) fn start_lines(&self) -> BTreeMap<String, u32> {
+        let mut lines = BTreeMap::new();
+        let mut units = self.dwarf.units();
+        while let Ok(Some(header)) = units.next() {
+            let Ok(unit) = self.dwarf.unit(header) else { continue };
+            let mut entries = unit.entries();
+            while let Ok(Some(entry)) = entries.next_dfs() {
+                if entry.tag() != gimli::DW_TAG_subprogram || lines.len() >= ROWS_MAX {
+                    continue;
+                }
+                let line = entry.attr_value(gimli::DW_AT_decl_line).and_then(|value| value.udata_value());
+                let name = [gimli::DW_AT_linkage_name, gimli::DW_AT_name]
+                    .into_iter()
+                    .find_map(|attribute| entry.attr_value(attribute))
+                    .and_then(|value| self.dwarf.attr_string(&unit, value).ok())
+                    .and_then(|name| name.to_string_lossy().ok().map(|name| readable(&name)));
+                if let (Some(line), Some(name)) = (line.and_then(|line| u32::try_from(line).ok()), name) {
+                    lines.entry(name).or_insert(line);
+                }
+            }
+        }
+        lines
+    }
+
+    /// The functions at `pc`, the innermost one first; empty where nothing is known.
+    pub(crate) fn locate(&self, pc: u64) -> Vec<Location> {
+        let mut locations = Vec::new();
+        let Ok(mut frames) = self.context.find_frames(pc).skip_all_loads() else { return locations };
+        while let Ok(Some(frame)) = frames.next() {
+            let name =
+                frame.function.as_ref().and_then(|name| name.raw_name().ok().map(|name| readable(&name)));
+            let line = frame.location.map(|location| Line {
+                file: readable(location.file.unwrap_or_default()),
+                line: location.line.unwrap_or(0),
+                column: location.column.unwrap_or(0),
+            });
+            let function = name.unwrap_or_default();
+            locations.push(Location { function, line, is_inlined: true });
+            if locations.len() >= INLINED_MAX {
+                break;
+            }
+        }
+        if let Some(outermost) = locations.last_mut() {
+            outermost.is_inlined = false;
+        }
+        locations
+    }
+}

@@ -1,0 +1,40 @@
+//! Every limit of symbols and views: name, unit, default.
+
+/// Bytes of a name of a function or file, at most.
+pub const NAME_BYTES_MAX: usize = 512;
+
+/// Symbols that are looked at in one ELF.
+pub const SYMBOLS_MAX: usize = 1 << 18;
+
+/// Bytes of all DWARF sections of an ELF together, beyond which they are not read.
+pub const DWARF_BYTES_MAX: usize = 64 << 20;
+
+/// Rows of all line tables of an ELF together, and functions of its DWARF; the rest is left out.
+pub const LINE_ROWS_MAX: usize = 1 << 20;
+
+/// Inlined functions at one address, beyond which the rest is left out.
+pub const INLINED_MAX: usize = 64;
+
+/// Rows of a table for people.
+pub const ROWS_MAX: usize = 1000;
+
+/// Samples in one OTLP request: Pyroscope refuses more than 16,000.
+pub const OTLP_SAMPLES_MAX: usize = 15_000;
+
+/// Boxes of a flame graph page, at most: those that cost least are not drawn.
+pub const HTML_NODES_MAX: usize = 20_000;
+
+/// Bytes of executable pages in which functions without names are looked for.
+pub const CODE_BYTES_MAX: u64 = 4 << 20;
+
+/// Functions that are looked for in code.
+pub const FUNCTIONS_MAX: u64 = 100_000;
+
+/// Blocks of all functions together that are looked for in code.
+pub const BLOCKS_MAX: u64 = 400_000;
+
+/// Bytes of an archive of a profile and its programs when it is decompressed.
+pub const ARCHIVE_BYTES_MAX: usize = 256 << 20;
+
+/// Parts of an archive: the profile and its programs.
+pub const ARCHIVE_PARTS_MAX: usize = 257;

@@ -1,0 +1,295 @@
+//! Which function, file and line a guest address belongs to.
+
+use std::collections::BTreeMap;
+
+use antares_abi::CompileOptions;
+use object::{Object, ObjectSection, ObjectSymbol, SymbolKind, read::elf::ElfFile64};
+
+use crate::{
+    dwarf::{Dwarf, LineRow},
+    limits::{BLOCKS_MAX, CODE_BYTES_MAX, FUNCTIONS_MAX, NAME_BYTES_MAX, SYMBOLS_MAX},
+};
+
+/// A place in a source file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Line {
+    /// The file, as the compiler names it.
+    pub file: String,
+    /// Line, from 1; 0 where it is not known.
+    pub line: u32,
+    /// Column, from 1; 0 where it is not known.
+    pub column: u32,
+}
+
+/// A function at an address, and where in it that is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// Name of the function.
+    pub function: String,
+    /// Where the address is in the source, if that is known.
+    pub line: Option<Line>,
+    /// Whether it was inlined into the next one.
+    pub is_inlined: bool,
+}
+
+/// A function that has code of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) name: String,
+}
+
+/// What is known of an ELF's functions.
+pub struct Symbols {
+    /// By address, disjoint.
+    functions: Vec<Extent>,
+    dwarf: Option<Dwarf>,
+    build_id: Vec<u8>,
+    has_names: bool,
+}
+
+impl Symbols {
+    /// Reads the symbols and the DWARF of `elf`. Where neither names an address, the functions are those that the compiler
+    /// finds in the code, called `fn_0x` and their address. What is malformed is left out.
+    #[must_use]
+    pub fn of(elf: &[u8], options: CompileOptions) -> Self {
+        let file = ElfFile64::<object::Endianness>::parse(elf).ok();
+        let named = file.as_ref().map(named_functions).unwrap_or_default();
+        let has_names = !named.is_empty();
+        let dwarf = file.as_ref().and_then(Dwarf::of);
+        let build_id = file.as_ref().and_then(|file| file.build_id().ok().flatten());
+        let build_id = build_id.map(|id| id[..id.len().min(64)].to_vec()).unwrap_or_default();
+        let functions = fill_gaps(named, recovered(elf, options));
+        Self { functions, dwarf, build_id, has_names }
+    }
+
+    /// Whether the ELF has names of functions.
+    #[must_use]
+    pub fn has_names(&self) -> bool {
+        self.has_names
+    }
+
+    /// Whether the ELF has line numbers.
+    #[must_use]
+    pub fn has_lines(&self) -> bool {
+        self.dwarf.is_some()
+    }
+
+    /// The GNU build id; empty if there is none.
+    #[must_use]
+    pub fn build_id(&self) -> &[u8] {
+        &self.build_id
+    }
+
+    /// Start, end and name of each function that has code of its own, by address.
+    pub fn functions(&self) -> impl ExactSizeIterator<Item = (u64, u64, &str)> {
+        self.functions.iter().map(|extent| (extent.start, extent.end, extent.name.as_str()))
+    }
+
+    /// Start and end of the function with code of its own that `pc` is in.
+    #[must_use]
+    pub fn extent(&self, pc: u64) -> Option<(u64, u64)> {
+        self.find(pc).map(|extent| (extent.start, extent.end))
+    }
+
+    /// The file that the function at `pc` begins in; empty where it is not known.
+    pub(crate) fn home(&self, pc: u64) -> String {
+        let start = self.extent(pc).map_or(pc, |(start, _)| start);
+        let locations = self.dwarf.as_ref().map(|dwarf| dwarf.locate(start)).unwrap_or_default();
+        let line = locations.into_iter().next_back().and_then(|location| location.line);
+        line.map(|line| line.file).unwrap_or_default()
+    }
+
+    /// All lines that code was made of, by address.
+    pub(crate) fn rows(&self) -> Vec<LineRow> {
+        self.dwarf.as_ref().map(Dwarf::rows).unwrap_or_default()
+    }
+
+    /// The line where each function is declared, by its name.
+    pub(crate) fn start_lines(&self) -> BTreeMap<String, u32> {
+        self.dwarf.as_ref().map(Dwarf::start_lines).unwrap_or_default()
+    }
+
+    fn find(&self, pc: u64) -> Option<&Extent> {
+        let behind = self.functions.partition_point(|extent| extent.start <= pc);
+        self.functions[..behind].last().filter(|extent| pc < extent.end)
+    }
+
+    /// The functions at `pc`, the innermost one first: all but the last are inlined. At least one.
+    #[must_use]
+    pub fn locate(&self, pc: u64) -> Vec<Location> {
+        let own = self.find(pc).map(|extent| extent.name.clone());
+        let mut locations = self.dwarf.as_ref().map(|dwarf| dwarf.locate(pc)).unwrap_or_default();
+        match (locations.last_mut(), own) {
+            (Some(outermost), Some(name)) => {
+                // Symbols name what is there; DWARF may only know where it was written.
+                if outermost.function.is_empty() || outermost.function.starts_with("fn_0x") {
+                    outermost.function = name;
+                }
+            }
+            (None, name) => {
+                let function = name.unwrap_or_else(|| format!("fn_{pc:#x}"));
+                locations.push(Location { function, line: None, is_inlined: false });
+            }
+            (Some(_), None) => {}
+        }
+        for location in &mut locations {
+            if location.function.is_empty() {
+                location.function = format!("fn_{pc:#x}");
+            }
+        }
+        locations
+    }
+}
+
+impl std::fmt::Debug for Symbols {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Symbols").field("functions", &self.functions.len()).finish_non_exhaustive()
+    }
+}
+
+/// A name as people read it: without mangling, and not longer than allowed.
+pub(crate) fn readable(name: &str) -> String {
+    let mut text = match rustc_demangle::try_demangle(name) {
+        // Without the hash behind it: the same function of two builds is the same.
+        Ok(name) => format!("{name:#}"),
+        Err(_) => name.to_owned(),
+    };
+    if text.len() > NAME_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(NAME_BYTES_MAX));
+    }
+    text
+}
+
+fn named_functions(file: &ElfFile64<'_>) -> Vec<Extent> {
+    let mut found: BTreeMap<u64, (u64, String)> = BTreeMap::new();
+    let code: Vec<(u64, u64)> = file
+        .sections()
+        .filter(|section| section.kind() == object::SectionKind::Text)
+        .map(|section| (section.address(), section.address().saturating_add(section.size())))
+        .collect();
+    for symbol in file.symbols().take(SYMBOLS_MAX) {
+        let address = symbol.address();
+        // Labels of assembly have no type; those of the tools begin with a sign.
+        let is_label = symbol.kind() == SymbolKind::Label
+            || symbol.kind() == SymbolKind::Unknown && symbol.is_definition();
+        let is_function = symbol.kind() == SymbolKind::Text || is_label && symbol.is_global();
+        let name = symbol.name().unwrap_or_default();
+        let is_name = !name.is_empty() && !name.starts_with(['$', '.']);
+        let is_code = code.iter().any(|(start, end)| (*start..*end).contains(&address));
+        if !is_function || !is_name || !is_code {
+            continue;
+        }
+        let end = address.saturating_add(symbol.size());
+        let entry = found.entry(address).or_insert_with(|| (end, readable(name)));
+        // Of several names the first in the alphabet, whatever their order in the file.
+        let other = readable(name);
+        entry.0 = entry.0.max(end);
+        if other < entry.1 {
+            entry.1 = other;
+        }
+    }
+    let starts: Vec<u64> = found.keys().copied().collect();
+    let section_end =
+        |start: u64| code.iter().find(|(from, to)| (*from..*to).contains(&start)).map(|code| code.1);
+    found
+        .into_iter()
+        .zip(starts.iter().skip(1).map(Some).chain([None]))
+        .map(|((start, (end, name)), next)| {
+            let limit = next.copied().into_iter().chain(section_end(start)).min().unwrap_or(end);
+            // A symbol without a size goes on to the next one.
+            let end = if end == start { limit } else { end.min(limit) };
+            Extent { start, end, name }
+        })
+        .collect()
+}
+
+/// Functions that the compiler finds in code.
+fn recovered(elf: &[u8], options: CompileOptions) -> Vec<Extent> {
+    let limits = antares_program::Limits {
+        code_bytes_max: CODE_BYTES_MAX,
+        functions_max: FUNCTIONS_MAX,
+        blocks_max: BLOCKS_MAX,
+    };
+    let Ok(image) = antares_program::read(elf, options, &limits) else { return Vec::new() };
+    let Ok(program) = antares_program::recover(&image, &limits) else { return Vec::new() };
+    let mut entries: Vec<u64> = program.functions.iter().map(|function| function.entry.0).collect();
+    entries.sort_unstable();
+    entries.dedup();
+    let ends = entries.iter().skip(1).copied().chain([program.code_end]);
+    let extents = entries.iter().zip(ends);
+    extents.map(|(&start, end)| Extent { start, end, name: format!("fn_{start:#x}") }).collect()
+}
+
+/// The `named` extents, and those of `others` where no name is.
+fn fill_gaps(named: Vec<Extent>, others: Vec<Extent>) -> Vec<Extent> {
+    let mut all = Vec::with_capacity(named.len() + others.len());
+    let mut others = others.into_iter().peekable();
+    let mut from = 0;
+    let add_gap =
+        |all: &mut Vec<Extent>, others: &mut std::iter::Peekable<std::vec::IntoIter<Extent>>, from, to| {
+            while let Some(other) = others.peek() {
+                if other.start >= to {
+                    break;
+                }
+                let (start, end) = (other.start.max(from), other.end.min(to));
+                if start < end {
+                    all.push(Extent { start, end, name: other.name.clone() });
+                }
+                if other.end > to {
+                    break;
+                }
+                others.next();
+            }
+        };
+    for extent in named {
+        add_gap(&mut all, &mut others, from, extent.start);
+        from = extent.end.max(from);
+        all.push(extent);
+    }
+    add_gap(&mut all, &mut others, from, u64::MAX);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(start: u64, end: u64, name: &str) -> Extent {
+        Extent { start, end, name: name.to_owned() }
+    }
+
+    #[test]
+    fn gaps_between_names_are_filled() {
+        let named = vec![extent(10, 20, "a"), extent(30, 40, "b")];
+        let others = vec![extent(0, 15, "x"), extent(15, 35, "y"), extent(35, 60, "z")];
+        let all = fill_gaps(named, others);
+        let expected = [
+            extent(0, 10, "x"),
+            extent(10, 20, "a"),
+            extent(20, 30, "y"),
+            extent(30, 40, "b"),
+            extent(40, 60, "z"),
+        ];
+        assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn names_are_readable_and_bounded() {
+        assert_eq!(
+            readable("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE"),
+            "core::fmt::Write::write_fmt"
+        );
+        assert_eq!(readable("mpi_mul_hlp"), "mpi_mul_hlp");
+        assert_eq!(readable(&"ü".repeat(1000)).len(), NAME_BYTES_MAX);
+    }
+
+    #[test]
+    fn no_elf_has_no_functions_and_every_address_a_name() {
+        let options = CompileOptions { vm_version: 2, isa: antares_abi::Isa::of_version(2) };
+        let symbols = Symbols::of(b"no ELF", options);
+        assert_eq!(symbols.locate(0x1000)[0].function, "fn_0x1000");
+        assert!(!symbols.has_names() && !symbols.has_lines());
+    }
+}

@@ -1,0 +1,249 @@
+//! A profile with its addresses named.
+
+use std::{collections::HashMap, rc::Rc};
+
+use antares_abi::{CompileOptions, Isa, Sha256Digest};
+use antares_profile::{Frame, NodeId, Profile, Program, Value};
+
+use crate::{Line, Location, Symbols};
+
+/// The symbols of the programs of a profile, as far as their ELFs are at hand.
+#[derive(Debug, Default)]
+pub struct Programs(HashMap<Sha256Digest, Vec<u8>>);
+
+impl Programs {
+    /// No programs.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a program.
+    pub fn add(&mut self, elf: &[u8]) {
+        self.0.entry(Sha256Digest::of(elf)).or_insert_with(|| elf.to_vec());
+    }
+
+    /// The ELF with this digest.
+    #[must_use]
+    pub fn elf(&self, digest: &Sha256Digest) -> Option<&[u8]> {
+        self.0.get(digest).map(Vec::as_slice)
+    }
+
+    fn symbols(&self, program: &Program) -> Symbols {
+        let elf = program.elf.as_ref().and_then(|digest| self.elf(digest)).unwrap_or_default();
+        Symbols::of(elf, CompileOptions { vm_version: program.vm_version, isa: Isa(program.isa) })
+    }
+}
+
+/// Place of a function in [`View::functions`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FunctionId(pub u32);
+
+/// A function, or what stands for one in a stack.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Function {
+    /// Its name: `mpi_mul_hlp`, `fn_0x11000`, `[syscall debug]`.
+    pub name: String,
+    /// The file that it is written in, as far as known; empty otherwise.
+    pub file: String,
+}
+
+/// A stack of functions, with what was spent there itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeNode {
+    /// The stack below; none for the first function. It stands before this one.
+    pub parent: Option<usize>,
+    /// The function on top.
+    pub function: FunctionId,
+    /// Spent there, without what was spent in functions on top of it.
+    pub own: Value,
+}
+
+/// A named stack of one node of the profile.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    /// The node.
+    pub node: NodeId,
+    /// What was spent there itself.
+    pub value: Value,
+}
+
+/// A profile with its addresses named.
+pub struct View<'a> {
+    profile: &'a Profile,
+    programs: &'a Programs,
+    symbols: Vec<Rc<Symbols>>,
+    functions: Vec<Function>,
+    /// For each node its functions, the outermost one first, each with its line.
+    named: Vec<Vec<(FunctionId, Option<Line>)>>,
+    tree: Vec<TreeNode>,
+    /// For each node its place in the tree.
+    places: Vec<usize>,
+}
+
+impl<'a> View<'a> {
+    /// Names the addresses of `profile`, with the ELFs among `programs`.
+    #[must_use]
+    pub fn new(profile: &'a Profile, programs: &'a Programs) -> Self {
+        let symbols = profile.programs().iter().map(|program| Rc::new(programs.symbols(program))).collect();
+        let mut view = Self {
+            profile,
+            programs,
+            symbols,
+            functions: Vec::new(),
+            named: Vec::new(),
+            tree: Vec::new(),
+            places: Vec::new(),
+        };
+        view.name_nodes();
+        view.grow_tree();
+        view
+    }
+
+    /// The profile itself.
+    #[must_use]
+    pub fn profile(&self) -> &'a Profile {
+        self.profile
+    }
+
+    /// The programs that it was made with.
+    #[must_use]
+    pub fn programs(&self) -> &'a Programs {
+        self.programs
+    }
+
+    /// Symbols of a program of the profile, by its place.
+    #[must_use]
+    pub fn symbols(&self, program: u32) -> Option<&Symbols> {
+        self.symbols.get(program as usize).map(|symbols| &**symbols)
+    }
+
+    /// All functions.
+    #[must_use]
+    pub fn functions(&self) -> &[Function] {
+        &self.functions
+    }
+
+    /// The function with this number.
+    #[must_use]
+    pub fn function(&self, id: FunctionId) -> &Function {
+        &self.functions[id.0 as usize]
+    }
+
+    /// The stacks of functions; each stands behind its parent.
+    #[must_use]
+    pub fn tree(&self) -> &[TreeNode] {
+        &self.tree
+    }
+
+    /// The functions of a node itself, the outermost one first, with their lines: all but the first are inlined.
+    #[must_use]
+    pub fn named(&self, node: NodeId) -> &[(FunctionId, Option<Line>)] {
+        self.named.get(node.0 as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// The nodes at which something was spent, in the profile's order.
+    pub fn stacks(&self) -> impl Iterator<Item = Stack> {
+        let nodes = self.profile.nodes().iter().zip(0..);
+        let spent = nodes.filter(|(node, _)| !node.value.is_zero());
+        spent.map(|(node, id)| Stack { node: NodeId(id), value: node.value })
+    }
+
+    /// The functions of the stack that ends at a place of [`View::tree`], the first one called by nothing.
+    #[must_use]
+    pub fn path(&self, place: usize) -> Vec<FunctionId> {
+        let mut path = Vec::new();
+        let mut next = self.tree.get(place);
+        while let Some(node) = next {
+            path.push(node.function);
+            next = node.parent.map(|parent| &self.tree[parent]);
+        }
+        path.reverse();
+        path
+    }
+
+    /// What was spent at each place of [`View::tree`] and on top of it.
+    #[must_use]
+    pub fn totals(&self) -> Vec<Value> {
+        let mut totals: Vec<Value> = self.tree.iter().map(|node| node.own).collect();
+        for index in (0..self.tree.len()).rev() {
+            if let Some(parent) = self.tree[index].parent {
+                totals[parent] = totals[parent].plus(totals[index]);
+            }
+        }
+        totals
+    }
+
+    fn name_nodes(&mut self) {
+        let mut ids: HashMap<Function, FunctionId> = HashMap::new();
+        let mut known: HashMap<Frame, Vec<(FunctionId, Option<Line>)>> = HashMap::new();
+        for node in self.profile.nodes() {
+            if let Some(names) = known.get(&node.frame) {
+                self.named.push(names.clone());
+                continue;
+            }
+            let mut names = Vec::new();
+            let home = self.home(node.frame);
+            for location in self.locate(node.frame).into_iter().rev() {
+                let file = match location.is_inlined {
+                    true => location.line.as_ref().map(|line| line.file.clone()).unwrap_or_default(),
+                    false => home.clone(),
+                };
+                let function = Function { name: location.function, file };
+                let id = *ids.entry(function.clone()).or_insert_with(|| {
+                    self.functions.push(function);
+                    FunctionId(u32::try_from(self.functions.len() - 1).unwrap_or(u32::MAX))
+                });
+                names.push((id, location.line));
+            }
+            known.insert(node.frame, names.clone());
+            self.named.push(names);
+        }
+    }
+
+    fn locate(&self, frame: Frame) -> Vec<Location> {
+        let special = |name: String| vec![Location { function: name, line: None, is_inlined: false }];
+        match frame {
+            Frame::Code { program, pc } => match self.symbols.get(program.0 as usize) {
+                Some(symbols) => symbols.locate(pc),
+                None => special(format!("fn_{pc:#x}")),
+            },
+            frame => special(frame.to_string()),
+        }
+    }
+
+    /// The file of the function with code of its own that `frame` is in.
+    fn home(&self, frame: Frame) -> String {
+        match frame {
+            Frame::Code { program, pc } => {
+                self.symbols.get(program.0 as usize).map(|symbols| symbols.home(pc)).unwrap_or_default()
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn grow_tree(&mut self) {
+        let mut children: HashMap<(Option<usize>, FunctionId), usize> = HashMap::new();
+        for (node, names) in self.profile.nodes().iter().zip(&self.named) {
+            let mut place = node.parent.map(|parent| self.places[parent.0 as usize]);
+            for (function, _) in names {
+                place = Some(*children.entry((place, *function)).or_insert_with(|| {
+                    self.tree.push(TreeNode { parent: place, function: *function, own: Value::default() });
+                    self.tree.len() - 1
+                }));
+            }
+            // Every node has a name.
+            let place = place.unwrap_or_default();
+            self.places.push(place);
+            if let Some(own) = self.tree.get_mut(place) {
+                own.own = own.own.plus(node.value);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("View").field("functions", &self.functions.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,156 @@
+//! A run or a verification in a jailed child that tells where its cycles went. Everything is interpreted.
+
+use std::{cell::RefCell, mem, rc::Rc, sync::Arc, time::Instant};
+
+use antares_pool::{
+    Files,
+    job::{ProfileJob, ProfileReport, ProfiledReport, RunJob, VerifyJob, VerifyReport},
+};
+use antares_profile::{Frame, Profile, Value, limits::NODES_MAX};
+use antares_verifier::{
+    Cancel, Counts, Engine, GroupKind, GroupReport, Limits, Outcome, Report, Verifier, limits::SWITCH_CYCLES,
+};
+use antares_vm::{
+    GroupRecording, ProfileSession, ProfiledMachine, Script, limits::RECORDING_HEAP_BYTES, reserve_heap,
+};
+use bytes::Bytes;
+
+use crate::{RunWorker, describe, limits, to_report, verify};
+
+/// Heap for the profile that a recording becomes: its tables, sorted once more, and its bytes.
+const PROFILE_HEAP_BYTES: usize = 384 << 20;
+
+impl RunWorker {
+    pub(crate) fn profile(&mut self, job: ProfileJob, files: &Files) -> Result<ProfileReport, String> {
+        if !reserve_heap(RECORDING_HEAP_BYTES + PROFILE_HEAP_BYTES) {
+            return Err("cannot reserve heap".to_owned());
+        }
+        match job {
+            ProfileJob::Run(job) => self.profile_run(job, files),
+            ProfileJob::Verify(job) => self.profile_verification(&job, files),
+        }
+    }
+
+    fn profile_run(&mut self, job: RunJob, files: &Files) -> Result<ProfileReport, String> {
+        let args: Vec<Bytes> = job.args.into_iter().map(Bytes::from).collect();
+        self.load(job.debug_bytes_max, files)?;
+        // Taken: a child with a recording does not stay.
+        let loaded = self.loaded.take().ok_or("no script is loaded")?;
+        let (vm_version, isa) = (job.options.vm_version, job.options.isa.0);
+        let script = Script { elf: &loaded.elf, args: &args, vm_version, isa };
+        let profiled = self.machine.profile(&script, &limits(job.cycles_max, job.debug_bytes_max));
+        let (report, recording) = profiled.map_err(|error| describe(&error))?;
+        let mut profile = recording.to_profile();
+        let mismatch_cycles = balance(&mut profile, report.cycles);
+        mem::forget((loaded, recording));
+        finish(ProfiledReport::Run(to_report(report)), &profile, mismatch_cycles)
+    }
+
+    fn profile_verification(&mut self, job: &VerifyJob, files: &Files) -> Result<ProfileReport, String> {
+        let loaded = verify::load(job, files)?;
+        // SAFETY: the run stage closes no descriptor.
+        unsafe { self.run.lock_in(files.zygote()) }.map_err(|error| describe(&error))?;
+        let start = Instant::now();
+        let prepared = match verify::prepare(job, loaded.document) {
+            Ok(prepared) => prepared,
+            Err(refused) => return finish(ProfiledReport::Verify(refused), &Profile::new(), 0),
+        };
+        let read_us = verify::micros(start);
+        let groups = Rc::new(RefCell::new(Vec::new()));
+        let engine = Profiled { session: ProfileSession::new(), groups: groups.clone() };
+        let limits = Limits { cycles_max: job.cycles_max, debug_bytes_max: job.debug_bytes_max };
+        let start = Instant::now();
+        let report =
+            match Verifier::new(prepared, limits, engine, Cancel::new()).verify(verify::selection(job)) {
+                Ok(report) => report,
+                Err(error) => {
+                    let refused = ProfiledReport::Verify(verify::refused(&error));
+                    return finish(refused, &Profile::new(), 0);
+                }
+            };
+        let run_us = verify::micros(start);
+        let (profile, mismatch_cycles) = of_groups(&report, groups.take());
+        let report: VerifyReport = verify::to_report(report, Vec::new(), read_us, run_us)?;
+        finish(ProfiledReport::Verify(report), &profile, mismatch_cycles)
+    }
+}
+
+fn finish(report: ProfiledReport, profile: &Profile, mismatch_cycles: u64) -> Result<ProfileReport, String> {
+    let profile = profile.encode().map_err(|error| describe(&error))?;
+    Ok(ProfileReport { report, profile, mismatch_cycles })
+}
+
+/// Stacks that a group has beside those of its recording.
+const FRAMES_OF_GROUP: usize = 3;
+
+/// The engine of a transaction that is profiled: one recording for each script group that runs in VMs.
+struct Profiled {
+    session: Arc<ProfileSession>,
+    groups: Rc<RefCell<Vec<GroupRecording>>>,
+}
+
+impl Engine for Profiled {
+    type Machine = ProfiledMachine;
+
+    fn attempt<T>(&self, mut attempt: impl FnMut() -> T) -> T {
+        self.session.attempt(&mut attempt)
+    }
+
+    fn take_counts(&self) -> Option<Counts> {
+        self.groups.borrow_mut().push(self.session.take());
+        None
+    }
+}
+
+/// The profile of all groups, and by how many cycles it missed theirs.
+fn of_groups(report: &Report, recordings: Vec<GroupRecording>) -> (Profile, u64) {
+    let (mut all, mut mismatch) = (Profile::new(), 0_u64);
+    // All of them together fit into one profile.
+    let nodes_max = (NODES_MAX / recordings.len().max(1)).saturating_sub(FRAMES_OF_GROUP);
+    let mut recordings = recordings.into_iter();
+    for (group, index) in report.groups.iter().zip(0..).filter(|(group, _)| group.outcome != Outcome::NotRun)
+    {
+        let mut profile = if is_built_in(group) {
+            let mut profile = Profile::new();
+            profile.add(&[Frame::TypeId], Value::cycles(group.cycles));
+            profile
+        } else {
+            let GroupRecording { recording, switches } = recordings.next().unwrap_or_default();
+            let mut profile = recording.to_profile_within(nodes_max);
+            add_switches(&mut profile, group, switches);
+            profile
+        };
+        mismatch = mismatch.saturating_add(balance(&mut profile, group.cycles));
+        let frame = Frame::Group { is_type: group.kind == GroupKind::Type, index };
+        let root = all.child(None, frame);
+        all.merge_under(root, &profile);
+    }
+    (all.canonical(), mismatch)
+}
+
+/// Whether the group is the type id script, which runs in no VM. One that failed has no cycles, and nothing runs after it.
+fn is_built_in(group: &GroupReport) -> bool {
+    group.cycles > 0 && group.counts == Counts::default()
+}
+
+/// Adds what putting VMs aside and bringing them back costs. A group that ends in an error in between may have used, but
+/// not been charged for, the last ones.
+fn add_switches(profile: &mut Profile, group: &GroupReport, switches: u64) {
+    let counted = switches.saturating_mul(SWITCH_CYCLES);
+    let missing = group.cycles.saturating_sub(profile.sum().cycles);
+    let has_ended_well = group.exit_code.is_some();
+    let charged = match has_ended_well {
+        true => counted,
+        false => counted.min(missing / SWITCH_CYCLES * SWITCH_CYCLES),
+    };
+    if charged > 0 {
+        profile.add(&[Frame::Switch], Value::cycles(charged));
+    }
+}
+
+/// Makes the sum that of the run, and tells by how much it was not.
+fn balance(profile: &mut Profile, cycles: u64) -> u64 {
+    let sum = profile.sum().cycles;
+    profile.add_other(Value::cycles(cycles.saturating_sub(sum)));
+    sum.abs_diff(cycles)
+}

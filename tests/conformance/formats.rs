@@ -1,0 +1,254 @@
+//! Profiles in the formats of other tools, read back by those tools: what they add up is the cycles of the run. A tool
+//! that is not there is told and skipped.
+
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
+
+use antares_abi::{CompileOptions, Isa};
+use antares_profile::Profile;
+use antares_profile_view::{Format, Programs, View, read_archive};
+use antares_tests::guests;
+use antares_vm::{Limits, Machine, Script};
+use bytes::Bytes;
+
+/// A C program with a function that is inlined, one that is not, and a loop.
+const SOURCE: &str = "
+static inline unsigned twice(unsigned x) { return x * 3 + (x >> 2); }
+__attribute__((noinline)) static unsigned mix(unsigned x, unsigned n) {
+    for (unsigned i = 0; i < n; i++) {
+        x = twice(x) ^ i;
+    }
+    return x;
+}
+__attribute__((noinline)) int main_(void) {
+    volatile unsigned sum = 1;
+    for (int i = 0; i < 50; i++) {
+        sum += mix(sum, 40);
+    }
+    return sum == 0;
+}
+__attribute__((naked)) void _start(void) {
+    __asm__(\"call main_\\n li a7, 93\\n ecall\");
+}
+";
+
+/// The guest above with line numbers.
+fn guest(folder: &Path, more: &[&str]) -> Option<Bytes> {
+    let (source, elf) = (folder.join("guest.c"), folder.join("guest.elf"));
+    fs::write(&source, SOURCE).unwrap();
+    let flags =
+        ["--target=riscv64-unknown-elf", "-march=rv64imc", "-O2", "-g", "-nostdlib", "-fuse-ld=lld-22"];
+    let made = Command::new("clang-22")
+        .args(flags)
+        .args(["-fdebug-info-for-profiling", "-fno-pic", "-static", "-mno-relax"])
+        .args(more)
+        .arg("-o")
+        .args([&elf, &source])
+        .output();
+    match made {
+        Ok(output) if output.status.success() => Some(fs::read(elf).unwrap().into()),
+        Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
+        Err(error) => {
+            println!("skipped: clang-22: {error}");
+            None
+        }
+    }
+}
+
+fn profile(elf: &Bytes, args: &[Bytes]) -> (Profile, Programs) {
+    let limits = Limits { cycles_max: 1 << 30, debug_bytes_max: 1 << 20 };
+    let isa = Isa::of_version(2).0;
+    let script = Script { elf, args, vm_version: 2, isa };
+    let (report, recording) = Machine::new().unwrap().profile(&script, &limits).unwrap();
+    let profile = recording.to_profile();
+    assert_eq!(profile.sum().cycles, report.cycles);
+    let mut programs = Programs::new();
+    programs.add(elf);
+    (profile, programs)
+}
+
+fn write(format: Format, profile: &Profile, programs: &Programs, path: &Path) -> Vec<u8> {
+    let labels =
+        BTreeMap::from([("tenant".to_owned(), "a".to_owned()), ("script".to_owned(), "g".to_owned())]);
+    let bytes = format.write(&View::new(profile, programs), &labels, None).unwrap();
+    fs::write(path, &bytes).unwrap();
+    bytes
+}
+
+/// What a tool says, if it is there.
+fn ask(tool: &str, args: &[&str]) -> Option<String> {
+    match Command::new(tool).args(args).output() {
+        Ok(output) => {
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{tool} {args:?}: {error}");
+            Some(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
+        Err(error) => {
+            println!("skipped: {tool}: {error}");
+            None
+        }
+    }
+}
+
+fn rsa() -> (Profile, Programs) {
+    let elf = Bytes::from(guests::bytes("rsa1024-imc").unwrap());
+    profile(&elf, &[Bytes::from_static(b"-"), Bytes::from_static(b"1")])
+}
+
+#[test]
+fn callgrind_annotate_finds_the_same_totals() {
+    let (profile, programs) = rsa();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("callgrind.out.rsa");
+    write(Format::Callgrind, &profile, &programs, &path);
+    let Some(text) = ask("callgrind_annotate", &["--inclusive=no", path.to_str().unwrap()]) else { return };
+    let plain = text.replace(',', "");
+    let sum = profile.sum();
+    let line = plain.lines().find(|line| line.contains("PROGRAM TOTALS")).unwrap();
+    let figures: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(
+        (figures[0], figures[2]),
+        (&*sum.cycles.to_string(), &*sum.instructions.to_string()),
+        "{line}"
+    );
+    let view = View::new(&profile, &programs);
+    let top = view.top(1);
+    assert!(plain.contains(&format!("{} ", top[0].own.cycles)), "{text}");
+}
+
+#[test]
+fn pprof_finds_the_same_totals() {
+    let (profile, programs) = rsa();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rsa.pb.gz");
+    write(Format::Pprof, &profile, &programs, &path);
+    let go = ["go", "/usr/local/go/bin/go"]
+        .into_iter()
+        .find(|go| Command::new(go).arg("version").output().is_ok());
+    let Some(go) = go else { return println!("skipped: no go tool pprof") };
+    let Some(text) = ask(go, &["tool", "pprof", "-raw", path.to_str().unwrap()]) else { return };
+    // One line for each sample: two values, a colon, places.
+    let values = text.lines().filter_map(|line| line.trim().split_once(':')).filter_map(|(values, _)| {
+        let mut values = values.split_whitespace().map(str::parse::<u64>);
+        Some((values.next()?.ok()?, values.next()?.ok()?)).filter(|_| values.next().is_none())
+    });
+    let sums = values.fold((0, 0), |sum, value| (sum.0 + value.0, sum.1 + value.1));
+    assert_eq!(sums, (profile.sum().cycles, profile.sum().instructions));
+    let text = ask(go, &["tool", "pprof", "-top", path.to_str().unwrap()]).unwrap();
+    assert!(text.contains("mpi_mul_hlp") && text.contains("cycles"), "{text}");
+}
+
+#[test]
+fn opentelemetry_s_own_decoder_reads_the_request() {
+    const PROGRAM: &str = "
+import sys
+from opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2 import ExportProfilesServiceRequest
+request = ExportProfilesServiceRequest()
+request.ParseFromString(open(sys.argv[1], 'rb').read())
+tables = request.dictionary
+for table in (tables.mapping_table, tables.location_table, tables.function_table, tables.link_table,
+              tables.attribute_table, tables.stack_table):
+    assert len(table[0].SerializeToString()) == 0
+assert tables.string_table[0] == ''
+scope = request.resource_profiles[0].scope_profiles[0]
+assert scope.scope.name and request.resource_profiles[0].resource.attributes[0].key == 'service.name'
+for profile in scope.profiles:
+    assert profile.period == 1 and profile.HasField('period_type')
+    assert all(len(sample.values) == 1 and not sample.timestamps_unix_nano for sample in profile.samples)
+    for sample in profile.samples:
+        for location in tables.stack_table[sample.stack_index].location_indices:
+            assert len(tables.location_table[location].lines) > 0
+    print(tables.string_table[profile.sample_type.type_strindex], sum(s.values[0] for s in profile.samples))
+";
+    let (profile, programs) = rsa();
+    let folder = tempfile::tempdir().unwrap();
+    let (path, program) = (folder.path().join("rsa.otlp"), folder.path().join("read.py"));
+    write(Format::Otlp, &profile, &programs, &path);
+    fs::write(&program, PROGRAM).unwrap();
+    let python = std::env::var("OTLP_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let has_module = Command::new(&python).args(["-c", "import opentelemetry.proto.profiles"]).output();
+    if !has_module.is_ok_and(|output| output.status.success()) {
+        return println!("skipped: {python} has no opentelemetry-proto");
+    }
+    let text = ask(&python, &[program.to_str().unwrap(), path.to_str().unwrap()]).unwrap();
+    let sum = profile.sum();
+    assert_eq!(text, format!("cycles {}\ninstructions {}\n", sum.cycles, sum.instructions));
+}
+
+#[test]
+fn speedscope_and_folded_say_the_same() {
+    let (profile, programs) = rsa();
+    let folder = tempfile::tempdir().unwrap();
+    let folded = write(Format::Folded, &profile, &programs, &folder.path().join("rsa.folded"));
+    let folded = String::from_utf8(folded).unwrap();
+    let sum: u64 = folded.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum();
+    assert_eq!(sum, profile.sum().cycles);
+    let bytes = write(Format::Speedscope, &profile, &programs, &folder.path().join("rsa.json"));
+    let file: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    let sampled = &file["profiles"][0];
+    assert_eq!((sampled["type"].as_str(), sampled["unit"].as_str()), (Some("sampled"), Some("none")));
+    let weights = sampled["weights"].as_array().unwrap();
+    let samples = sampled["samples"].as_array().unwrap();
+    assert_eq!(weights.iter().map(|weight| weight.as_u64().unwrap()).sum::<u64>(), sum);
+    assert_eq!((samples.len(), samples.len()), (weights.len(), folded.lines().count()));
+    let frames = file["shared"]["frames"].as_array().unwrap().len() as u64;
+    assert!(samples.iter().flat_map(|s| s.as_array().unwrap()).all(|frame| frame.as_u64().unwrap() < frames));
+}
+
+#[test]
+fn lines_and_inlined_functions_come_from_dwarf() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(elf) = guest(folder.path(), &[]) else { return };
+    let (profile, programs) = profile(&elf, &[]);
+    let view = View::new(&profile, &programs);
+    let row = |name: &str| view.top(100).into_iter().find(|row| row.name == name).unwrap();
+    // An inlined function has its own cycles; its caller's total has them too.
+    assert!(row("twice").own.cycles == 50 * 40 * 4, "{:?}", view.top(9));
+    assert!(row("mix").total.cycles >= row("mix").own.cycles + row("twice").own.cycles);
+    assert_eq!(view.call_graph("twice").unwrap().callers[0].name, "mix");
+    let lcov = write(Format::Lcov, &profile, &programs, &folder.path().join("guest.info"));
+    let lcov = String::from_utf8(lcov).unwrap();
+    assert!(lcov.contains("FNDA:50,mix\n"), "{lcov}");
+    // The body of the loop, on line 5 of the source.
+    assert!(lcov.contains("DA:5,2000\n"), "{lcov}");
+    let none = Format::Lcov.write(&View::new(&profile, &Programs::new()), &BTreeMap::new(), None);
+    assert!(none.unwrap_err().to_string().contains("-g"));
+}
+
+#[test]
+fn llvm_reads_the_sample_profile_and_compiles_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(elf) = guest(folder.path(), &[]) else { return };
+    let (before, programs) = profile(&elf, &[]);
+    let (text, merged) = (folder.path().join("guest.afdo"), folder.path().join("merged.afdo"));
+    write(Format::SampleProfile, &before, &programs, &text);
+    let args = ["merge", "--sample", "--text", "-o", merged.to_str().unwrap(), text.to_str().unwrap()];
+    if ask("llvm-profdata-22", &args).is_none() {
+        return;
+    }
+    let merged_text = fs::read_to_string(&merged).unwrap();
+    assert!(merged_text.contains("mix:") && merged_text.contains("twice:"), "{merged_text}");
+    let flag = format!("-fprofile-sample-use={}", merged.display());
+    let better = guest(folder.path(), &[&flag]).unwrap();
+    assert_ne!(better, elf, "the profile changes nothing");
+    let (after, _) = profile(&better, &[]);
+    println!("{} cycles, {} with the profile", before.sum().cycles, after.sum().cycles);
+}
+
+#[test]
+fn archives_and_pages_hold_the_whole() {
+    let (profile, programs) = rsa();
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = write(Format::Antares, &profile, &programs, &folder.path().join("rsa.antares"));
+    let (back, elfs) = read_archive(&bytes).unwrap();
+    assert_eq!(back, profile);
+    assert_eq!(View::new(&back, &elfs).top(5), View::new(&profile, &programs).top(5));
+    // A name that tries to leave the script element of the page.
+    let page = write(Format::Html, &profile, &programs, &folder.path().join("rsa.html"));
+    let page = String::from_utf8(page).unwrap();
+    assert_eq!(page.matches("</script").count(), 1);
+    assert!(page.contains("mpi_mul_hlp") && !page.contains("http://") && !page.contains("https://"));
+    let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
+    let stripped = antares_tests::elf::Cut::Sections.apply(&guests::bytes("rsa1024-imc").unwrap());
+    let symbols = antares_profile_view::Symbols::of(&stripped, options);
+    assert!(!symbols.has_names() && symbols.functions().len() > 20);
+}
