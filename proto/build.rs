@@ -4,7 +4,12 @@ use std::{env, fs, path::PathBuf};
 
 use protox::prost::Message;
 
-const FILES: [&str; 3] = ["antares/v1/common.proto", "antares/v1/compiler.proto", "antares/v1/runner.proto"];
+const FILES: [&str; 4] = [
+    "antares/v1/common.proto",
+    "antares/v1/compiler.proto",
+    "antares/v1/profile.proto",
+    "antares/v1/runner.proto",
+];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     for file in FILES {

@@ -76,6 +76,7 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
         args: request.args.clone(),
         cycles_max: request.cycles_max.unwrap_or(CYCLES_MAX_DEFAULT),
         debug_bytes_max: DEBUG_BYTES_MAX,
+        sample_cycles: 0,
     };
     let deadline = Instant::now() + request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
     let library = compiled.as_ref().map(|compiled| &compiled.output);
@@ -110,13 +111,14 @@ pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
         debug_bytes_max: DEBUG_BYTES_MAX,
         transaction_bytes: transaction.len(),
         libraries: libraries.iter().map(|(of, _)| *of).collect(),
+        sample_cycles: 0,
     };
     let libraries: Vec<&Sealed> = libraries.iter().map(|(_, library)| library).collect();
     let pool = start("antares-run-worker")?;
     let deadline = Instant::now() + request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
     let ended = |outcome, error: &str| Verdict::without_figures(outcome, error.to_owned());
     Ok(match pool.verify(&job, &transaction, &libraries, deadline).map_err(failed)? {
-        PoolVerdict::Done(VerifyReport::Done { outcome, cycles, groups, read_us, run_us, hot: _ }) => {
+        PoolVerdict::Done(VerifyReport::Done { outcome, cycles, groups, read_us, run_us, .. }) => {
             Verdict::of_worker(outcome, cycles, groups, (read_us, run_us))
         }
         PoolVerdict::Done(VerifyReport::Refused { detail, .. }) => {

@@ -228,6 +228,7 @@ mod tests {
             debug: vec!["hello \u{1b}[31m".to_owned()],
             load_us: 1,
             run_us: 12_345,
+            samples: None,
         };
         Report::of_worker(run, Sha256Digest::of(b""))
     }

@@ -84,6 +84,7 @@ pub fn app(compiler: &Compiler, config: &Config) -> App {
         routes: add_to(Routes::default(), compiler, config),
         services: vec![SERVICE],
         descriptors: FILE_DESCRIPTOR_SET,
+        pages: Vec::new(),
     }
 }
 

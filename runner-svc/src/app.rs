@@ -3,11 +3,20 @@
 use std::{sync::Arc, time::Duration};
 
 use antares_pool::{Layer, Pool, PoolConfig, PoolError, Reuse, worker_path};
-use antares_proto::{FILE_DESCRIPTOR_SET, v1::runner_service_server::RunnerServiceServer};
+use antares_proto::{
+    FILE_DESCRIPTOR_SET,
+    v1::{profile_service_server::ProfileServiceServer, runner_service_server::RunnerServiceServer},
+};
 use antares_serve::{App, Config, Health, Metrics};
 use tonic::service::Routes;
 
-use crate::{convert::COST_MODEL, execute::Runner, service::Service, source::ArtifactSource};
+use crate::{
+    convert::COST_MODEL,
+    execute::Runner,
+    profile_service::{self, ProfileService},
+    service::Service,
+    source::ArtifactSource,
+};
 
 /// Full name of the service, for health checks.
 pub const SERVICE: &str = "antares.v1.RunnerService";
@@ -54,7 +63,10 @@ pub fn add_to(routes: Routes, runner: &Runner, config: &Config) -> Routes {
     let service = RunnerServiceServer::new(service)
         .max_decoding_message_size(message_bytes_max)
         .max_encoding_message_size(message_bytes_max);
-    routes.add_service(service)
+    let profiles = ProfileServiceServer::new(ProfileService::new(runner.clone()))
+        .max_decoding_message_size(message_bytes_max)
+        .max_encoding_message_size(message_bytes_max);
+    routes.add_service(service).add_service(profiles)
 }
 
 /// The service alone.
@@ -64,6 +76,7 @@ pub fn app(runner: &Runner, config: &Config) -> App {
         routes: add_to(Routes::default(), runner, config),
         services: vec![SERVICE],
         descriptors: FILE_DESCRIPTOR_SET,
+        pages: vec![profile_service::page(runner)],
     }
 }
 

@@ -104,6 +104,7 @@ impl Runner {
             cycles_max: context.cycles_max,
             debug_bytes_max: context.debug_bytes_max,
             output_bytes_max: BATCH_OUTPUT_BYTES_MAX,
+            sample_cycles: shared.limits.sample_cycles,
         };
         let (elf, native) = (prepared.script.elf.clone(), prepared.native.clone());
         let key = native.as_ref().map(|native| native.key);
@@ -127,7 +128,10 @@ impl Runner {
                 Ended::SandboxViolation { detail } => results.push(Some(Ended::SandboxViolation { detail })),
             }
         }
-        results.iter().flatten().for_each(|ended| shared.metrics.note_ended(ended));
+        for ended in results.iter().flatten() {
+            shared.metrics.note_ended(ended);
+            shared.keep_profile(&context.tenant, prepared.script.digest, ended);
+        }
         shared.metrics.note_queue(queue);
         results.resize(count, None);
         Ok((results, queue))

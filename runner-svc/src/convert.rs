@@ -81,6 +81,7 @@ pub(crate) fn order(request: v1::ExecuteRequest, limits: &RawRunner) -> Result<O
         args: request.args.into_iter().map(Vec::from).collect(),
         cycles_max: run.cycles_max,
         debug_bytes_max: run.debug_bytes_max,
+        sample_cycles: limits.sample_cycles,
     };
     Ok(Order { tenant: "".into(), script, job, run_time: Duration::from_millis(run.deadline_ms) })
 }
@@ -391,6 +392,7 @@ mod tests {
             debug: vec!["hello".to_owned()],
             load_us: 1,
             run_us: 2,
+            samples: None,
         };
         let (verdict, _) = verdict(Ended::Reported(report));
         assert_eq!((verdict.outcome(), verdict.exit_code), (v1::Outcome::Exit, Some(-1)));

@@ -89,6 +89,7 @@ impl Both {
             routes: runner::add_to(routes, &self.runner, config),
             services: vec![compiler::SERVICE, runner::SERVICE],
             descriptors: FILE_DESCRIPTOR_SET,
+            pages: vec![crate::profile_service::page(&self.runner)],
         }
     }
 

@@ -8,7 +8,7 @@ use std::{
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
 use antares_pool::{
     Cancel, LayerStatus, Pool, PoolError, Sealed, Until, Verdict,
-    job::{RunJob, RunReport, Tier},
+    job::{RunJob, RunReport, Samples, Tier},
 };
 use antares_serve::{Flights, Metrics, RawRunner, chain, fact, past_span};
 use bytes::Bytes;
@@ -18,6 +18,7 @@ use tracing::{Instrument, Span};
 use crate::{
     hot::Hot,
     metrics::RunnerMetrics,
+    profiles::{ProfileKey, Profiles},
     queue::{Full, Queue, Slot},
     ready::{Ready, ReadyKey},
     source::{ArtifactSource, Fallback, SourceError},
@@ -106,6 +107,7 @@ pub(crate) struct Shared {
     /// By the full tier's key, and the key of what is at hand.
     pub(crate) libraries: Flights<(ArtifactKey, Option<ArtifactKey>), Result<Option<Native>, SourceError>>,
     pub(crate) metrics: RunnerMetrics,
+    pub(crate) profiles: Profiles,
 }
 
 /// Native code, ready to be loaded.
@@ -165,6 +167,7 @@ impl Runner {
             reading: Arc::new(Semaphore::new(workers)),
             hot: Hot::new(),
             ready: Ready::new(limits.ready_bytes_max),
+            profiles: Profiles::new(Duration::from_millis(limits.profile_keep_ms)),
             scripts: Flights::default(),
             libraries: Flights::default(),
             metrics: RunnerMetrics::new(metrics),
@@ -176,6 +179,8 @@ impl Runner {
         metrics.watch_workers("run", move || crate::metrics::worker_numbers(&watched.pool.stats()));
         let watched = shared.clone();
         shared.metrics.export_ready(metrics, move || watched.ready.stats());
+        let watched = shared.clone();
+        shared.metrics.export_profiles(metrics, move || watched.profiles.stats());
         let layers = shared.pool.layers().iter().map(|status| (status.layer.name(), status.active));
         metrics.sandbox_layers("run", layers);
         Self { shared }
@@ -229,7 +234,33 @@ impl Shared {
             Ok::<_, ExecuteError>(ended)
         };
         let ended = work.instrument(tracing::info_span!("worker")).await?;
+        self.keep_profile(&tenant, script.digest, &ended);
         Ok(Execution { script: script.digest, ended, native: origin, fallback, fetch, queue })
+    }
+
+    /// Adds a run to the profiles.
+    pub(crate) fn keep_profile(&self, tenant: &Arc<str>, script: Sha256Digest, ended: &Ended) {
+        if let Ended::Reported(report) = ended {
+            self.keep_samples(tenant, Some(script), report.samples.as_ref(), report.cycles);
+        }
+    }
+
+    /// Adds cycles to the profiles, with the samples that there are of them.
+    pub(crate) fn keep_samples(
+        &self,
+        tenant: &Arc<str>,
+        script: Option<Sha256Digest>,
+        samples: Option<&Samples>,
+        cycles: u64,
+    ) {
+        if self.limits.sample_cycles == 0 {
+            return;
+        }
+        let wrong = self.profiles.add(&ProfileKey { tenant: tenant.clone(), script }, samples, cycles);
+        self.metrics.note_samples(samples.is_some(), wrong);
+        if wrong > 0 {
+            tracing::error!(wrong, cycles, "the samples of a run do not add up to its cycles");
+        }
     }
 
     /// Gets a script and, if the tier wants it, its native code.
@@ -251,7 +282,7 @@ impl Shared {
         Ok(Prepared { script, native, fallback, fetch })
     }
 
-    async fn script(&self, script: Script) -> Result<Loaded, ExecuteError> {
+    pub(crate) async fn script(&self, script: Script) -> Result<Loaded, ExecuteError> {
         let digest = match script {
             Script::Inline(bytes) => {
                 let elf = seal("antares-script", bytes.clone()).await?;

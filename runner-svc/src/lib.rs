@@ -13,6 +13,8 @@ mod limits;
 #[cfg(feature = "embedded")]
 mod local;
 mod metrics;
+mod profile_service;
+mod profiles;
 mod programs;
 mod queue;
 mod ready;

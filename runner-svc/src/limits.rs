@@ -26,3 +26,24 @@ pub(crate) const HOT_REMEMBERED_MAX: usize = 64;
 
 /// Programs with which a hot program is remembered to go.
 pub(crate) const HOT_CELLS_MAX: usize = 64;
+
+/// Windows of time that the kept profiles are divided into.
+pub(crate) const PROFILE_WINDOWS_MAX: usize = 60;
+
+/// Scripts in a window that have a profile of their own.
+pub(crate) const PROFILE_SCRIPTS_MAX: usize = 128;
+
+/// Stacks of a script's profile in a window; cycles with others count as other. A stack takes about 100 bytes.
+pub(crate) const PROFILE_NODES_MAX: usize = 4096;
+
+/// Stacks of all profiles together; the oldest windows go first.
+pub(crate) const PROFILES_NODES_MAX: usize = 1 << 20;
+
+/// Functions in an answer.
+pub(crate) const PROFILE_ROWS_MAX: u32 = 1000;
+
+/// Functions in an answer where the caller names no number.
+pub(crate) const PROFILE_ROWS_DEFAULT: u32 = 20;
+
+/// Programs of a profile whose symbols are read for an answer.
+pub(crate) const PROFILE_PROGRAMS_MAX: usize = 32;

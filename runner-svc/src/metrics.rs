@@ -12,6 +12,7 @@ use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 
 use crate::{
     execute::{Ended, ExecuteError, Execution},
+    profiles::ProfilesStats,
     ready::ReadyStats,
     source::Fallback,
     verify::{Verification, Verified},
@@ -83,6 +84,8 @@ pub(crate) struct RunnerMetrics {
     fallbacks: IntCounterVec,
     hot: IntCounterVec,
     queue_depth: IntGauge,
+    profiled_runs: IntCounterVec,
+    profile_mismatches: IntCounter,
 }
 
 /// One call that waits for a worker.
@@ -143,6 +146,11 @@ impl RunnerMetrics {
             fallbacks: fallbacks(metrics),
             hot: hot(metrics),
             queue_depth: queue.with_label_values(&["run"]),
+            profiled_runs: profiled_runs(metrics),
+            profile_mismatches: metrics.counter(
+                "antares_profile_cycle_mismatch_total",
+                "Runs whose samples do not add up to their cycles; above 0, Antares has a mistake.",
+            ),
         }
     }
 
@@ -210,6 +218,30 @@ impl RunnerMetrics {
         }
     }
 
+    /// A run that went into the profiles; `wrong` are cycles by which its samples were off.
+    pub(crate) fn note_samples(&self, is_sampled: bool, wrong: u64) {
+        let name = if is_sampled { "yes" } else { "no" };
+        self.profiled_runs.with_label_values(&[name]).inc();
+        self.profile_mismatches.inc_by(u64::from(wrong > 0));
+    }
+
+    pub(crate) fn export_profiles(
+        &self,
+        metrics: &Metrics,
+        read: impl Fn() -> ProfilesStats + Send + 'static,
+    ) {
+        let stacks = metrics.gauge("antares_profile_stacks", "Stacks of all profiles that are kept.");
+        let dropped = metrics.counter(
+            "antares_profile_windows_dropped_total",
+            "Windows of profiles that were dropped before their time for want of room.",
+        );
+        metrics.before_scrape(move || {
+            let now = read();
+            set_gauge(&stacks, now.nodes);
+            set_total(&dropped, now.windows_dropped);
+        });
+    }
+
     pub(crate) fn export_ready(&self, metrics: &Metrics, read: impl Fn() -> ReadyStats + Send + 'static) {
         let bytes =
             metrics.gauge("antares_ready_bytes", "Bytes of scripts and libraries kept ready in memory.");
@@ -223,6 +255,15 @@ impl RunnerMetrics {
             set_total(&misses, now.misses);
         });
     }
+}
+
+fn profiled_runs(metrics: &Metrics) -> IntCounterVec {
+    let help = "Runs that went into profiles, by whether a sample hit them.";
+    let runs = metrics.counters("antares_profiled_runs_total", help, &["sampled"]);
+    for name in ["yes", "no"] {
+        runs.with_label_values(&[name]);
+    }
+    runs
 }
 
 fn fallbacks(metrics: &Metrics) -> IntCounterVec {

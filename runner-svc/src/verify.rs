@@ -96,7 +96,7 @@ impl Shared {
         let (libraries, beside) = files(programs);
         self.metrics.note_native(libraries.iter().map(|(_, native)| native.tier), 1);
         let keys: Vec<ArtifactKey> = libraries.iter().map(|(_, native)| native.key).collect();
-        let job = job(&order, &sealed, &libraries);
+        let job = job(&order, &sealed, &libraries, self.limits.sample_cycles);
         let run = move |pool: &Pool, until| {
             let libraries = libraries.iter().map(|(_, native)| &*native.library);
             let files: Vec<&Sealed> = libraries.chain(beside.iter().map(|elf| &**elf)).collect();
@@ -110,7 +110,16 @@ impl Shared {
             Ok::<_, ExecuteError>(ended)
         };
         let ended = match work.instrument(tracing::info_span!("worker")).await? {
-            Ended::Reported(VerifyReport::Done { outcome, cycles, groups, hot, read_us, run_us }) => {
+            Ended::Reported(VerifyReport::Done {
+                outcome,
+                cycles,
+                groups,
+                hot,
+                samples,
+                read_us,
+                run_us,
+            }) => {
+                self.keep_samples(&order.tenant, None, samples.as_ref(), cycles);
                 self.learn(hot, &met);
                 Ended::Reported(Verified { outcome, cycles, groups, read_us, run_us })
             }
@@ -200,7 +209,12 @@ fn field_of(form: TransactionForm) -> &'static str {
     }
 }
 
-fn job(order: &VerifyOrder, transaction: &Sealed, libraries: &[(LibraryOf, Native)]) -> VerifyJob {
+fn job(
+    order: &VerifyOrder,
+    transaction: &Sealed,
+    libraries: &[(LibraryOf, Native)],
+    sample_cycles: u64,
+) -> VerifyJob {
     let Environment { vm_1_epoch, vm_2_epoch, epoch } = order.environment;
     VerifyJob {
         form: order.form,
@@ -211,6 +225,7 @@ fn job(order: &VerifyOrder, transaction: &Sealed, libraries: &[(LibraryOf, Nativ
         debug_bytes_max: order.debug_bytes_max,
         transaction_bytes: transaction.len(),
         libraries: libraries.iter().map(|(of, _)| *of).collect(),
+        sample_cycles,
     }
 }
 

@@ -53,6 +53,8 @@ const OURS: [(&str, &[&str]); 22] = [
             "antares-transaction",
             "antares-proto",
             "antares-pool",
+            "antares-profile",
+            "antares-profile-view",
             "antares-serve",
             "antares-compiler-svc",
         ],

@@ -66,6 +66,7 @@ fn job(args: &[&str]) -> RunJob {
         args: args.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
         cycles_max: CYCLES_MAX,
         debug_bytes_max: 1 << 20,
+        sample_cycles: 0,
     }
 }
 
@@ -214,6 +215,7 @@ fn against_bare(
         cycles_max,
         debug_bytes_max,
         output_bytes_max: 8 << 20,
+        sample_cycles: 0,
     };
     let mut ratios = Vec::new();
     for round in 0..=rounds {

@@ -118,6 +118,7 @@ fn report(what: String) -> RunReport {
         debug: vec![what],
         load_us: 0,
         run_us: 0,
+        samples: None,
     }
 }
 

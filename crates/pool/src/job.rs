@@ -13,7 +13,10 @@ use serde::{Deserialize, Serialize};
 use crate::errand::Judged;
 
 pub use batch::{BatchJob, BatchReport};
-pub use profile::{PROFILE_BYTES_MAX, ProfileJob, ProfileReport, ProfiledReport};
+pub use profile::{
+    PROFILE_BYTES_MAX, ProfileJob, ProfileReport, ProfiledReport, SAMPLES_BYTES_MAX, SAMPLES_NODES_MAX,
+    Samples,
+};
 pub use verify::{
     CellName, GroupError, GroupKind, GroupReport, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, LibraryOf,
     Rules, TransactionForm, VerifyJob, VerifyOutcome, VerifyReport,
@@ -89,6 +92,8 @@ pub struct RunJob {
     pub cycles_max: u64,
     /// Bytes of debug output (syscall 2177) after which the run ends with [`RunOutcome::OutputLimit`].
     pub debug_bytes_max: u64,
+    /// Cycles between the samples of its profile, on average; 0 for no profile. What the interpreter runs is not sampled.
+    pub sample_cycles: u64,
 }
 
 /// How a script ended, as far as the worker can tell.
@@ -130,6 +135,8 @@ pub struct RunReport {
     pub load_us: u64,
     /// Time of the run itself, microseconds.
     pub run_us: u64,
+    /// Where the cycles went, if that was asked for and a sample hit the run.
+    pub samples: Option<Samples>,
 }
 
 /// What the compiler shall give.

@@ -18,7 +18,7 @@ use crate::{
     job::{
         BatchJob, BatchReport, CompileJob, CompileReport, DEBUG_BYTES_LEAST, HOT_BYTES_MAX, HOT_PROGRAMS_MAX,
         PROFILE_BYTES_MAX, ProfileJob, ProfileReport, RunJob, RunReport, RunWorkerJob, RunWorkerReport,
-        VerifyJob, VerifyReport,
+        SAMPLES_BYTES_MAX, VerifyJob, VerifyReport,
     },
     ledger::{Count, Ledger},
     output::take_output,
@@ -245,7 +245,8 @@ impl Pool {
         library: Option<&Sealed>,
         until: impl Into<Until>,
     ) -> Result<Verdict<RunReport>, PoolError> {
-        let reply_bytes_max = report_bytes_max(job.debug_bytes_max);
+        let reply_bytes_max =
+            report_bytes_max(job.debug_bytes_max.saturating_add(samples_bytes(job.sample_cycles, 1)));
         let errand = self.errand(elf, library, job.debug_bytes_max, reply_bytes_max, until.into());
         let verdict = errand.run(&RunWorkerJob::<_, &VerifyJob, &BatchJob>::Run(job))?;
         self.expect_answer(verdict, |report| match report {
@@ -273,7 +274,8 @@ impl Pool {
             extras: files.iter().map(|file| file.as_fd()).collect(),
             compiles: false,
             reply_bytes_max: report_bytes_max(
-                job.debug_bytes_max.saturating_add(GROUPS_BYTES_MAX + HOT_BYTES),
+                job.debug_bytes_max
+                    .saturating_add(GROUPS_BYTES_MAX + HOT_BYTES + samples_bytes(job.sample_cycles, 1)),
             ),
             until: until.into(),
             kind: None,
@@ -331,7 +333,9 @@ impl Pool {
     ) -> Result<BatchEnd, PoolError> {
         let runs_bytes = RUN_BYTES_MAX.saturating_mul(job.inputs.len());
         let debug_bytes = report_bytes_max(job.debug_bytes_max.saturating_add(job.output_bytes_max));
-        let reply_bytes_max = debug_bytes.saturating_add(runs_bytes);
+        // A worker stops to tell samples when it has told as many as fit.
+        let samples = usize::try_from(samples_bytes(job.sample_cycles, 2)).unwrap_or(0);
+        let reply_bytes_max = debug_bytes.saturating_add(runs_bytes).saturating_add(samples);
         let errand = self.errand(elf, library, job.debug_bytes_max, reply_bytes_max, until.into());
         let mut reports = Vec::new();
         let mut is_understood = true;
@@ -410,6 +414,11 @@ impl Pool {
     pub fn layers(&self) -> &[LayerStatus] {
         &self.owner.layers
     }
+}
+
+/// Bytes of the sampled profiles of `runs`.
+fn samples_bytes(sample_cycles: u64, runs: u64) -> u64 {
+    if sample_cycles == 0 { 0 } else { runs.saturating_mul(SAMPLES_BYTES_MAX as u64) }
 }
 
 fn report_bytes_max(debug_bytes_max: u64) -> usize {

@@ -3,7 +3,7 @@
 
 use antares_pool::{
     Files,
-    job::{BatchJob, BatchReport, RunReport, RunWorkerReport},
+    job::{BatchJob, BatchReport, RunReport, RunWorkerReport, SAMPLES_BYTES_MAX},
 };
 use bytes::Bytes;
 
@@ -18,12 +18,14 @@ impl RunWorker {
         let inputs: Vec<Vec<Bytes>> = job.inputs.into_iter().map(bytes).collect();
         let limits = limits(job.cycles_max, job.debug_bytes_max);
         self.load(job.debug_bytes_max, files)?;
-        let (mut runs, mut output_bytes) = (0, 0_u64);
+        let (mut runs, mut output_bytes, mut samples_bytes) = (0, 0_u64, 0);
         for args in &inputs {
             if output_bytes >= job.output_bytes_max {
                 break;
             }
-            let report = self.run_loaded(job.options, args, limits, job.tier)?;
+            let mut report = self.run_loaded(job.options, args, limits, (job.tier, job.sample_cycles))?;
+            report.samples = report.samples.filter(|_| samples_bytes <= SAMPLES_BYTES_MAX);
+            samples_bytes += report.samples.as_ref().map_or(0, |samples| samples.profile.len());
             output_bytes = output_bytes.saturating_add(debug_bytes(&report));
             files
                 .tell_part(&RunWorkerReport::Run(report))

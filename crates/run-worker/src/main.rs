@@ -21,7 +21,9 @@ use antares_pool::{
     serve,
 };
 use antares_sandbox::{Jail, Policy, SandboxError};
-use antares_vm::{Library, Limits, Machine, Outcome, Report, Script, limits::RUN_HEAP_BYTES, reserve_heap};
+use antares_vm::{
+    Library, Limits, Machine, Outcome, Report, Sampling, Script, limits::RUN_HEAP_BYTES, reserve_heap,
+};
 use anyhow::Result;
 use bytes::Bytes;
 
@@ -92,7 +94,8 @@ impl RunWorker {
     fn run(&mut self, job: RunJob, files: &Files) -> Result<RunReport, String> {
         let args: Vec<Bytes> = job.args.into_iter().map(Bytes::from).collect();
         self.load(job.debug_bytes_max, files)?;
-        self.run_loaded(job.options, &args, limits(job.cycles_max, job.debug_bytes_max), job.tier)
+        let limits = limits(job.cycles_max, job.debug_bytes_max);
+        self.run_loaded(job.options, &args, limits, (job.tier, job.sample_cycles))
     }
 
     /// Reads the ELF, loads the library, takes memory for a run, and enters the run stage; if that was not done before.
@@ -105,7 +108,8 @@ impl RunWorker {
         }
         let elf = Bytes::from(files.elf().map_err(|error| format!("cannot read the ELF: {error}"))?);
         // The supervisor verified the library's digest and shape after it was sealed: these are the same bytes.
-        let library = files.extras().next().map(|file| Library::load(file.as_fd())).transpose();
+        let library = files.extras().next().map(|file| Library::load(file.as_fd())?.with_frames(file));
+        let library = library.transpose();
         let library = library.map_err(|error| describe(&error))?;
         let debug_bytes = usize::try_from(debug_bytes_max).unwrap_or(usize::MAX).min(REPORT_BYTES_MAX);
         if !reserve_heap(RUN_HEAP_BYTES + DEBUG_HEAP_BYTES + HEAP_PER_DEBUG_BYTE * debug_bytes) {
@@ -122,12 +126,20 @@ impl RunWorker {
         options: CompileOptions,
         args: &[Bytes],
         limits: Limits,
-        tier: Tier,
+        (tier, sample_cycles): (Tier, u64),
     ) -> Result<RunReport, String> {
         let loaded = self.loaded.as_ref().ok_or("no script is loaded")?;
         let script = Script { elf: &loaded.elf, args, vm_version: options.vm_version, isa: options.isa.0 };
-        let report = self.machine.run(&script, &limits, self::tier(tier), loaded.library.as_ref());
-        Ok(to_report(report.map_err(|error| describe(&error))?))
+        let how = (self::tier(tier), loaded.library.as_ref());
+        if sample_cycles == 0 || tier == Tier::Interpreter {
+            let report = self.machine.run(&script, &limits, how.0, how.1);
+            return Ok(to_report(report.map_err(|error| describe(&error))?));
+        }
+        let sampling = Sampling { period: sample_cycles, seed: profile::seed(args) };
+        let (report, recording) =
+            self.machine.run_sampled(&script, &limits, how, sampling).map_err(|error| describe(&error))?;
+        let samples = profile::samples_of_run(&recording, report.cycles);
+        Ok(RunReport { samples, ..to_report(report) })
     }
 }
 
@@ -168,6 +180,7 @@ fn to_report(report: Report) -> RunReport {
         debug: report.debug,
         load_us: micros(report.load),
         run_us: micros(report.run),
+        samples: None,
     }
 }
 

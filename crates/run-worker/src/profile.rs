@@ -1,21 +1,35 @@
 //! A run or a verification in a jailed child that tells where its cycles went. Everything is interpreted.
 
-use std::{cell::RefCell, mem, rc::Rc, sync::Arc, time::Instant};
+use std::{
+    cell::RefCell,
+    hash::{DefaultHasher, Hash, Hasher},
+    mem,
+    rc::Rc,
+    sync::Arc,
+    time::Instant,
+};
 
 use antares_pool::{
     Files,
-    job::{ProfileJob, ProfileReport, ProfiledReport, RunJob, VerifyJob, VerifyReport},
+    job::{
+        ProfileJob, ProfileReport, ProfiledReport, RunJob, SAMPLES_BYTES_MAX, SAMPLES_NODES_MAX, Samples,
+        VerifyJob, VerifyReport,
+    },
 };
 use antares_profile::{Frame, Profile, Value, limits::NODES_MAX};
 use antares_verifier::{
     Cancel, Counts, Engine, GroupKind, GroupReport, Limits, Outcome, Report, Verifier, limits::SWITCH_CYCLES,
 };
 use antares_vm::{
-    GroupRecording, ProfileSession, ProfiledMachine, Script, limits::RECORDING_HEAP_BYTES, reserve_heap,
+    GroupRecording, ProfileSession, ProfiledMachine, Recording, Script, limits::RECORDING_HEAP_BYTES,
+    reserve_heap,
 };
 use bytes::Bytes;
 
 use crate::{RunWorker, describe, limits, to_report, verify};
+
+/// Bytes of arguments that decide the sample points.
+const SEED_BYTES_MAX: usize = 4096;
 
 /// Heap for the profile that a recording becomes: its tables, sorted once more, and its bytes.
 const PROFILE_HEAP_BYTES: usize = 384 << 20;
@@ -70,9 +84,47 @@ impl RunWorker {
             };
         let run_us = verify::micros(start);
         let (profile, mismatch_cycles) = of_groups(&report, groups.take());
-        let report: VerifyReport = verify::to_report(report, Vec::new(), read_us, run_us)?;
+        let report: VerifyReport = verify::to_report(report, (Vec::new(), None), read_us, run_us)?;
         finish(ProfiledReport::Verify(report), &profile, mismatch_cycles)
     }
+}
+
+/// What the sample points of a run follow from: its arguments, so that the same run has the same ones.
+pub(crate) fn seed(args: &[Bytes]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let mut left = SEED_BYTES_MAX;
+    for arg in args {
+        let part = &arg[..arg.len().min(left)];
+        part.hash(&mut hasher);
+        left -= part.len();
+    }
+    hasher.finish()
+}
+
+/// The samples of a run; none if there were none.
+pub(crate) fn samples_of_run(recording: &Recording, cycles: u64) -> Option<Samples> {
+    if recording.contexts().len() == 1 {
+        return None;
+    }
+    let mut profile = recording.to_profile_within(SAMPLES_NODES_MAX);
+    let mismatch_cycles = balance(&mut profile, cycles);
+    samples(&profile, mismatch_cycles)
+}
+
+/// The samples of a verification; none if there were none.
+pub(crate) fn samples_of_groups(report: &Report, recordings: Vec<Recording>) -> Option<Samples> {
+    if recordings.iter().all(|recording| recording.contexts().len() == 1) {
+        return None;
+    }
+    // What no sample is in is unknown, and no mismatch: recordings were made without knowing the sums.
+    let of = |recording| GroupRecording { recording, switches: 0 };
+    let (profile, _) = of_groups(report, recordings.into_iter().map(of).collect());
+    samples(&profile, profile.sum().cycles.abs_diff(report.cycles))
+}
+
+fn samples(profile: &Profile, mismatch_cycles: u64) -> Option<Samples> {
+    let profile = profile.encode().ok().filter(|bytes| bytes.len() <= SAMPLES_BYTES_MAX)?;
+    Some(Samples { profile, mismatch_cycles })
 }
 
 fn finish(report: ProfiledReport, profile: &Profile, mismatch_cycles: u64) -> Result<ProfileReport, String> {

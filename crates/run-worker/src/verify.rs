@@ -15,10 +15,13 @@ use antares_verifier::{
     Cancel, CellName, Counts, Engine, GroupKind, GroupReport, Limits, Outcome, PrepareError, Prepared,
     Report, Selection, Verifier,
 };
-use antares_vm::{Library, NativeMachine, Program, Session, prepare_thread, reserve_heap, reserve_machines};
+use antares_vm::{
+    Library, NativeMachine, Program, Recording, Sampling, Session, prepare_thread, reserve_heap,
+    reserve_machines,
+};
 use bytes::Bytes;
 
-use crate::{DEBUG_HEAP_BYTES, HEAP_PER_DEBUG_BYTE, describe, tier};
+use crate::{DEBUG_HEAP_BYTES, HEAP_PER_DEBUG_BYTE, describe, profile, tier};
 
 /// Heap of a verification beside what its transaction takes: thirteen VMs that are put aside with all their memory, a
 /// debug line that fills a VM's memory in the four forms in which an error holds it, ELF headers, tables.
@@ -67,7 +70,8 @@ pub(crate) fn load(job: &VerifyJob, files: &Files) -> Result<Loaded, String> {
     if files.extras().len() != job.libraries.len() + beside {
         return Err("there are not as many files as the job says".to_owned());
     }
-    let libraries = files.extras().take(job.libraries.len()).map(|file| Library::load(file.as_fd()));
+    let files_of_libraries = files.extras().take(job.libraries.len());
+    let libraries = files_of_libraries.map(|file| Library::load(file.as_fd())?.with_frames(file));
     let libraries = libraries.collect::<Result<Vec<_>, _>>().map_err(|error| describe(&error))?;
     let beside = (job.libraries.len()..files.extras().len()).map(|index| files.extra(index).map(Bytes::from));
     let beside = beside.collect::<Result<Vec<_>, _>>();
@@ -95,7 +99,12 @@ pub(crate) fn verify(job: &VerifyJob, loaded: Loaded) -> Result<VerifyReport, St
     let programs = programs(job, loaded.libraries, loaded.beside, &prepared);
     let read_us = micros(start);
     let unknown = Rc::new(RefCell::new(Vec::new()));
-    let engine = Native { session: Session::new(tier(job.tier), programs), unknown: unknown.clone() };
+    let samples = Rc::new(RefCell::new(Vec::new()));
+    let engine = Native {
+        session: session(job, programs),
+        unknown: unknown.clone(),
+        samples: (job.sample_cycles > 0).then(|| samples.clone()),
+    };
     let limits = Limits { cycles_max: job.cycles_max, debug_bytes_max: job.debug_bytes_max };
     let start = Instant::now();
     let report = match Verifier::new(prepared, limits, engine, Cancel::new()).verify(selection(job)) {
@@ -103,7 +112,18 @@ pub(crate) fn verify(job: &VerifyJob, loaded: Loaded) -> Result<VerifyReport, St
         Err(error) => return Ok(refused(&error)),
     };
     let hot = if job.tier == Tier::Interpreter { Vec::new() } else { hot(unknown.take()) };
-    to_report(report, hot, read_us, micros(start))
+    let run_us = micros(start);
+    let samples = profile::samples_of_groups(&report, samples.take());
+    to_report(report, (hot, samples), read_us, run_us)
+}
+
+fn session(job: &VerifyJob, programs: Vec<Arc<Program>>) -> Arc<Session> {
+    let session = Session::new(tier(job.tier), programs);
+    match job.sample_cycles {
+        0 => session,
+        // The transaction decides its length, and hardly two have the same.
+        period => session.sampled(Sampling { period, seed: job.transaction_bytes }),
+    }
 }
 
 /// The hottest of the programs that were met without native code.
@@ -119,6 +139,8 @@ struct Native {
     session: Arc<Session>,
     /// Programs that were met without native code, and their cycles in all groups.
     unknown: Rc<RefCell<Vec<(Bytes, u64)>>>,
+    /// What was sampled, by group, if that is asked for.
+    samples: Option<Rc<RefCell<Vec<Recording>>>>,
 }
 
 impl Engine for Native {
@@ -129,6 +151,9 @@ impl Engine for Native {
     }
 
     fn take_counts(&self) -> Option<Counts> {
+        if let Some(samples) = &self.samples {
+            samples.borrow_mut().extend(self.session.take_samples(0));
+        }
         let counts = self.session.take_counts();
         let mut unknown = self.unknown.borrow_mut();
         for (elf, cycles) in counts.unknown {
@@ -205,13 +230,13 @@ pub(crate) fn refused(error: &PrepareError) -> VerifyReport {
 
 pub(crate) fn to_report(
     report: Report,
-    hot: Vec<HotProgram>,
+    (hot, samples): (Vec<HotProgram>, Option<job::Samples>),
     read_us: u64,
     run_us: u64,
 ) -> Result<VerifyReport, String> {
     let outcome = to_outcome(report.outcome)?;
     let groups = report.groups.into_iter().map(to_group).collect::<Result<_, _>>()?;
-    Ok(VerifyReport::Done { outcome, cycles: report.cycles, groups, hot, read_us, run_us })
+    Ok(VerifyReport::Done { outcome, cycles: report.cycles, groups, hot, samples, read_us, run_us })
 }
 
 fn to_group(group: GroupReport) -> Result<job::GroupReport, String> {

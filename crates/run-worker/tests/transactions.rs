@@ -84,6 +84,7 @@ fn job(text: &[u8], form: TransactionForm) -> VerifyJob {
         debug_bytes_max: 1 << 20,
         transaction_bytes: text.len() as u64,
         libraries: Vec::new(),
+        sample_cycles: 0,
     }
 }
 

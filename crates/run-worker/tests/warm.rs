@@ -34,6 +34,7 @@ fn job(args: &[&[u8]]) -> RunJob {
         args: args.iter().map(|arg| arg.to_vec()).collect(),
         cycles_max: u64::MAX,
         debug_bytes_max: 1 << 20,
+        sample_cycles: 0,
     }
 }
 
@@ -56,7 +57,15 @@ fn runs_of_one_script_share_a_worker_and_nothing_else() {
     }
     let RunJob { options, tier, cycles_max, debug_bytes_max, .. } = job(&[]);
     let inputs = vec![vec![b"d".to_vec()], vec![b"e".to_vec()]];
-    let batch = BatchJob { options, tier, inputs, cycles_max, debug_bytes_max, output_bytes_max: 1 << 20 };
+    let batch = BatchJob {
+        options,
+        tier,
+        inputs,
+        cycles_max,
+        debug_bytes_max,
+        output_bytes_max: 1 << 20,
+        sample_cycles: 0,
+    };
     let end = pool.batch(&batch, &elf, None, Instant::now() + PATIENCE).unwrap();
     let outcomes: Vec<_> = end.reports.into_iter().map(|report| report.outcome).collect();
     assert_eq!(outcomes, [100, 101].map(RunOutcome::Exit));

@@ -13,6 +13,7 @@ mod http;
 mod listener;
 mod metrics;
 mod options;
+mod page;
 mod raw_config;
 mod rpc;
 mod sections;
@@ -28,6 +29,7 @@ pub use health::{Health, LIVENESS};
 pub use host::{Host, HostError};
 pub use metrics::{COMPILE_SECONDS, Metrics, RPC_SECONDS, RUN_SECONDS};
 pub use options::{Options, Request, main};
+pub use page::{Page, PageAnswer};
 pub use raw_config::{
     RawCache, RawCompiler, RawConfig, RawListen, RawLog, RawMetrics, RawRunner, RawSandbox, RawTrace,
 };

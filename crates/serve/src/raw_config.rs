@@ -200,6 +200,10 @@ pub struct RawRunner {
     pub debug_bytes_max: u64,
     /// Scripts and artifacts kept ready in memory, bytes.
     pub ready_bytes_max: u64,
+    /// Cycles between the samples of profiles, on average; 0 for no profiles.
+    pub sample_cycles: u64,
+    /// How long profiles are kept, milliseconds.
+    pub profile_keep_ms: u64,
 }
 
 impl Default for RawListen {
@@ -296,6 +300,8 @@ impl Default for RawRunner {
             call_ms_max: 300_000,
             debug_bytes_max: MIB,
             ready_bytes_max: 256 * MIB,
+            sample_cycles: 2_097_152,
+            profile_keep_ms: 3_600_000,
         }
     }
 }

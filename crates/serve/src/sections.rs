@@ -88,6 +88,7 @@ pub(crate) fn check_runner(raw: &RawRunner, checker: &mut Checker) {
         ("runner.compiler_connect_ms_max", raw.compiler_connect_ms_max),
         ("runner.deadline_ms_max", raw.deadline_ms_max),
         ("runner.call_ms_max", raw.call_ms_max),
+        ("runner.profile_keep_ms", raw.profile_keep_ms),
     ] {
         checker.time(key, value);
     }

@@ -12,6 +12,7 @@ use crate::{
     http,
     listener::{bind, connections},
     metrics::Metrics,
+    page::Page,
     rpc::RpcLayer,
 };
 
@@ -31,6 +32,8 @@ pub struct App {
     pub services: Vec<&'static str>,
     /// Their encoded descriptor set.
     pub descriptors: &'static [u8],
+    /// Pages beside `/metrics`.
+    pub pages: Vec<Page>,
 }
 
 /// Why a server could not start or stopped.
@@ -69,6 +72,7 @@ pub struct Server {
     health: Health,
     address: SocketAddr,
     metrics_address: Option<SocketAddr>,
+    pages: Vec<Page>,
 }
 
 impl Server {
@@ -112,8 +116,8 @@ impl Server {
         };
         let metrics_address = http.as_ref().map(|(_, address)| *address);
         let http = http.map(|(listener, _)| listener);
-        let listen = listen.clone();
-        Ok(Self { listen, layer, routes, grpc, http, metrics, health, address, metrics_address })
+        let (listen, pages) = (listen.clone(), app.pages);
+        Ok(Self { listen, layer, routes, grpc, http, metrics, health, address, metrics_address, pages })
     }
 
     /// Where gRPC is served.
@@ -155,6 +159,7 @@ impl Server {
         let grpc = tokio::spawn(grpc);
         let http = self.http.map(|listener| {
             let router = http::router(self.metrics.clone(), self.health.clone());
+            let router = self.pages.iter().cloned().fold(router, |router, page| page.add_to(router));
             tokio::spawn(axum::serve(listener, router).into_future())
         });
         let mut grpc = grpc;

@@ -20,6 +20,8 @@ pub struct BatchJob {
     pub debug_bytes_max: u64,
     /// Bytes of debug output of all runs together after which no more runs are started, with some for each line.
     pub output_bytes_max: u64,
+    /// As in `RunJob`, for each run.
+    pub sample_cycles: u64,
 }
 
 /// What a run worker answers to a [`BatchJob`], after the report of each run.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Tier;
+use super::{Samples, Tier};
 
 /// How the transaction in the sealed file is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +88,8 @@ pub struct VerifyJob {
     pub transaction_bytes: u64,
     /// What the libraries beside the job are, in their order.
     pub libraries: Vec<LibraryOf>,
+    /// Cycles between the samples of its profile, on average; 0 for no profile. What the interpreter runs is not sampled.
+    pub sample_cycles: u64,
 }
 
 /// How a group, or the whole transaction, ended.
@@ -158,6 +160,8 @@ pub enum VerifyReport {
         groups: Vec<GroupReport>,
         /// What may be worth compiling for another time, most cycles first, at most [`HOT_PROGRAMS_MAX`].
         hot: Vec<HotProgram>,
+        /// Where the cycles went, if that was asked for and a sample hit a script.
+        samples: Option<Samples>,
         /// Time to read and check the transaction, microseconds.
         read_us: u64,
         /// Time of the verification itself, microseconds.
