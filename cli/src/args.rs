@@ -39,6 +39,8 @@ pub(crate) enum Command {
     /// usage or unreadable input; 3 Antares failed.
     #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
     Profile(ProfileArgs),
+    /// Profile a script or a transaction, and tell what could take fewer cycles
+    Insights(InsightsArgs),
     /// Compile a script to a shared object
     Compile(CompileArgs),
     /// Show what the compiler makes of a script, stage by stage
@@ -172,6 +174,17 @@ pub(crate) struct ProfileArgs {
     #[arg(long, value_name = "FILE")]
     pub before: Option<PathBuf>,
     /// Functions in the table
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+}
+
+/// Words of `antares insights`.
+#[derive(Debug, Args)]
+pub(crate) struct InsightsArgs {
+    /// What to look at.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Findings, at most
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
 }

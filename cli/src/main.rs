@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Verify(args) => verify::verify(args),
         Command::Profile(args) => profile::profile(&args),
+        Command::Insights(args) => profile::insights(&args),
         Command::Compile(args) => compile::compile(&args),
         Command::Explain(args) => explain::explain(&args),
     };

@@ -24,7 +24,7 @@ use antares_transaction::{Environment, Mock, programs};
 use anyhow::{Context as _, anyhow};
 
 use crate::{
-    args::{DiffArgs, ProfileArgs, ProfileCommand, TargetArgs},
+    args::{DiffArgs, InsightsArgs, ProfileArgs, ProfileCommand, TargetArgs},
     failure::Failure,
     input,
     limits::{ARCHIVE_BYTES_MAX, CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX},
@@ -92,6 +92,17 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<ExitCode, Failure> {
         }
     }
     output::print(output::printable(&table(&view, &profiled.outcome, args.top)).as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells what could take fewer cycles.
+pub(crate) fn insights(args: &InsightsArgs) -> Result<ExitCode, Failure> {
+    let profiled = target(&args.target)?;
+    let view = View::new(&profiled.profile, &profiled.programs);
+    let mut findings = antares_insights::insights(&view);
+    findings.truncate(args.top);
+    let findings = antares_insights::markdown(&findings, profiled.profile.sum().cycles);
+    output::print(output::printable(&format!("{}\n\n{findings}", profiled.outcome)).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 

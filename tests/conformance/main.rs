@@ -6,6 +6,7 @@ mod attacks;
 mod check;
 mod compiles;
 mod formats;
+mod insights;
 mod pauses;
 mod profiles;
 mod programs;

@@ -1,9 +1,16 @@
 /* What the RSA guest has of Mbed TLS: RSA with PKCS #1 v1.5 and SHA-256, memory from a buffer, limbs of 32 bits (the
- * library's default on RISC-V, and so on both sides), no hand-written assembly. */
+ * library's default on RISC-V, and so on both sides) or, with RSA_LIMBS_64, of 64 bits; no hand-written assembly. */
 #define MBEDTLS_ASN1_PARSE_C
 #define MBEDTLS_ASN1_WRITE_C
 #define MBEDTLS_BIGNUM_C
+#ifdef RSA_LIMBS_64
+#define MBEDTLS_HAVE_INT64
+#define MBEDTLS_HAVE_UDBL
+#define MBEDTLS_NO_UDBL_DIVISION
+typedef unsigned __int128 mbedtls_t_udbl;
+#else
 #define MBEDTLS_HAVE_INT32
+#endif
 #define MBEDTLS_MD_C
 #define MBEDTLS_MEMORY_BUFFER_ALLOC_C
 #define MBEDTLS_NO_PLATFORM_ENTROPY

@@ -6,7 +6,7 @@ use crate::{finding::Finding, tree::Tree};
 
 /// Our crates and which of ours each may depend on: arrows point one way. `tests` and `bench` see everything.
 /// No crate of a service's process or of the command line reaches `codegen` or `vm`: those live in the workers.
-const OURS: [(&str, &[&str]); 22] = [
+const OURS: [(&str, &[&str]); 23] = [
     ("antares-proto", &[]),
     ("antares-abi", &[]),
     ("antares-program", &["antares-abi"]),
@@ -22,6 +22,7 @@ const OURS: [(&str, &[&str]); 22] = [
     ("antares-vm", &["antares-abi", "antares-profile"]),
     ("antares-profile", &["antares-abi"]),
     ("antares-profile-view", &["antares-abi", "antares-program", "antares-profile"]),
+    ("antares-insights", &["antares-abi", "antares-program", "antares-profile", "antares-profile-view"]),
     ("antares-transaction", &[]),
     ("antares-verifier", &["antares-transaction"]),
     ("antares-sandbox", &[]),
@@ -64,6 +65,7 @@ const OURS: [(&str, &[&str]); 22] = [
         &[
             "antares-abi",
             "antares-profile",
+            "antares-insights",
             "antares-profile-view",
             "antares-transaction",
             "antares-proto",

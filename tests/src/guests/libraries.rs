@@ -126,6 +126,13 @@ pub(super) const RSA_1024: Library = Library {
     ..Library::NONE
 };
 
+/// The same with limbs of 64 bits.
+pub(super) const RSA_1024_LIMBS_64: Library = Library {
+    parts: LIBMBEDTLS,
+    flags: &["-DMBEDTLS_CONFIG_FILE=\"guest_mbedtls.h\"", "-DRSA_BITS=1024", "-DRSA_LIMBS_64"],
+    ..Library::NONE
+};
+
 /// Mbed TLS for keys of 2048 bits.
 pub(super) const RSA_2048: Library = Library {
     parts: LIBMBEDTLS,

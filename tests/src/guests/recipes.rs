@@ -1,8 +1,8 @@
 //! The list of guests: what each is called, what it is for, and what it is built from.
 
 use super::libraries::{
-    BLAKE2B, BLST, KECCAK, LUA, LZ4, LZ4_UNALIGNED, Library, ML_DSA, RSA_1024, RSA_2048, SCHNORR, SECP256K1,
-    SPHINCS,
+    BLAKE2B, BLST, KECCAK, LUA, LZ4, LZ4_UNALIGNED, Library, ML_DSA, RSA_1024, RSA_1024_LIMBS_64, RSA_2048,
+    SCHNORR, SECP256K1, SPHINCS,
 };
 
 /// One guest.
@@ -58,13 +58,15 @@ const IMC: &str = "rv64imc";
 const IMC_B: &str = "rv64imc_zba_zbb_zbc_zbs";
 
 /// Programs: name, source, optimisation, what they do.
-const PROGRAMS: [(&str, Source, &str, &str); 27] = [
+const PROGRAMS: [(&str, Source, &str, &str); 29] = [
     ("secp256k1", using("secp256k1.c", &SECP256K1), "-O3", "verifies ECDSA signatures, ARG times"),
     ("secp256k1-small", using("secp256k1.c", &SECP256K1), "-Os", "the same, a third of the code"),
     ("schnorr", using("schnorr.c", &SCHNORR), "-O3", "verifies Schnorr signatures, ARG times"),
     ("rsa1024", picolibc("rsa.c", &RSA_1024), "-O3", "verifies RSA signatures of 1024 bits, ARG times"),
     ("rsa1024-o2", picolibc("rsa.c", &RSA_1024), "-O2", "the same, optimised less"),
     ("rsa1024-os", picolibc("rsa.c", &RSA_1024), "-Os", "the same, optimised for size"),
+    ("rsa1024-words", words("rsa.c", &RSA_1024), "-O3", "the same, with memory functions by words"),
+    ("rsa1024-limbs64", words("rsa.c", &RSA_1024_LIMBS_64), "-O3", "the same, with limbs of 64 bits"),
     ("rsa2048", picolibc("rsa.c", &RSA_2048), "-O3", "verifies RSA signatures of 2048 bits, ARG times"),
     ("rsa2048-o2", picolibc("rsa.c", &RSA_2048), "-O2", "the same, optimised less"),
     ("rsa2048-os", picolibc("rsa.c", &RSA_2048), "-Os", "the same, optimised for size"),

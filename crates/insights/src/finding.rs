@@ -1,0 +1,100 @@
+//! A finding, and findings as a table.
+
+use std::fmt::Write;
+
+/// What kind of matter a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rule {
+    /// A function or library that is known to have a faster replacement, by its name.
+    KnownLibrary,
+    /// Arithmetic on long numbers in limbs of 32 bits.
+    NarrowLimbs,
+    /// A loop that copies, fills, compares or searches byte by byte.
+    ByteLoop,
+    /// Division in software.
+    SoftDivision,
+    /// Loads that are repeated only because a byte store in between might change what they read.
+    AliasedLoad,
+    /// Values that are kept in memory within a hot loop, for want of registers.
+    Spill,
+    /// A division by a constant.
+    ConstantDivision,
+    /// What the B extension does in one instruction.
+    MissingB,
+    /// A small function that is called often.
+    InlinableCall,
+    /// VMs that are put aside and brought back.
+    VmSwitches,
+}
+
+impl Rule {
+    /// A short name, stable.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::KnownLibrary => "known-library",
+            Self::NarrowLimbs => "narrow-limbs",
+            Self::ByteLoop => "byte-loop",
+            Self::SoftDivision => "soft-division",
+            Self::AliasedLoad => "aliased-load",
+            Self::Spill => "spill",
+            Self::ConstantDivision => "constant-division",
+            Self::MissingB => "missing-b",
+            Self::InlinableCall => "inlinable-call",
+            Self::VmSwitches => "vm-switches",
+        }
+    }
+}
+
+/// Something that could take fewer cycles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What kind of matter it is.
+    pub rule: Rule,
+    /// The function.
+    pub function: String,
+    /// `file:line`, where the script has line numbers.
+    pub place: Option<String>,
+    /// Guest address of the code, or of its loop.
+    pub address: Option<u64>,
+    /// Cycles that are spent there: what is at stake, not what is saved.
+    pub cycles: u64,
+    /// Why it is a finding.
+    pub why: String,
+    /// What to try.
+    pub advice: String,
+    /// What that gave where it was measured.
+    pub measured: Option<&'static str>,
+}
+
+/// Findings in Markdown, with their share of `cycles`.
+#[must_use]
+pub fn markdown(findings: &[Finding], cycles: u64) -> String {
+    let mut text = String::new();
+    if findings.is_empty() {
+        return "No findings.\n".to_owned();
+    }
+    for (finding, number) in findings.iter().zip(1..) {
+        let hundredths = u128::from(finding.cycles) * 10_000 / u128::from(cycles.max(1));
+        let share = format!("{}.{:02} %", hundredths / 100, hundredths % 100);
+        let mut place = finding.place.clone().unwrap_or_default();
+        if let Some(address) = finding.address {
+            let _ = write!(place, "{}{address:#x}", if place.is_empty() { "" } else { ", " });
+        }
+        let place = if place.is_empty() { String::new() } else { format!(" ({place})") };
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{number}. **{}** in `{}`{place}: {} cycles, {share}",
+            finding.rule.name(),
+            finding.function.replace('`', "'"),
+            finding.cycles
+        );
+        let _ = writeln!(text, "   * why: {}", finding.why);
+        let _ = writeln!(text, "   * try: {}", finding.advice);
+        if let Some(measured) = finding.measured {
+            let _ = writeln!(text, "   * measured: {measured}");
+        }
+    }
+    text
+}

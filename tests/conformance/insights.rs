@@ -1,0 +1,86 @@
+//! Insights on real guests: what they name, and that following it saves the cycles that the docs say.
+
+use antares_insights::{Finding, Rule, insights, markdown};
+use antares_profile::Profile;
+use antares_profile_view::{Programs, View};
+use antares_tests::{elf::Cut, guests};
+use antares_vm::{Limits, Machine, Script};
+use bytes::Bytes;
+
+fn profile(elf: &[u8]) -> (Profile, Programs) {
+    let limits = Limits { cycles_max: 1 << 30, debug_bytes_max: 1 << 20 };
+    let elf = Bytes::copy_from_slice(elf);
+    let args = [Bytes::from_static(b"-"), Bytes::from_static(b"1")];
+    let isa = antares_abi::Isa::of_version(2).0;
+    let script = Script { elf: &elf, args: &args, vm_version: 2, isa };
+    let (report, recording) = Machine::new().unwrap().profile(&script, &limits).unwrap();
+    assert_eq!(report.outcome, antares_vm::Outcome::Exit(0));
+    let mut programs = Programs::new();
+    programs.add(&elf);
+    (recording.to_profile(), programs)
+}
+
+fn findings(elf: &[u8]) -> (Vec<Finding>, u64) {
+    let (profile, programs) = profile(elf);
+    let cycles = profile.sum().cycles;
+    (insights(&View::new(&profile, &programs)), cycles)
+}
+
+#[test]
+fn rsa_is_told_its_limbs_and_following_that_saves_cycles() {
+    let elf = guests::bytes("rsa1024-imc").unwrap();
+    let (found, before) = findings(&elf);
+    println!("{}", markdown(&found, before));
+    let limbs = found.iter().find(|finding| finding.rule == Rule::NarrowLimbs).unwrap();
+    assert_eq!(limbs.function, "mpi_mul_hlp");
+    assert!(limbs.cycles > before / 4, "{limbs:?}");
+    assert!(limbs.advice.contains("64 bits"), "{limbs:?}");
+    let memory = found.iter().find(|finding| finding.rule == Rule::ByteLoop).unwrap();
+    assert_eq!(memory.function, "memset");
+    // Without symbols the code says the same.
+    let (stripped, _) = findings(&Cut::Sections.apply(&elf));
+    let same = stripped.iter().find(|finding| finding.rule == Rule::NarrowLimbs).unwrap();
+    assert_eq!((same.cycles, same.address), (limbs.cycles, limbs.address));
+    assert!(same.function.starts_with("fn_0x"));
+
+    let cycles = |name: &str| findings(&guests::bytes(name).unwrap()).1;
+    let (words, both) = (cycles("rsa1024-words-imc"), cycles("rsa1024-limbs64-imc"));
+    println!("{before} cycles; {words} with memory functions by words; {both} with limbs of 64 bits too");
+    assert!(both * 100 <= before * 60, "following both saves less than 40 %");
+    let limbs64 = insights_rules("rsa1024-limbs64-imc");
+    assert!(!limbs64.contains(&Rule::NarrowLimbs), "{limbs64:?}");
+}
+
+fn insights_rules(name: &str) -> Vec<Rule> {
+    findings_of(&guests::bytes(name).unwrap()).0.iter().map(|finding| finding.rule).collect()
+}
+
+#[test]
+fn every_guest_has_findings_or_none_and_nothing_panics() {
+    for name in ["secp256k1", "keccak", "blake2b", "lz4", "lua", "sort", "sha256", "interpreter", "blocks"] {
+        for suffix in ["imc", "b"] {
+            let elf = guests::bytes(&format!("{name}-{suffix}")).unwrap();
+            let (found, cycles) = findings_of(&elf);
+            println!(
+                "## {name}-{suffix}, {cycles} cycles\n{}",
+                markdown(&found[..found.len().min(4)], cycles)
+            );
+            assert!(found.iter().all(|finding| finding.cycles <= cycles));
+            assert!(found.windows(2).all(|pair| pair[0].cycles >= pair[1].cycles));
+        }
+    }
+    // Hashes without rotations in hardware are told about them; with B they are not.
+    assert!(insights_rules("sha256-imc").contains(&Rule::MissingB));
+    assert!(!insights_rules("sha256-b").contains(&Rule::MissingB));
+}
+
+fn findings_of(elf: &[u8]) -> (Vec<Finding>, u64) {
+    let limits = Limits { cycles_max: 20_000_000, debug_bytes_max: 1 << 20 };
+    let elf = Bytes::copy_from_slice(elf);
+    let args = [Bytes::from_static(b"-"), Bytes::from_static(b"1")];
+    let script = Script { elf: &elf, args: &args, vm_version: 2, isa: antares_abi::Isa::of_version(2).0 };
+    let (_, recording) = Machine::new().unwrap().profile(&script, &limits).unwrap();
+    let (profile, mut programs) = (recording.to_profile(), Programs::new());
+    programs.add(&elf);
+    (insights(&View::new(&profile, &programs)), profile.sum().cycles)
+}
