@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use antares_abi::Sha256Digest;
+use antares_insights::insights;
 use antares_profile::Profile;
 use antares_profile_view::{Format, FormatError, Programs, View, diff, diff_markdown};
 use antares_proto::v1::{self, profile_service_server};
@@ -255,5 +256,26 @@ impl profile_service_server::ProfileService for ProfileService {
             after_cycles: sums.1,
             markdown,
         }))
+    }
+
+    async fn get_insights(
+        &self,
+        request: Request<v1::GetInsightsRequest>,
+    ) -> Result<Response<v1::GetInsightsResponse>, Status> {
+        let tenant = tenant(&request)?;
+        let named = self.named(&tenant, request.into_inner().selection, "selection").await?;
+        let cycles = named.profile.sum().cycles;
+        let findings = work(move || insights(&named.view())).await?;
+        let insights = findings.into_iter().map(|finding| v1::Insight {
+            rule: finding.rule.name().to_owned(),
+            function: finding.function,
+            place: finding.place.unwrap_or_default(),
+            cycles: finding.cycles,
+            why: finding.why,
+            advice: finding.advice,
+            measured: finding.measured.unwrap_or_default().to_owned(),
+            address: finding.address,
+        });
+        Ok(Response::new(v1::GetInsightsResponse { insights: insights.collect(), cycles }))
     }
 }

@@ -53,6 +53,7 @@ const OURS: [(&str, &[&str]); 23] = [
             "antares-abi",
             "antares-transaction",
             "antares-proto",
+            "antares-insights",
             "antares-pool",
             "antares-profile",
             "antares-profile-view",

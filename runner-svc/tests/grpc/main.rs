@@ -3,6 +3,7 @@
 
 mod guest;
 mod node;
+mod profiles;
 mod reflection;
 mod services;
 mod tiers;
