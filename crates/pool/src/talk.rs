@@ -52,18 +52,20 @@ fn try_converse(
     let mut unsent = job;
     let mut received = Vec::new();
     let mut left = reply_bytes_max;
+    let mut is_late = false;
     loop {
-        // A child that is gone may still have left words: what it has said is read after it is known to be gone.
+        // A child that is gone or late may still have left words: what it has said is read after that is known.
         let is_closed = line.is_closed();
         unsent = &unsent[line.put(unsent)?..];
         if receive(line, &mut received)? == 0 {
             if is_closed {
                 return Ok(Heard::Closed);
             }
-            let what = if unsent.is_empty() { BYTES } else { BYTES + ROOM };
-            if !line.wait(what, Some(deadline)) {
+            if is_late {
                 return Ok(Heard::TimedOut);
             }
+            let what = if unsent.is_empty() { BYTES } else { BYTES + ROOM };
+            is_late = !line.wait(what, Some(deadline));
             continue;
         }
         loop {
@@ -157,6 +159,18 @@ mod tests {
         assert_eq!(converse(&ours, &job, 2, soon(), |_| false), Heard::TimedOut);
         ours.close();
         assert_eq!(converse(&ours, b"", 2, soon(), |_| false), Heard::Closed);
+    }
+
+    #[test]
+    fn parts_that_were_left_are_taken_at_the_deadline() {
+        let (ours, theirs) = pair();
+        theirs.leave(&[1, 0, 0, 0, 7, 1, 0, 0, 0, 8]).unwrap();
+        let mut parts = Vec::new();
+        let heard = try_converse(&ours, b"job", 9, Instant::now(), |part| {
+            parts.extend_from_slice(part);
+            true
+        });
+        assert_eq!((heard, parts), (Ok(Heard::TimedOut), vec![7, 8]));
     }
 
     #[test]
