@@ -10,6 +10,7 @@
 //! memory files. A child that does not answer in time, dies, or breaks its rules is a [`Verdict`] for its own caller.
 
 mod artifact;
+mod begun;
 mod cancel;
 mod child;
 mod errand;
@@ -25,11 +26,13 @@ mod reuse;
 mod sealed;
 mod supervisor;
 mod talk;
+mod terms;
 mod wire;
 mod zygote;
 
 pub use antares_sandbox::{Layer, LayerStatus};
 pub use artifact::{ArtifactError, verify_library};
+pub use begun::Begun;
 pub use cancel::{Cancel, Until};
 pub use child::{Files, Worker};
 pub use error::PoolError;

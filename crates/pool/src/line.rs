@@ -29,6 +29,8 @@ const HEAD_BYTES: usize = 4096;
 const LINE_BYTES: usize = HEAD_BYTES + 2 * RING_BYTES;
 /// Looks at the other side's places before going to sleep. A look takes some ten nanoseconds.
 const LOOKS_MAX: u32 = 400;
+/// Looks after which whoever else waits for the processor has it.
+const LOOKS_BEFORE_YIELD: u32 = 50;
 
 /// Waiting for bytes that the other side writes.
 pub(crate) const BYTES: u32 = 1;
@@ -283,11 +285,12 @@ impl Line {
     /// Waits for `what` (a sum of [`BYTES`] and [`ROOM`]) or the other side's end. May return without either. Answers
     /// whether `deadline` has not passed.
     pub(crate) fn wait(&self, what: u32, deadline: Option<Instant>) -> bool {
-        for _ in 0..LOOKS_MAX {
+        for look in 1..=LOOKS_MAX {
             if self.is_ready(what) {
                 return true;
             }
-            std::hint::spin_loop();
+            // The other side may be waiting for this very processor.
+            if look % LOOKS_BEFORE_YIELD == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
         }
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left == Some(Duration::ZERO) {
