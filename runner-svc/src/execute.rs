@@ -179,7 +179,7 @@ impl Runner {
             source,
         });
         let watched = shared.clone();
-        metrics.watch_workers("run", move || crate::metrics::worker_numbers(&watched.pool.stats()));
+        metrics.watch_workers("run", move || crate::metrics::worker_numbers(&watched.pool));
         let watched = shared.clone();
         shared.metrics.export_ready(metrics, move || watched.ready.stats());
         let watched = shared.clone();

@@ -365,6 +365,12 @@ impl Ledger {
         }
     }
 
+    pub(crate) fn count_inspected(&self, looked_at: u64, unfenced: u64) {
+        let mut state = self.state();
+        state.stats.inspected_total += looked_at;
+        state.stats.unfenced_total += unfenced;
+    }
+
     pub(crate) fn stats(&self) -> PoolStats {
         let state = self.state();
         let zygote_pid = state.link.as_ref().map(|link| link.pid);

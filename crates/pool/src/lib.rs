@@ -16,6 +16,7 @@ mod child;
 mod errand;
 mod error;
 mod frame;
+mod inspect;
 pub mod job;
 mod ledger;
 mod line;

@@ -16,6 +16,7 @@ use crate::{
     PoolError, REPORT_BYTES_MAX, Reuse, ReusePolicy, Sealed, Until,
     begun::Begun,
     errand::Errand,
+    inspect::inspect,
     job::{
         BatchJob, BatchReport, CompileJob, CompileReport, DEBUG_BYTES_LEAST, HOT_BYTES_MAX, HOT_PROGRAMS_MAX,
         PROFILE_BYTES_MAX, ProfileJob, ProfileReport, RunJob, RunReport, RunWorkerJob, RunWorkerReport,
@@ -146,6 +147,10 @@ pub struct PoolStats {
     pub violations_total: u64,
     /// Children killed because their deadline passed.
     pub deadline_total: u64,
+    /// Workers that [`Pool::inspect`] has looked at.
+    pub inspected_total: u64,
+    /// Of these, workers whose fence was not whole.
+    pub unfenced_total: u64,
     /// Times the zygote was replaced.
     pub zygote_restarts_total: u64,
     /// Process id of the zygote; none while it is being replaced.
@@ -396,6 +401,16 @@ impl Pool {
     #[must_use]
     pub fn stats(&self) -> PoolStats {
         self.owner.ledger.stats()
+    }
+
+    /// Looks at some workers from outside, as the kernel sees them, and counts those whose fence is not whole. A few file reads.
+    pub fn inspect(&self) {
+        let Some(zygote) = self.stats().zygote_pid else { return };
+        let seen = inspect(zygote);
+        for fault in &seen.unfenced {
+            tracing::error!(fault, "a worker without a whole fence");
+        }
+        self.owner.ledger.count_inspected(seen.looked_at, seen.unfenced.len() as u64);
     }
 
     /// What the start-up self-test said.

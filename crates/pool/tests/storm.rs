@@ -15,6 +15,7 @@ use antares_pool::{Pool, PoolError, Sealed, Verdict};
 use rustix::process::{Pid, Signal, kill_process};
 
 #[path = "hostile/pool.rs"]
+#[expect(dead_code, reason = "other tests say more to it")]
 mod hostile;
 
 use hostile::{PATIENCE, job, start};
