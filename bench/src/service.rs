@@ -118,7 +118,7 @@ pub(crate) fn measure(is_quick: bool) -> Result<()> {
     println!();
     for (name, value, sign, limit, is_reached) in results.targets() {
         let verdict = if is_reached { "ok" } else { "MISSED" };
-        println!("{name:34} {value:9.1} {sign} {limit:<8} {verdict}");
+        println!("{name:34} {value:11.3} {sign} {limit:<8} {verdict}");
     }
     results.write()
 }

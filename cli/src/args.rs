@@ -45,6 +45,10 @@ pub(crate) enum Command {
     Compile(CompileArgs),
     /// Show what the compiler makes of a script, stage by stage
     Explain(ExplainArgs),
+    /// Tell which layers of the fence this machine can put around workers
+    ///
+    /// Exit status: 0 all required layers stand; 1 one is missing; 3 a worker could not be started at all.
+    Doctor,
 }
 
 /// Which script, and how its bytes are to be understood.

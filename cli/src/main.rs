@@ -5,6 +5,7 @@ mod args;
 mod compile;
 #[cfg(feature = "server")]
 mod convert;
+mod doctor;
 mod explain;
 mod failure;
 mod input;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Insights(args) => profile::insights(&args),
         Command::Compile(args) => compile::compile(&args),
         Command::Explain(args) => explain::explain(&args),
+        Command::Doctor => doctor::doctor(),
     };
     outcome.unwrap_or_else(|failure: Failure| {
         eprintln!("antares: {}", output::printable(&failure.to_string()));

@@ -257,7 +257,7 @@ impl Compiler {
         let shared = self.shared.clone();
         self.shared.metrics.export_cache(metrics, move || shared.cache.stats());
         let shared = self.shared.clone();
-        metrics.watch_workers("compile", move || crate::metrics::worker_numbers(&shared.pool.stats()));
+        metrics.watch_workers("compile", move || crate::metrics::worker_numbers(&shared.pool));
         let layers = self.layers().iter().map(|status| (status.layer.name(), status.active));
         metrics.sandbox_layers("compile", layers);
         let shared = self.shared.clone();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use antares_abi::CodeTier;
 use antares_cache::{CacheState, CacheStats, Space};
-use antares_pool::PoolStats;
+use antares_pool::Pool;
 use antares_serve::{COMPILE_SECONDS, Metrics, RUN_SECONDS, WorkerNumbers, set_gauge, set_total};
 use prometheus::{Histogram, IntCounterVec, IntGauge};
 
@@ -161,7 +161,10 @@ fn result_of(error: &CompileError) -> &'static str {
 }
 
 /// The pool's numbers in the form that is exported.
-pub(crate) fn worker_numbers(stats: &PoolStats) -> WorkerNumbers {
+pub(crate) fn worker_numbers(pool: &Pool) -> WorkerNumbers {
+    // At every scrape: a sample of the workers as they are.
+    pool.inspect();
+    let stats = pool.stats();
     WorkerNumbers {
         busy: stats.busy as u64,
         resting: stats.resting as u64,
@@ -171,6 +174,8 @@ pub(crate) fn worker_numbers(stats: &PoolStats) -> WorkerNumbers {
         lost_total: stats.lost_total,
         violations_total: stats.violations_total,
         deadline_total: stats.deadline_total,
+        inspected_total: stats.inspected_total,
+        unfenced_total: stats.unfenced_total,
         zygote_restarts_total: stats.zygote_restarts_total,
     }
 }

@@ -18,6 +18,7 @@ use tracing::{Instrument, Span};
 use crate::{
     hot::Hot,
     metrics::RunnerMetrics,
+    patience::Patience,
     profiles::{ProfileKey, Profiles},
     queue::{Full, Queue, Slot},
     ready::{Ready, ReadyKey},
@@ -101,6 +102,7 @@ pub(crate) struct Shared {
     slots: Arc<Queue>,
     /// Transactions that are read at once: each takes several times its bytes meanwhile.
     pub(crate) reading: Arc<Semaphore>,
+    patience: Patience,
     pub(crate) hot: Hot,
     pub(crate) ready: Ready,
     scripts: Flights<Sha256Digest, Result<Arc<Sealed>, SourceError>>,
@@ -165,6 +167,7 @@ impl Runner {
         let shared = Arc::new(Shared {
             slots: Arc::new(Queue::new(workers, usize::try_from(limits.queue_max).unwrap_or(usize::MAX))),
             reading: Arc::new(Semaphore::new(workers)),
+            patience: Patience::default(),
             hot: Hot::new(),
             ready: Ready::new(limits.ready_bytes_max),
             profiles: Profiles::new(Duration::from_millis(limits.profile_keep_ms)),
@@ -176,7 +179,7 @@ impl Runner {
             source,
         });
         let watched = shared.clone();
-        metrics.watch_workers("run", move || crate::metrics::worker_numbers(&watched.pool.stats()));
+        metrics.watch_workers("run", move || crate::metrics::worker_numbers(&watched.pool));
         let watched = shared.clone();
         shared.metrics.export_ready(metrics, move || watched.ready.stats());
         let watched = shared.clone();
@@ -223,11 +226,10 @@ impl Shared {
         let keys = origin.map(|origin| origin.key);
         self.metrics.note_native(origin.as_slice().iter().map(|origin| origin.tier), 1);
         let elf = script.elf;
-        let run = move |pool: &Pool, until| {
-            pool.run(&job, &elf, native.as_ref().map(|native| &*native.library), until)
-        };
+        let library = native.map(|native| native.library);
         let work = async {
-            let ended = self.judge(self.lend(slot, run_time, deadline, run).await?, keys.as_slice())?;
+            let lent = self.run_one(slot, run_time, deadline, job, elf, library).await?;
+            let ended = self.judge(lent, keys.as_slice())?;
             if let Ended::Reported(report) = &ended {
                 tell_spans(report);
             }
@@ -345,6 +347,40 @@ impl Shared {
         Ok((slot, started.elapsed()))
     }
 
+    /// Has `job` done as [`Shared::lend`] does; by a worker that waits for it, if there is one, and at once, if it is short.
+    async fn run_one(
+        &self,
+        slot: Slot,
+        run_time: Duration,
+        deadline: Instant,
+        job: RunJob,
+        elf: Arc<Sealed>,
+        library: Option<Arc<Sealed>>,
+    ) -> Result<Lent<Verdict<RunReport>>, ExecuteError> {
+        let recall = Recall(Cancel::new());
+        let own = Instant::now() + run_time;
+        let until = Until::new(own.min(deadline), &recall.0);
+        let pool = self.pool.of_tenant(slot.tenant());
+        let begun = pool.begin_run(&job, &elf, library.as_deref(), until.clone());
+        let Some(mut begun) = begun.map_err(failed)? else {
+            let run = move |pool: &Pool, until| pool.run(&job, &elf, library.as_deref(), until);
+            return self.lend(slot, run_time, deadline, run).await;
+        };
+        if self.patience.look(&mut begun) {
+            // None if the worker had died before it heard of the run.
+            if let Some(answer) = begun.wait().map_err(failed)? {
+                return Ok(Lent { answer, is_call_s: deadline < own });
+            }
+            let run = move |pool: &Pool, until| pool.run(&job, &elf, library.as_deref(), until);
+            return self.lend(slot, run_time, deadline, run).await;
+        }
+        let run = move |pool: &Pool, until| match begun.wait()? {
+            Some(answer) => Ok(answer),
+            None => pool.run(&job, &elf, library.as_deref(), until),
+        };
+        self.lend_until(slot, until, deadline < own, recall, run).await
+    }
+
     /// Has `work` done by a worker for at most `run_time`. A caller that goes away takes it back.
     pub(crate) async fn lend<T: Send + 'static>(
         &self,
@@ -353,21 +389,29 @@ impl Shared {
         deadline: Instant,
         work: impl FnOnce(&Pool, Until) -> Result<T, PoolError> + Send + 'static,
     ) -> Result<Lent<T>, ExecuteError> {
-        let pool = self.pool.of_tenant(slot.tenant());
         let recall = Recall(Cancel::new());
         let own = Instant::now() + run_time;
         let until = Until::new(own.min(deadline), &recall.0);
+        self.lend_until(slot, until, deadline < own, recall, work).await
+    }
+
+    async fn lend_until<T: Send + 'static>(
+        &self,
+        slot: Slot,
+        until: Until,
+        is_call_s: bool,
+        _recall: Recall,
+        work: impl FnOnce(&Pool, Until) -> Result<T, PoolError> + Send + 'static,
+    ) -> Result<Lent<T>, ExecuteError> {
+        let pool = self.pool.of_tenant(slot.tenant());
         let worked = tokio::task::spawn_blocking(move || {
             let answer = work(&pool, until);
             // Held until the worker is gone, also when nobody waits for it any more.
             drop(slot);
             answer
         });
-        match worked.await.map_err(|_| ExecuteError::Internal)? {
-            Ok(answer) => Ok(Lent { answer, is_call_s: deadline < own }),
-            Err(PoolError::Busy { .. } | PoolError::ZygoteLost) => Err(ExecuteError::Busy),
-            Err(error) => Err(ExecuteError::Pool(error)),
-        }
+        let answer = worked.await.map_err(|_| ExecuteError::Internal)?.map_err(failed)?;
+        Ok(Lent { answer, is_call_s })
     }
 
     /// What the end of a worker that ran the native code `keys` means.
@@ -389,6 +433,14 @@ impl Shared {
                 Err(ExecuteError::WorkerLost { detail })
             }
         }
+    }
+}
+
+/// Why a pool has no answer.
+fn failed(error: PoolError) -> ExecuteError {
+    match error {
+        PoolError::Busy { .. } | PoolError::ZygoteLost => ExecuteError::Busy,
+        error => ExecuteError::Pool(error),
     }
 }
 

@@ -13,6 +13,7 @@ mod limits;
 #[cfg(feature = "embedded")]
 mod local;
 mod metrics;
+mod patience;
 mod profile_service;
 mod profiles;
 mod programs;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use antares_abi::CodeTier;
 use antares_pool::{
-    PoolStats,
+    Pool,
     job::{RunOutcome, VerifyOutcome},
 };
 use antares_serve::{Metrics, RUN_SECONDS, WorkerNumbers, set_gauge, set_total};
@@ -341,7 +341,10 @@ pub(crate) fn ended_name(ended: &Ended) -> &'static str {
 }
 
 /// The pool's numbers in the form that is exported.
-pub(crate) fn worker_numbers(stats: &PoolStats) -> WorkerNumbers {
+pub(crate) fn worker_numbers(pool: &Pool) -> WorkerNumbers {
+    // At every scrape: a sample of the workers as they are.
+    pool.inspect();
+    let stats = pool.stats();
     WorkerNumbers {
         busy: stats.busy as u64,
         resting: stats.resting as u64,
@@ -351,6 +354,8 @@ pub(crate) fn worker_numbers(stats: &PoolStats) -> WorkerNumbers {
         lost_total: stats.lost_total,
         violations_total: stats.violations_total,
         deadline_total: stats.deadline_total,
+        inspected_total: stats.inspected_total,
+        unfenced_total: stats.unfenced_total,
         zygote_restarts_total: stats.zygote_restarts_total,
     }
 }

@@ -10,7 +10,7 @@ mod verify;
 use antares_abi::{CompileOptions, Sha256Digest};
 use serde::{Deserialize, Serialize};
 
-use crate::errand::Judged;
+use crate::terms::Judged;
 
 pub use batch::{BatchJob, BatchReport};
 pub use profile::{
@@ -50,6 +50,16 @@ pub enum RunWorkerReport {
 
 /// Bytes of debug output that a run worker takes memory for at least, so that the next job may have more than the first.
 pub const DEBUG_BYTES_LEAST: u64 = 1 << 20;
+
+impl RunWorkerReport {
+    /// The report of a run.
+    pub(crate) fn into_run(self) -> Option<RunReport> {
+        match self {
+            Self::Run(report) => Some(report),
+            _ => None,
+        }
+    }
+}
 
 impl Judged for RunWorkerReport {
     fn is_clean(&self) -> bool {

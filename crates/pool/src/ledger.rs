@@ -10,7 +10,7 @@ use std::{
 use rustix::process::{Signal, pidfd_send_signal};
 
 use crate::{
-    PoolError, PoolStats, Reuse,
+    PoolError, PoolStats, Reuse, Verdict,
     cancel::Until,
     line::Line,
     reuse::{Kind, Warm},
@@ -157,6 +157,26 @@ impl Ledger {
             }
             state = self.vacancy.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// A slot and a child of `kind` that rests, if there are both now.
+    pub(crate) fn try_wake(&self, kind: &Kind, debug_bytes: u64) -> Option<Warm> {
+        let mut state = self.state();
+        if state.busy < self.workers_max { state.wake(kind, debug_bytes) } else { None }
+    }
+
+    /// The part of a worker's answer that belongs to what it was asked.
+    pub(crate) fn expect_answer<T, U>(
+        &self,
+        verdict: Verdict<T>,
+        part: impl FnOnce(T) -> Option<U>,
+    ) -> Result<Verdict<U>, PoolError> {
+        verdict.and_then(|report| {
+            Ok(part(report).map(Verdict::Done).unwrap_or_else(|| {
+                self.count(Count::Lost);
+                Verdict::WorkerLost { detail: "the worker answered what it was not asked".to_owned() }
+            }))
+        })
     }
 
     /// `line` leads to the child that is about to be made for `ticket`.
@@ -343,6 +363,12 @@ impl Ledger {
             Count::Violation => state.stats.violations_total += 1,
             Count::Deadline => state.stats.deadline_total += 1,
         }
+    }
+
+    pub(crate) fn count_inspected(&self, looked_at: u64, unfenced: u64) {
+        let mut state = self.state();
+        state.stats.inspected_total += looked_at;
+        state.stats.unfenced_total += unfenced;
     }
 
     pub(crate) fn stats(&self) -> PoolStats {

@@ -10,11 +10,13 @@
 //! memory files. A child that does not answer in time, dies, or breaks its rules is a [`Verdict`] for its own caller.
 
 mod artifact;
+mod begun;
 mod cancel;
 mod child;
 mod errand;
 mod error;
 mod frame;
+mod inspect;
 pub mod job;
 mod ledger;
 mod line;
@@ -25,11 +27,13 @@ mod reuse;
 mod sealed;
 mod supervisor;
 mod talk;
+mod terms;
 mod wire;
 mod zygote;
 
 pub use antares_sandbox::{Layer, LayerStatus};
 pub use artifact::{ArtifactError, verify_library};
+pub use begun::Begun;
 pub use cancel::{Cancel, Until};
 pub use child::{Files, Worker};
 pub use error::PoolError;

@@ -28,7 +28,9 @@ const HEAD_BYTES: usize = 4096;
 /// Bytes of the whole memory.
 const LINE_BYTES: usize = HEAD_BYTES + 2 * RING_BYTES;
 /// Looks at the other side's places before going to sleep. A look takes some ten nanoseconds.
-const LOOKS_MAX: u32 = 64;
+const LOOKS_MAX: u32 = 400;
+/// Looks after which whoever else waits for the processor has it.
+const LOOKS_BEFORE_YIELD: u32 = 50;
 
 /// Waiting for bytes that the other side writes.
 pub(crate) const BYTES: u32 = 1;
@@ -185,8 +187,29 @@ impl Line {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Writes as much of `bytes` as there is room for. Gives how much.
+    /// Writes as much of `bytes` as there is room for, and wakes the other side. Gives how much.
     pub(crate) fn put(&self, bytes: &[u8]) -> Result<usize, Spoiled> {
+        let count = self.put_quietly(bytes)?;
+        if count > 0 {
+            self.ring_bell(BYTES);
+        }
+        Ok(count)
+    }
+
+    /// Writes all of `bytes` without waking the other side, unless there is little room left. What is in the ring is there for
+    /// the other side whatever becomes of this one.
+    pub(crate) fn leave(&self, mut bytes: &[u8]) -> io::Result<()> {
+        let mut line = self;
+        if self.writable().map_err(io::Error::other)? < RING_BYTES / 2 + bytes.len() {
+            return line.write_all(bytes);
+        }
+        while !bytes.is_empty() {
+            bytes = &bytes[self.put_quietly(bytes).map_err(io::Error::other)?..];
+        }
+        Ok(())
+    }
+
+    fn put_quietly(&self, bytes: &[u8]) -> Result<usize, Spoiled> {
         let count = self.writable()?.min(bytes.len());
         if count == 0 {
             return Ok(0);
@@ -203,7 +226,6 @@ impl Line {
         let place = place.wrapping_add(to_word(count));
         self.written.store(place, Ordering::Relaxed);
         self.places(self.side.other()).0.store(place, Ordering::SeqCst);
-        self.ring_bell(BYTES);
         Ok(count)
     }
 
@@ -263,11 +285,12 @@ impl Line {
     /// Waits for `what` (a sum of [`BYTES`] and [`ROOM`]) or the other side's end. May return without either. Answers
     /// whether `deadline` has not passed.
     pub(crate) fn wait(&self, what: u32, deadline: Option<Instant>) -> bool {
-        for _ in 0..LOOKS_MAX {
+        for look in 1..=LOOKS_MAX {
             if self.is_ready(what) {
                 return true;
             }
-            std::hint::spin_loop();
+            // The other side may be waiting for this very processor.
+            if look % LOOKS_BEFORE_YIELD == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
         }
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left == Some(Duration::ZERO) {

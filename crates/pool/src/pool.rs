@@ -14,7 +14,9 @@ use rustix::net::{Shutdown, shutdown};
 
 use crate::{
     PoolError, REPORT_BYTES_MAX, Reuse, ReusePolicy, Sealed, Until,
+    begun::Begun,
     errand::Errand,
+    inspect::inspect,
     job::{
         BatchJob, BatchReport, CompileJob, CompileReport, DEBUG_BYTES_LEAST, HOT_BYTES_MAX, HOT_PROGRAMS_MAX,
         PROFILE_BYTES_MAX, ProfileJob, ProfileReport, RunJob, RunReport, RunWorkerJob, RunWorkerReport,
@@ -25,6 +27,7 @@ use crate::{
     reuse::Kind,
     sealed,
     supervisor::supervise,
+    terms::Terms,
 };
 
 /// Children alive at once, at most, whatever the configuration says.
@@ -144,6 +147,10 @@ pub struct PoolStats {
     pub violations_total: u64,
     /// Children killed because their deadline passed.
     pub deadline_total: u64,
+    /// Workers that [`Pool::inspect`] has looked at.
+    pub inspected_total: u64,
+    /// Of these, workers whose fence was not whole.
+    pub unfenced_total: u64,
     /// Times the zygote was replaced.
     pub zygote_restarts_total: u64,
     /// Process id of the zygote; none while it is being replaced.
@@ -219,21 +226,43 @@ impl Pool {
             script: elf.digest(),
             library: library.map(Sealed::digest),
         };
-        let ledger = &self.owner.ledger;
+        let ledger = Arc::clone(&self.owner.ledger);
+        let kind = (ledger.reuse().policy == ReusePolicy::PerArtifact).then(kind);
+        let debug_bytes = (debug_bytes, debug_bytes.max(DEBUG_BYTES_LEAST));
         Errand {
-            ledger,
             elf: elf.as_fd(),
             extras: library.map(AsFd::as_fd).into_iter().collect(),
-            compiles: false,
-            reply_bytes_max,
-            until,
-            kind: (ledger.reuse().policy == ReusePolicy::PerArtifact).then(kind),
-            debug_bytes: (debug_bytes, debug_bytes.max(DEBUG_BYTES_LEAST)),
+            terms: Terms { ledger, compiles: false, reply_bytes_max, until, kind, debug_bytes },
         }
     }
 
-    /// Runs `job` on the script `elf` in a child, fresh or of its kind ([`Reuse`]), with native code if `library` is given. Blocks `until` a deadline at
-    /// the latest, or until the job is taken back (and then for as long as the kernel needs to end the child).
+    /// The terms of a job that has a child to itself.
+    fn alone(&self, compiles: bool, reply_bytes_max: usize, until: Until) -> Terms {
+        let ledger = Arc::clone(&self.owner.ledger);
+        Terms { ledger, compiles, reply_bytes_max, until, kind: None, debug_bytes: (0, 0) }
+    }
+
+    /// Begins `job` in a child that has done such a job before, if one waits and a slot is free, and does not wait for the
+    /// answer. Never blocks.
+    ///
+    /// # Errors
+    /// [`PoolError::JobTooLarge`], and [`PoolError::Cancelled`] when the job was taken back.
+    pub fn begin_run(
+        &self,
+        job: &RunJob,
+        elf: &Sealed,
+        library: Option<&Sealed>,
+        until: impl Into<Until>,
+    ) -> Result<Option<Begun>, PoolError> {
+        let reply_bytes_max =
+            report_bytes_max(job.debug_bytes_max.saturating_add(samples_bytes(job.sample_cycles, 1)));
+        let errand = self.errand(elf, library, job.debug_bytes_max, reply_bytes_max, until.into());
+        errand.begin(&RunWorkerJob::<_, &VerifyJob, &BatchJob>::Run(job))
+    }
+
+    /// Runs `job` on the script `elf` in a child, fresh or of its kind ([`Reuse`]), with native code if `library` is given.
+    /// Blocks `until` a deadline at the latest, or until the job is taken back (and then for as long as the kernel needs to
+    /// end the child).
     ///
     /// # Errors
     /// [`PoolError::Busy`] and [`PoolError::ZygoteLost`] when no child could be had before the deadline;
@@ -249,10 +278,7 @@ impl Pool {
             report_bytes_max(job.debug_bytes_max.saturating_add(samples_bytes(job.sample_cycles, 1)));
         let errand = self.errand(elf, library, job.debug_bytes_max, reply_bytes_max, until.into());
         let verdict = errand.run(&RunWorkerJob::<_, &VerifyJob, &BatchJob>::Run(job))?;
-        self.expect_answer(verdict, |report| match report {
-            RunWorkerReport::Run(report) => Some(report),
-            _ => None,
-        })
+        self.owner.ledger.expect_answer(verdict, RunWorkerReport::into_run)
     }
 
     /// Verifies `transaction` in a fresh child, with the native code of `files`: as many libraries as the job lists, and the
@@ -268,21 +294,15 @@ impl Pool {
         files: &[&Sealed],
         until: impl Into<Until>,
     ) -> Result<Verdict<VerifyReport>, PoolError> {
+        let beside = GROUPS_BYTES_MAX + HOT_BYTES + samples_bytes(job.sample_cycles, 1);
+        let debug_bytes = job.debug_bytes_max.saturating_add(beside);
         let errand = Errand {
-            ledger: &self.owner.ledger,
             elf: transaction.as_fd(),
             extras: files.iter().map(|file| file.as_fd()).collect(),
-            compiles: false,
-            reply_bytes_max: report_bytes_max(
-                job.debug_bytes_max
-                    .saturating_add(GROUPS_BYTES_MAX + HOT_BYTES + samples_bytes(job.sample_cycles, 1)),
-            ),
-            until: until.into(),
-            kind: None,
-            debug_bytes: (0, 0),
+            terms: self.alone(false, report_bytes_max(debug_bytes), until.into()),
         };
         let verdict = errand.run(&RunWorkerJob::<&RunJob, _, &BatchJob>::Verify(job))?;
-        self.expect_answer(verdict, |report| match report {
+        self.owner.ledger.expect_answer(verdict, |report| match report {
             RunWorkerReport::Verify(report) => Some(report),
             _ => None,
         })
@@ -303,18 +323,11 @@ impl Pool {
             ProfileJob::Run(job) => job.debug_bytes_max,
             ProfileJob::Verify(job) => job.debug_bytes_max.saturating_add(GROUPS_BYTES_MAX + HOT_BYTES),
         };
-        let errand = Errand {
-            ledger: &self.owner.ledger,
-            elf: file.as_fd(),
-            extras: Vec::new(),
-            compiles: false,
-            reply_bytes_max: report_bytes_max(report_bytes.saturating_add(PROFILE_BYTES_MAX as u64)),
-            until: until.into(),
-            kind: None,
-            debug_bytes: (0, 0),
-        };
+        let reply_bytes_max = report_bytes_max(report_bytes.saturating_add(PROFILE_BYTES_MAX as u64));
+        let terms = self.alone(false, reply_bytes_max, until.into());
+        let errand = Errand { elf: file.as_fd(), extras: Vec::new(), terms };
         let verdict = errand.run(&RunWorkerJob::<&RunJob, &VerifyJob, &BatchJob>::Profile(job))?;
-        self.expect_answer(verdict, |report| match report {
+        self.owner.ledger.expect_answer(verdict, |report| match report {
             RunWorkerReport::Profile(report) if report.profile.len() <= PROFILE_BYTES_MAX => Some(report),
             _ => None,
         })
@@ -344,27 +357,13 @@ impl Pool {
             RunWorkerReport::Run(report) => reports.push(report),
             _ => is_understood = false,
         })?;
-        let verdict = self.expect_answer(verdict, |report| match report {
+        let verdict = self.owner.ledger.expect_answer(verdict, |report| match report {
             RunWorkerReport::Batch(report) if is_understood && report.runs == reports.len() as u64 => {
                 Some(report)
             }
             _ => None,
         })?;
         Ok(BatchEnd { reports, verdict })
-    }
-
-    /// The part of a worker's answer that belongs to what it was asked.
-    fn expect_answer<T, U>(
-        &self,
-        verdict: Verdict<T>,
-        part: impl FnOnce(T) -> Option<U>,
-    ) -> Result<Verdict<U>, PoolError> {
-        verdict.and_then(|report| {
-            Ok(part(report).map(Verdict::Done).unwrap_or_else(|| {
-                self.owner.ledger.count(Count::Lost);
-                Verdict::WorkerLost { detail: "the worker answered what it was not asked".to_owned() }
-            }))
-        })
     }
 
     /// Compiles `elf` in a fresh child. Blocks as [`Pool::run`] does, and not longer than the job's own limit.
@@ -385,14 +384,9 @@ impl Pool {
         let output =
             File::from(sealed::create("antares-output").map_err(PoolError::io("make an output file"))?);
         let errand = Errand {
-            ledger: &self.owner.ledger,
             elf: elf.as_fd(),
             extras: vec![output.as_fd()],
-            compiles: true,
-            reply_bytes_max: REPORT_OVERHEAD_BYTES,
-            until,
-            kind: None,
-            debug_bytes: (0, 0),
+            terms: self.alone(true, REPORT_OVERHEAD_BYTES, until),
         };
         errand.run(job)?.and_then(|report: CompileReport| {
             let verdict = take_output(job.stage, &report, output)?;
@@ -407,6 +401,16 @@ impl Pool {
     #[must_use]
     pub fn stats(&self) -> PoolStats {
         self.owner.ledger.stats()
+    }
+
+    /// Looks at some workers from outside, as the kernel sees them, and counts those whose fence is not whole. A few file reads.
+    pub fn inspect(&self) {
+        let Some(zygote) = self.stats().zygote_pid else { return };
+        let seen = inspect(zygote);
+        for fault in &seen.unfenced {
+            tracing::error!(fault, "a worker without a whole fence");
+        }
+        self.owner.ledger.count_inspected(seen.looked_at, seen.unfenced.len() as u64);
     }
 
     /// What the start-up self-test said.

@@ -33,57 +33,104 @@ pub(crate) fn converse(
     job: &[u8],
     reply_bytes_max: usize,
     deadline: Instant,
-    take_part: impl FnMut(&[u8]) -> bool,
+    mut take_part: impl FnMut(&[u8]) -> bool,
 ) -> Heard {
-    match line.readable() {
-        Ok(0) => try_converse(line, job, reply_bytes_max, deadline, take_part).unwrap_or_else(Heard::from),
-        Ok(bytes) => Heard::Malformed { detail: format!("it said {bytes} bytes that nobody asked for") },
-        Err(spoiled) => spoiled.into(),
+    if let Some(heard) = unasked(line) {
+        return heard;
+    }
+    let (mut talk, mut unsent, mut is_late) = (Talk::new(reply_bytes_max), job, false);
+    loop {
+        match line.put(unsent) {
+            Ok(count) => unsent = &unsent[count..],
+            Err(spoiled) => return spoiled.into(),
+        }
+        if let Some(heard) = talk.hear(line, &mut take_part) {
+            return heard;
+        }
+        if is_late {
+            return Heard::TimedOut;
+        }
+        // One that is late may still have left words: they are read after that is known.
+        is_late = !line.wait(if unsent.is_empty() { BYTES } else { BYTES + ROOM }, Some(deadline));
     }
 }
 
-fn try_converse(
-    line: &Line,
-    job: &[u8],
-    reply_bytes_max: usize,
-    deadline: Instant,
-    mut take_part: impl FnMut(&[u8]) -> bool,
-) -> Result<Heard, Spoiled> {
-    let mut unsent = job;
-    let mut received = Vec::new();
-    let mut left = reply_bytes_max;
-    loop {
-        // A child that is gone may still have left words: what it has said is read after it is known to be gone.
-        let is_closed = line.is_closed();
-        unsent = &unsent[line.put(unsent)?..];
-        if receive(line, &mut received)? == 0 {
-            if is_closed {
-                return Ok(Heard::Closed);
-            }
-            let what = if unsent.is_empty() { BYTES } else { BYTES + ROOM };
-            if !line.wait(what, Some(deadline)) {
-                return Ok(Heard::TimedOut);
-            }
-            continue;
+/// What a child said before it was asked.
+fn unasked(line: &Line) -> Option<Heard> {
+    match line.readable() {
+        Ok(0) => None,
+        Ok(bytes) => {
+            Some(Heard::Malformed { detail: format!("it said {bytes} bytes that nobody asked for") })
         }
+        Err(spoiled) => Some(spoiled.into()),
+    }
+}
+
+/// What has been heard so far.
+#[derive(Debug)]
+pub(crate) struct Talk {
+    received: Vec<u8>,
+    /// Bytes that frames may still have.
+    left: usize,
+}
+
+impl Talk {
+    /// Nothing yet, and at most `reply_bytes_max` bytes to come.
+    pub(crate) fn new(reply_bytes_max: usize) -> Self {
+        Self { received: Vec::new(), left: reply_bytes_max }
+    }
+
+    /// Sends `job`, for which there must be room. Answers if that cannot go well.
+    pub(crate) fn ask(&mut self, line: &Line, job: &[u8]) -> Option<Heard> {
+        if let Some(heard) = unasked(line) {
+            return Some(heard);
+        }
+        match line.put(job) {
+            Ok(count) if count == job.len() => None,
+            Ok(_) => Some(Heard::Malformed { detail: "it has not read the job before".to_owned() }),
+            Err(spoiled) => Some(spoiled.into()),
+        }
+    }
+
+    /// Takes what is there. Answers if that makes a reply, or none can come any more.
+    pub(crate) fn hear(&mut self, line: &Line, take_part: &mut impl FnMut(&[u8]) -> bool) -> Option<Heard> {
         loop {
-            match content_end(&received, left) {
-                Ok(Some(end)) if received.len() >= end && take_part(&received[LENGTH_BYTES..end]) => {
-                    left -= end - LENGTH_BYTES;
-                    received.drain(..end);
-                    continue;
-                }
-                Ok(Some(end)) if received.len() > end => {
-                    let detail = format!("{} bytes follow the reply", received.len() - end);
-                    return Ok(Heard::Malformed { detail });
-                }
-                Ok(Some(end)) if received.len() == end => {
-                    return Ok(Heard::Reply(received.split_off(LENGTH_BYTES)));
-                }
-                Ok(_) => break,
-                Err(error) => return Ok(Heard::Malformed { detail: error.to_string() }),
+            // A child that is gone may still have left words: what it has said is read after it is known to be gone.
+            let is_closed = line.is_closed();
+            match receive(line, &mut self.received) {
+                Ok(0) => return is_closed.then_some(Heard::Closed),
+                Ok(_) => {}
+                Err(spoiled) => return Some(spoiled.into()),
+            }
+            if let Some(heard) = self.take_frames(take_part) {
+                return Some(heard);
             }
         }
+    }
+
+    /// Hands out the parts that are whole; answers with the reply, or what is none.
+    fn take_frames(&mut self, take_part: &mut impl FnMut(&[u8]) -> bool) -> Option<Heard> {
+        let mut start = 0;
+        let heard = loop {
+            let rest = &self.received[start..];
+            match content_end(rest, self.left) {
+                Ok(Some(end)) if rest.len() >= end && take_part(&rest[LENGTH_BYTES..end]) => {
+                    self.left -= end - LENGTH_BYTES;
+                    start += end;
+                }
+                Ok(Some(end)) if rest.len() > end => {
+                    let detail = format!("{} bytes follow the reply", rest.len() - end);
+                    break Some(Heard::Malformed { detail });
+                }
+                Ok(Some(end)) if rest.len() == end => {
+                    break Some(Heard::Reply(rest[LENGTH_BYTES..].to_vec()));
+                }
+                Ok(_) => break None,
+                Err(error) => break Some(Heard::Malformed { detail: error.to_string() }),
+            }
+        };
+        self.received.drain(..start);
+        heard
     }
 }
 
@@ -157,6 +204,19 @@ mod tests {
         assert_eq!(converse(&ours, &job, 2, soon(), |_| false), Heard::TimedOut);
         ours.close();
         assert_eq!(converse(&ours, b"", 2, soon(), |_| false), Heard::Closed);
+    }
+
+    #[test]
+    fn parts_that_were_left_are_taken_without_being_woken_for() {
+        let (ours, theirs) = pair();
+        theirs.leave(&[1, 0, 0, 0, 7, 1, 0, 0, 0, 8]).unwrap();
+        let mut parts = Vec::new();
+        let mut talk = Talk::new(9);
+        let heard = talk.hear(&ours, &mut |part| {
+            parts.extend_from_slice(part);
+            true
+        });
+        assert_eq!((heard, parts), (None, vec![7, 8]));
     }
 
     #[test]

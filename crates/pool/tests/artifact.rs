@@ -7,7 +7,7 @@ use antares_abi::{ABI_VERSION, Sha256Digest};
 use antares_pool::{ArtifactError, Sealed, verify_library};
 
 /// A header with its magic and version; the rest is the machine's to judge.
-const HEADER: &str = "const struct { char magic[8]; unsigned version; unsigned rest[9]; } antares_library = \
+const HEADER: &str = "const struct { char magic[8]; unsigned version; unsigned rest[13]; } antares_library = \
                       { {'A','N','T','A','R','E','S',MAGIC_END}, VERSION };";
 /// Some code that nobody exports.
 const CODE: &str = "__attribute__((visibility(\"hidden\"), used)) int code(int x) { return x + 1; }";

@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::{
-    collections::BTreeSet,
     fs,
     io::{BufRead, BufReader},
     process::{Command, Stdio},
@@ -11,55 +10,20 @@ use std::{
 };
 
 use antares_pool::{
-    Cancel, Layer, Pool, PoolConfig, PoolError, Reuse, ReusePolicy, Sealed, Until, Verdict,
-    job::{Rules, RunJob, RunReport, Tier, TransactionForm, VerifyJob, VerifyReport},
+    Cancel, Layer, Pool, PoolConfig, PoolError, Sealed, Until, Verdict,
+    job::{Rules, RunReport, Tier, TransactionForm, VerifyJob, VerifyReport},
 };
-use rustix::process::{Pid, Signal, kill_process};
 
 #[path = "hostile/pool.rs"]
 mod hostile;
+#[path = "hostile/processes.rs"]
+mod processes;
 
 use hostile::{PATIENCE, attempt, job, send, start, worker};
+use processes::{children, eventually, kill, stat, zygote};
 
 /// Set in the process of its own that a test runs itself in.
 const SUPERVISOR: &str = "ANTARES_TEST_SUPERVISOR";
-
-/// Waits until `condition` holds.
-#[track_caller]
-fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < until, "{what}: not within {PATIENCE:?}");
-        thread::yield_now();
-    }
-}
-
-fn pid(number: u32) -> Pid {
-    Pid::from_raw(i32::try_from(number).unwrap()).unwrap()
-}
-
-fn kill(number: u32) {
-    kill_process(pid(number), Signal::KILL).unwrap();
-}
-
-/// Parent of process `number`, and whether it is a zombie; none if there is no such process.
-fn stat(number: u32) -> Option<(u32, bool)> {
-    let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-    let is_zombie = fields.next()? == "Z";
-    Some((fields.next()?.parse().ok()?, is_zombie))
-}
-
-/// Processes whose parent is `parent`.
-fn children(parent: u32) -> BTreeSet<u32> {
-    let numbers =
-        fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    numbers.filter(|number| stat(*number).is_some_and(|(found, _)| found == parent)).collect()
-}
-
-fn zygote(pool: &Pool) -> u32 {
-    pool.stats().zygote_pid.unwrap()
-}
 
 /// Runs an attempt that does not end by itself while `meanwhile` happens.
 fn during(pool: &Pool, attempt: &str, meanwhile: impl FnOnce(u32)) -> Verdict<String> {
@@ -361,101 +325,6 @@ fn two_hundred_runs_leave_nothing_behind() {
     round(200);
     assert_eq!(open(), before);
     assert_eq!(pool.stats().spawned_total, 208);
-}
-
-/// Has a job done by a worker that offers to stay. Gives the workers that are there afterwards.
-#[track_caller]
-fn stay(pool: &Pool) -> BTreeSet<u32> {
-    assert_eq!(attempt(pool, "run", "stay", &[]), Verdict::Done("ok".to_owned()));
-    children(zygote(pool))
-}
-
-#[test]
-fn a_worker_that_stays_does_the_next_job_of_its_kind() {
-    let pool = start(2, &[]).unwrap();
-    let first = stay(&pool);
-    assert_eq!((first.len(), pool.stats().resting, pool.stats().busy), (1, 1, 0));
-    assert_eq!(stay(&pool), first);
-    // Another tenant with the same script gets another worker, and so does another script.
-    let other = pool.of_tenant("other");
-    assert_eq!(stay(&other).len(), 2);
-    assert_eq!(stay(&other).len(), 2);
-    let elf = Sealed::new("elf", b"another").unwrap();
-    pool.run(&job("run", "stay", &[]), &elf, None, Instant::now() + PATIENCE).unwrap();
-    assert_eq!(children(zygote(&pool)).len(), 3);
-    let stats = pool.stats();
-    assert_eq!((stats.spawned_total, stats.reused_total, stats.resting), (3, 2, 3));
-    // More debug output than it has memory for.
-    let large = RunJob { debug_bytes_max: 2 << 20, ..job("run", "stay", &[]) };
-    send(&pool, &large, PATIENCE).unwrap();
-    assert_eq!(pool.stats().spawned_total, 4);
-}
-
-#[test]
-fn a_worker_that_went_wrong_does_no_other_job() {
-    let pool = start(1, &[]).unwrap();
-    for (round, (name, within)) in
-        [("segv", PATIENCE), ("panic", PATIENCE), ("socket", PATIENCE), ("loop", Duration::from_millis(50))]
-            .into_iter()
-            .enumerate()
-    {
-        let before = stay(&pool);
-        let verdict = send(&pool, &job("run", name, &[]), within).unwrap();
-        assert!(!matches!(verdict, Verdict::Done(_)), "{name}: {verdict:?}");
-        assert!(stay(&pool).is_disjoint(&before), "{name}");
-        assert_eq!(pool.stats().reused_total, round as u64 + 1, "{name}");
-        let resting = *children(zygote(&pool)).first().unwrap();
-        kill(resting);
-        eventually("nobody rests", || pool.stats().resting == 0);
-    }
-    // A report of an error or a tier given up is no reason to trust the worker again.
-    let reports = ["trapped", "restarted"].map(|name| attempt(&pool, "run", name, &[]));
-    assert!(reports.iter().all(|verdict| matches!(verdict, Verdict::Done(_))), "{reports:?}");
-    assert_eq!(pool.stats().resting, 0);
-}
-
-#[test]
-fn workers_are_used_again_as_configured() {
-    let start = |reuse| Pool::start(PoolConfig { reuse, ..PoolConfig::new(worker(), 2) }).unwrap();
-    let pool = start(Reuse { policy: ReusePolicy::PerExecution, ..Reuse::default() });
-    stay(&pool);
-    stay(&pool);
-    assert_eq!((pool.stats().spawned_total, pool.stats().resting), (2, 0));
-    let pool = start(Reuse { runs_max: 3, ..Reuse::default() });
-    for _ in 0..7 {
-        stay(&pool);
-    }
-    assert_eq!((pool.stats().spawned_total, pool.stats().reused_total), (3, 4));
-    let pool = start(Reuse { idle_max: 2, ..Reuse::default() });
-    for tenant in ["a", "b", "c", "d", "a", "d"] {
-        stay(&pool.of_tenant(tenant));
-    }
-    assert_eq!((pool.stats().spawned_total, pool.stats().reused_total), (5, 1));
-    eventually("two rest", || children(zygote(&pool)).len() == 2);
-}
-
-#[test]
-fn a_worker_that_dies_between_jobs_costs_nobody_an_answer() {
-    let pool = start(2, &[]).unwrap();
-    for _ in 0..50 {
-        for worker in stay(&pool) {
-            // Gone already, if it was one of the last round.
-            let _ = kill_process(pid(worker), Signal::KILL);
-        }
-    }
-    assert_eq!((pool.stats().lost_total, pool.stats().busy), (0, 0));
-}
-
-#[test]
-fn spoiled_shared_memory_ends_the_worker_alone() {
-    let pool = start(2, &[]).unwrap();
-    // The worker's own report mends the places, unless somebody looks at them before.
-    let verdict = send(&pool, &job("run", "spoil", &[]), PATIENCE).unwrap();
-    assert!(matches!(verdict, Verdict::Done(_) | Verdict::WorkerLost { .. }), "{verdict:?}");
-    assert_works(&pool);
-    let verdict = send(&pool, &job("run", "spoil-and-wait", &[]), Duration::from_millis(200)).unwrap();
-    assert!(matches!(verdict, Verdict::WorkerLost { .. } | Verdict::DeadlineExceeded), "{verdict:?}");
-    assert_works(&pool);
 }
 
 #[test]

@@ -21,6 +21,10 @@ pub struct WorkerNumbers {
     pub violations_total: u64,
     /// Workers killed because their time was up.
     pub deadline_total: u64,
+    /// Workers that were looked at from outside.
+    pub inspected_total: u64,
+    /// Of these, workers whose fence was not whole.
+    pub unfenced_total: u64,
     /// Times that the zygote was replaced.
     pub zygote_restarts_total: u64,
 }
@@ -40,6 +44,9 @@ impl Metrics {
         let lost = counter("antares_workers_lost_total", "Workers that died without an answer.");
         let violations = counter("antares_sandbox_violations_total", "Workers killed by the fence.");
         let deadline = counter("antares_workers_deadline_total", "Workers killed because their time was up.");
+        let inspected =
+            counter("antares_workers_inspected_total", "Workers looked at, as the kernel sees them.");
+        let unfenced = counter("antares_workers_unfenced_total", "Of these, workers without a whole fence.");
         let restarts = counter("antares_zygote_restarts_total", "Times that the zygote was replaced.");
         self.before_scrape(move || {
             let now = read();
@@ -51,6 +58,8 @@ impl Metrics {
             set_total(&lost, now.lost_total);
             set_total(&violations, now.violations_total);
             set_total(&deadline, now.deadline_total);
+            set_total(&inspected, now.inspected_total);
+            set_total(&unfenced, now.unfenced_total);
             set_total(&restarts, now.zygote_restarts_total);
         });
     }

@@ -1,0 +1,70 @@
+//! `antares doctor`: which layers of the fence this machine can put around workers.
+
+use std::{fmt::Write as _, process::ExitCode};
+
+use antares_pool::{Layer, LayerStatus, Pool, PoolConfig, worker_path};
+
+use crate::{failure::Failure, local::failed, output};
+
+/// The worker binaries, by what they do.
+const WORKERS: [(&str, &str); 2] = [("run", "antares-run-worker"), ("compile", "antares-compile-worker")];
+
+/// Starts a zygote of each kind, has it test itself, and prints what stands. Fails with 1 if a required layer is missing.
+pub(crate) fn doctor() -> Result<ExitCode, Failure> {
+    let (mut text, mut missing) = (String::new(), Vec::new());
+    for (role, worker) in WORKERS {
+        let config = PoolConfig::new(worker_path(worker).map_err(failed)?, 1);
+        // What is missing is to be told, not refused.
+        let pool =
+            Pool::start(PoolConfig { allow_degraded: Layer::ALL.to_vec(), ..config }).map_err(failed)?;
+        let of_role = describe(role, pool.layers(), &mut text);
+        missing.extend(of_role.into_iter().filter(|layer| !missing.contains(layer)).collect::<Vec<_>>());
+    }
+    if missing.is_empty() {
+        text.push_str("All required layers stand.\n");
+    } else {
+        let names = missing.iter().map(|layer| layer.name()).collect::<Vec<_>>().join(", ");
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "Required and missing: {names}. Services do not start here unless sandbox.allow_degraded names them."
+        );
+    }
+    output::print(output::printable(&text).as_bytes())?;
+    Ok(if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Writes a line for each layer; gives the required ones that do not stand.
+fn describe(role: &str, layers: &[LayerStatus], text: &mut String) -> Vec<Layer> {
+    for status in layers {
+        let need = if status.layer.is_required() { "required" } else { "optional" };
+        let state = if status.active { "stands" } else { "MISSING" };
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{role:8} {:18} {need} {state:8} {}", status.layer.name(), status.detail);
+    }
+    let is_missing = |layer: &Layer| {
+        layer.is_required() && !layers.iter().any(|status| status.layer == *layer && status.active)
+    };
+    Layer::ALL.into_iter().filter(is_missing).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_layer_is_named() {
+        let status = |layer: Layer| LayerStatus {
+            layer,
+            active: !matches!(layer, Layer::Landlock | Layer::Namespaces),
+            detail: "why".to_owned(),
+        };
+        let layers: Vec<_> =
+            Layer::ALL.into_iter().filter(|layer| *layer != Layer::Seccomp).map(status).collect();
+        let mut text = String::new();
+        let missing = describe("run", &layers, &mut text);
+        assert_eq!(missing, [Layer::Landlock, Layer::Seccomp]);
+        assert!(text.contains("landlock           required MISSING  why"), "{text}");
+        assert!(text.contains("rlimits            required stands"), "{text}");
+    }
+}

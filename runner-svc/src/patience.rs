@@ -1,0 +1,74 @@
+//! How long a task looks for the answer to a short run before it hands the waiting over to a thread that may block.
+//!
+//! Handing over and back costs more than most short scripts take, and looking is in vain for long ones: whether it was worth it
+//! lately decides.
+
+use std::{
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use antares_pool::Begun;
+
+/// Time that a task looks: a waking worker's way to its answer, and less than other tasks would notice.
+const LOOK: Duration = Duration::from_micros(100);
+/// Looks in vain, one after another, from which on only some are made.
+const MISSES_MAX: u32 = 4;
+/// Of these, one in so many.
+const ONE_IN: u32 = 32;
+
+/// Looks in vain since the last one that was not.
+#[derive(Debug, Default)]
+pub(crate) struct Patience(AtomicU32);
+
+impl Patience {
+    /// Looks for the end of `begun` as long as is worth it. Whether it is there.
+    pub(crate) fn look(&self, begun: &mut Begun) -> bool {
+        let patience = self.now();
+        if patience.is_zero() {
+            return false;
+        }
+        let is_there = begun.look(patience);
+        self.note(is_there);
+        is_there
+    }
+
+    /// How long to look this time.
+    fn now(&self) -> Duration {
+        let misses = self.0.load(Ordering::Relaxed);
+        if misses < MISSES_MAX || misses.is_multiple_of(ONE_IN) {
+            return LOOK;
+        }
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Duration::ZERO
+    }
+
+    /// Notes whether a look was worth it.
+    fn note(&self, is_there: bool) {
+        if is_there {
+            self.0.store(0, Ordering::Relaxed);
+        } else {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_in_vain_become_rare_and_one_that_is_not_makes_up_for_them() {
+        let patience = Patience::default();
+        let looks = (0..320).filter(|_| {
+            let looks = patience.now() == LOOK;
+            if looks {
+                patience.note(false);
+            }
+            looks
+        });
+        assert!((10..=15).contains(&looks.count()));
+        patience.note(true);
+        assert_eq!(patience.now(), LOOK);
+    }
+}
