@@ -18,7 +18,7 @@ build_packages=(
     gcc-riscv64-unknown-elf binutils-riscv64-unknown-elf picolibc-riscv64-unknown-elf
 )
 # Prometheus scrapes the services in the scenarios; python3-venv carries the Python client; curl asks the metrics page.
-test_packages=(prometheus python3 python3-venv curl shellcheck)
+test_packages=(prometheus runc python3 python3-venv curl shellcheck)
 # clang builds twins and WebAssembly, wasm-ld is lld's; valgrind counts instructions.
 bench_packages=(clang-22 lld-22 qemu-user valgrind)
 
