@@ -19,8 +19,9 @@ check_licences() {
     "$deny" check --hide-inclusion-graph licenses bans sources
 }
 
-# What an author of scripts builds has no network or database; and the command line never has LLVM. The run worker has an
-# async runtime that it never starts: ckb-script depends on tokio for a function that nobody calls here.
+# What an author of scripts builds has no network or database; and the command line never has LLVM or a machine that runs scripts (of
+# ckb-vm it has the decoder, for names of stripped scripts and for insights). The run worker has an async runtime that it never starts:
+# ckb-script depends on tokio for a function that nobody calls here.
 check_weight() {
     local alone all worker
     alone=$(cargo tree --edges normal --prefix none --package antares-cli --no-default-features \
@@ -28,7 +29,7 @@ check_weight() {
     worker=$(cargo tree --edges normal --prefix none --package antares-run-worker)
     all=$(cargo tree --edges normal --prefix none --package antares-cli)
     ! grep -E '^(tonic|tokio|sled|hyper|axum) ' <<<"$alone" &&
-        ! grep -E '^(tonic|sled|hyper|axum|llvm-sys|inkwell) ' <<<"$worker" && ! grep -E '^(llvm-sys|inkwell|ckb-vm) ' <<<"$all"
+        ! grep -E '^(tonic|sled|hyper|axum|llvm-sys|inkwell) ' <<<"$worker" && ! grep -E '^(llvm-sys|inkwell|antares-vm|antares-verifier|ckb-script) ' <<<"$all"
 }
 
 check_docs() { RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --document-private-items; }

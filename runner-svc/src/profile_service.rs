@@ -126,8 +126,12 @@ fn invalid(field: &str, problem: &str) -> Fault {
     Fault::invalid("REQUEST_INVALID", format!("{field}: {problem}")).violation(field, problem)
 }
 
+/// How many profiles are made readable at once: symbols of a big script take memory and seconds of a core.
+static VIEWS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(2);
+
 /// Symbols take their time: not on a thread of the runtime's.
 async fn work<T: Send + 'static>(make: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
+    let _turn = VIEWS.acquire().await.map_err(|_| Fault::failed("INTERNAL", "internal error"))?;
     // It panicked; the hook has told where.
     tokio::task::spawn_blocking(make).await.map_err(|_| Fault::failed("INTERNAL", "internal error"))
 }
