@@ -18,6 +18,8 @@ use crate::{
 
 /// First argument of the process that is counted: runs a library once, as the next three say (ELF, library, repetitions).
 pub(crate) const ONCE: &str = "--once";
+/// The same for a run with samples.
+pub(crate) const ONCE_SAMPLED: &str = "--once-sampled";
 
 /// Of the repetitions that times are measured with: under callgrind everything takes fifty times as long.
 const PART: u32 = 25;
@@ -61,24 +63,58 @@ pub(crate) fn run_once(arguments: &[String]) -> Result<i32> {
     Engine::new(fs::read(elf)?, &fs::read(library)?)?.run_untimed(repetitions.parse()?)
 }
 
+/// What the process behind [`ONCE_SAMPLED`] does.
+pub(crate) fn run_once_sampled(arguments: &[String]) -> Result<i32> {
+    let [elf, library, repetitions] = arguments else { bail!("{ONCE_SAMPLED} ELF LIBRARY REPETITIONS") };
+    Engine::new(fs::read(elf)?, &fs::read(library)?)?.run_sampled_untimed(repetitions.parse()?)
+}
+
+/// Instructions that samples add to `repetitions` of a program, as a part of those without.
+pub(crate) fn sampled_part(program: &Program, repetitions: u32) -> Result<f64> {
+    fs::create_dir_all(folder())?;
+    let elf = guests::build(program.guest)?;
+    let library = library(program, &elf)?;
+    let count = |mode: &str, times: u32| -> Result<u64> {
+        let out = folder().join(format!("{}.{mode}.{times}", program.name));
+        let mut command = valgrind(&out);
+        command.arg(env::current_exe()?).arg(mode).args([&elf, &library]).arg(times.to_string());
+        callgrind(&mut command, &out)
+    };
+    let work = |mode| {
+        Ok::<_, anyhow::Error>(count(mode, 2 * repetitions)?.saturating_sub(count(mode, repetitions)?))
+    };
+    let (plain, sampled) = (work(ONCE)?, work(ONCE_SAMPLED)?);
+    Ok(sampled as f64 / plain as f64 - 1.0)
+}
+
+fn valgrind(out: &Path) -> Command {
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--log-file=/dev/null"]);
+    command.arg(format!("--callgrind-out-file={}", out.display()));
+    command
+}
+
+/// A file with the library of a guest.
+fn library(program: &Program, elf: &Path) -> Result<PathBuf> {
+    let library = folder().join(format!("{}.so", program.name));
+    fs::write(&library, native::output(&fs::read(elf)?, OPTIONS, Stage::Library)?.bytes)?;
+    Ok(library)
+}
+
 fn folder() -> PathBuf {
     target_folder().join("bench/callgrind")
 }
 
 fn count(program: &Program) -> Result<Counts> {
     let elf = guests::build(program.guest)?;
-    let library = folder().join(format!("{}.so", program.name));
-    fs::write(&library, native::output(&fs::read(&elf)?, OPTIONS, Stage::Library)?.bytes)?;
+    let library = library(program, &elf)?;
     let own = env::current_exe()?;
     let arguments = [ONCE.as_ref(), elf.as_os_str(), library.as_os_str()].map(ToOwned::to_owned);
     let repetitions = (program.repetitions / PART).max(1);
     let counted = |side: &str, path: &Path, arguments: &[_]| -> Result<u64> {
         let run = |times: u32| {
             let out = folder().join(format!("{}.{side}.{times}", program.name));
-            let mut command = Command::new("valgrind");
-            command.args(["--tool=callgrind", "--log-file=/dev/null"]);
-            command.arg(format!("--callgrind-out-file={}", out.display()));
-            callgrind(command.arg(path).args(arguments).arg(times.to_string()), &out)
+            callgrind(valgrind(&out).arg(path).args(arguments).arg(times.to_string()), &out)
         };
         // What loading and starting take is in both.
         Ok((run(2 * repetitions)?.saturating_sub(run(repetitions)?)) / u64::from(repetitions))

@@ -1,6 +1,7 @@
 //! `bench [--quick | --instructions] [NAME...]`: how fast scripts run, as ratios to peers in one interleaved loop:
 //! programs to the same C built for this machine, `transactions` and `failures` to ckb-vm's `AsmMachine`; `rsa-cycles`
-//! stand beside published numbers, and `service` (only when it is named) is the way through pool and gRPC beside its targets.
+//! stand beside published numbers, `profiling` is what always-on samples cost, and `service` (only when it is named) is the
+//! way through pool and gRPC beside its targets.
 //!
 //! With `--quick` there are three rounds instead of fifteen. With `--instructions` instructions are counted instead of
 //! time, by callgrind. Prints tables and writes JSON files and a plot to `target/bench`.
@@ -13,6 +14,7 @@ mod instructions;
 mod measure;
 mod peers;
 mod plot;
+mod profiling;
 mod programs;
 mod report;
 mod rsa;
@@ -36,11 +38,15 @@ const TRANSACTIONS: &str = "transactions";
 const FAILURES: &str = "failures";
 const RSA: &str = "rsa-cycles";
 const SERVICE: &str = "service";
+const PROFILING: &str = "profiling";
 
 fn main() -> Result<()> {
     let mut wanted: Vec<String> = env::args().skip(1).collect();
     if wanted.first().is_some_and(|first| first == instructions::ONCE) {
         std::process::exit(instructions::run_once(&wanted[1..])?);
+    }
+    if wanted.first().is_some_and(|first| first == instructions::ONCE_SAMPLED) {
+        std::process::exit(instructions::run_once_sampled(&wanted[1..])?);
     }
     let mut take = |switch: &str| {
         let before = wanted.len();
@@ -49,7 +55,7 @@ fn main() -> Result<()> {
     };
     let (is_counting, is_quick) = (take("--instructions"), take("--quick"));
     let is_known = |name: &String| {
-        [TRANSACTIONS, FAILURES, RSA, SERVICE].contains(&name.as_str())
+        [TRANSACTIONS, FAILURES, RSA, SERVICE, PROFILING].contains(&name.as_str())
             || PROGRAMS.iter().any(|program| program.name == *name)
     };
     if let Some(unknown) = wanted.iter().find(|name| !is_known(name)) {
@@ -67,6 +73,11 @@ fn main() -> Result<()> {
         let results = json!({ "transactions": transactions, "failures": failures });
         report::write("transactions.json", &serde_json::to_string_pretty(&results)?)?;
     }
+    let rounds = if is_quick { measure::QUICK_ROUNDS } else { measure::ROUNDS };
+    if is_wanted(PROFILING) {
+        let results = profiling::measure(rounds)?;
+        report::write("profiling.json", &serde_json::to_string_pretty(&results)?)?;
+    }
     if is_wanted(RSA) {
         report::write("rsa.json", &serde_json::to_string_pretty(&rsa::measure()?)?)?;
     }
@@ -80,7 +91,6 @@ fn main() -> Result<()> {
     if !peers::are_built() {
         println!("without qemu, Wasmtime and PolkaVM: the package bench/peers is not built");
     }
-    let rounds = if is_quick { measure::QUICK_ROUNDS } else { measure::ROUNDS };
     let mut report = Report::default();
     for program in &PROGRAMS {
         if is_wanted(program.name) {
