@@ -41,6 +41,8 @@ fn set_options() {
         c"-disable-lsr".as_ptr(),
         c"-x86-cmov-converter=false".as_ptr(),
         c"-inline-threshold=0".as_ptr(),
+        c"-cgpp-huge-func=0".as_ptr(),
+        c"-experimental-debug-variable-locations=false".as_ptr(),
     ];
     let count = i32::try_from(arguments.len()).unwrap_or(0);
     // SAFETY: LLVM wants `argc` pointers to C strings and no overview; all are given. Nobody else is in LLVM: callers
