@@ -25,14 +25,17 @@ check_dashboard() {
 
 # One check to us: the services run a script in a container that has nothing that a restricted pod has not.
 check_pod() {
-    if [ "$(id -u)" != 0 ] || ! command -v runc >/dev/null; then
-        echo "pod: 0 passed, 0 failed, 1 skipped" | tee -a "$log"
-    elif deploy/check/pod.sh "${CARGO_TARGET_DIR:-target}/debug"; then
-        echo "pod: 1 passed, 0 failed, 0 skipped" | tee -a "$log"
-    else
+    local status=0
+    deploy/check/pod.sh "${CARGO_TARGET_DIR:-target}/debug" || status=$?
+    case $status in
+    0) echo "pod: 1 passed, 0 failed, 0 skipped" | tee -a "$log" ;;
+    # It has said why.
+    77) echo "pod: 0 passed, 0 failed, 1 skipped" | tee -a "$log" ;;
+    *)
         echo "pod: 0 passed, 1 failed, 0 skipped" | tee -a "$log"
         return 1
-    fi
+        ;;
+    esac
 }
 
 # sum WORD: over the closing lines of all test binaries ("test result: ok. 12 passed; 0 failed; 1 ignored; ...") and of
