@@ -6,6 +6,7 @@ use antares_proto::v1::{self, runner_service_client::RunnerServiceClient, script
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use tonic::transport::{Channel, Endpoint};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use super::{Results, scripts::Script, server::Server};
 
@@ -40,14 +41,7 @@ async fn load(server: &Server, time: Duration, results: &mut Results) -> Result<
     while Instant::now() < until {
         first.execute(call.clone()).await?;
     }
-    let mut times = Vec::new();
-    let until = Instant::now() + 2 * time;
-    while Instant::now() < until {
-        let started = Instant::now();
-        check(&first.execute(call.clone()).await?.into_inner())?;
-        times.push(started.elapsed());
-    }
-    results.latency("grpc_unary", times);
+    one_at_a_time(&server.address, (first, &call), time, results).await?;
     for count in CLIENTS {
         let (calls, before) = (&call, server.processor_seconds());
         let (calls_made, times, took) = many(&clients, count, time, async |mut client| {
@@ -71,6 +65,31 @@ async fn load(server: &Server, time: Duration, results: &mut Results) -> Result<
         results.throughput(format!("batched_{count}"), runs / took);
         results.figure(format!("batched_{count}_server_cpu_us"), used * 1e6 / runs);
     }
+    Ok(())
+}
+
+/// The latency of one call with nothing else going on, and of the least that a call of this kind can be on this machine: a
+/// health check, which ends in the service itself. The two take turns.
+async fn one_at_a_time(
+    address: &str,
+    (mut client, call): (RunnerServiceClient<Channel>, &v1::ExecuteRequest),
+    time: Duration,
+    results: &mut Results,
+) -> Result<()> {
+    let channel = Endpoint::from_shared(format!("http://{address}"))?.connect().await?;
+    let mut health = HealthClient::new(channel);
+    let (mut unary, mut echo) = (Vec::new(), Vec::new());
+    let until = Instant::now() + 3 * time;
+    while Instant::now() < until {
+        let started = Instant::now();
+        check(&client.execute(call.clone()).await?.into_inner())?;
+        unary.push(started.elapsed());
+        let started = Instant::now();
+        health.check(HealthCheckRequest::default()).await?;
+        echo.push(started.elapsed());
+    }
+    results.latency("grpc_health_check", echo);
+    results.latency("grpc_unary", unary);
     Ok(())
 }
 
