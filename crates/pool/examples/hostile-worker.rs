@@ -15,7 +15,7 @@ use antares_pool::{
     job::{RunOutcome, RunReport, RunWorkerJob, RunWorkerReport, VerifyReport},
     serve,
 };
-use antares_sandbox::{CONTROL_FD, Jail, Policy, SandboxError};
+use antares_sandbox::{CALL_OFFSET, CONTROL_FD, Jail, Policy, SHARED_ADDRESS, SandboxError};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -48,8 +48,14 @@ impl Worker for Hostile {
 
     fn jail(&self, job: &RunWorkerJob) -> Result<Jail, SandboxError> {
         let RunWorkerJob::Run(job) = job else { return Jail::new(Policy::run_load()) };
-        let is_compile = job.args.first().is_some_and(|stage| stage == b"compile");
-        Jail::new(if is_compile { Policy::compile(1 << 30, 10) } else { Policy::run_load() })
+        let stage = job.args.first().map(Vec::as_slice).unwrap_or_default();
+        Jail::new(match stage {
+            b"compile" => Policy::compile(1 << 30, 10),
+            b"load-without-seccomp" => Policy { rules: Policy::zygote().rules, ..Policy::run_load() },
+            b"load-without-rlimits" => Policy { limits: Vec::new(), ..Policy::run_load() },
+            b"load-without-closed-fds" => Policy { kept_fds: &EVERY_FD, ..Policy::run_load() },
+            _ => Policy::run_load(),
+        })
     }
 
     fn work(&mut self, job: RunWorkerJob, files: &Files) -> Result<RunWorkerReport, String> {
@@ -58,8 +64,10 @@ impl Worker for Hostile {
         let arguments: Vec<String> = job.args.iter().map(text).collect();
         let [stage, name, numbers @ ..] = arguments.as_slice() else { return Err("no attempt".to_owned()) };
         let numbers: Vec<u64> = numbers.iter().map(|text| text.parse().unwrap()).collect();
-        if stage == "run" && !std::mem::replace(&mut self.is_locked_in, true) {
-            let run = Jail::new(Policy::run()).map_err(|error| error.to_string())?;
+        if let Some(policy) = run_stage(stage)
+            && !std::mem::replace(&mut self.is_locked_in, true)
+        {
+            let run = Jail::new(policy).map_err(|error| error.to_string())?;
             // SAFETY: the run stage closes nothing.
             unsafe { run.lock_in(files.zygote()) }.map_err(|error| error.to_string())?;
         }
@@ -101,6 +109,29 @@ impl Worker for Hostile {
 
     fn stays(&self) -> bool {
         self.stays
+    }
+}
+
+/// All descriptors that are looked at after closing.
+static EVERY_FD: [i32; 256] = {
+    let mut numbers = [0; 256];
+    let mut index = 1;
+    while index < 256 {
+        numbers[index] = numbers[index - 1] + 1;
+        index += 1;
+    }
+    numbers
+};
+
+/// The policy of a run stage that is whole, or lacks what its name says; none for the other stages.
+fn run_stage(stage: &str) -> Option<Policy> {
+    match stage {
+        "run" => Some(Policy::run()),
+        "run-without-seccomp" => Some(Policy { rules: Policy::run_load().rules, ..Policy::run() }),
+        "run-without-both" => {
+            Some(Policy { rules: Policy::run_load().rules, limits: Vec::new(), ..Policy::run() })
+        }
+        _ => None,
     }
 }
 
@@ -163,6 +194,11 @@ fn attempt(name: &str, numbers: &[u64]) -> String {
     match name {
         "syscall" => call(at(0).cast_signed(), [at(1), at(2), at(3), at(4), at(5), at(6)]),
         "syscall-ones" => call(at(0).cast_signed(), [u64::MAX; 6]),
+        "syscall-fitting" => {
+            let mut space = [0_u64; 512];
+            let buffer = space.as_mut_ptr() as u64;
+            call(at(0).cast_signed(), [4, buffer, 64, buffer, 64, 0])
+        }
         "i386" => call_i386(u32::try_from(at(0)).unwrap(), 0),
         _ => known(name, at(0)),
     }
@@ -204,10 +240,29 @@ fn known(name: &str, number: u64) -> String {
         "execveat" => (libc::SYS_execveat, [4, path(c""), 0, 0, empty_path, 0]),
         "execve" => (libc::SYS_execve, [path(c"/bin/true"), 0, 0, 0, 0, 0]),
         "shm" => (libc::SYS_shmget, [0, 4096, 0o1600, 0, 0, 0]),
+        "lock-record" => (libc::SYS_fcntl, [4, libc::F_OFD_SETLK as u64, buffer, 0, 0, 0]),
+        "lease" => (libc::SYS_fcntl, [4, libc::F_SETLEASE as u64, libc::F_RDLCK as u64, 0, 0, 0]),
+        "add-seal" => (libc::SYS_fcntl, [4, libc::F_ADD_SEALS as u64, 0, 0, 0, 0]),
+        "socket-vsock" => (libc::SYS_socket, [libc::AF_VSOCK as u64, libc::SOCK_STREAM as u64, 0, 0, 0, 0]),
+        "socket-pair" => {
+            (libc::SYS_socketpair, [libc::AF_UNIX as u64, libc::SOCK_STREAM as u64, 0, buffer, 0, 0])
+        }
+        "message-queue" => (libc::SYS_msgget, [7, 0o1600, 0, 0, 0, 0]),
+        "semaphore" => (libc::SYS_semget, [7, 1, 0o1600, 0, 0, 0]),
+        "watch" => (libc::SYS_inotify_init1, [0; 6]),
+        "name-thread" => (libc::SYS_prctl, [libc::PR_SET_NAME as u64, path(c"message"), 0, 0, 0, 0]),
+        "priority" => (libc::SYS_setpriority, [0, 0, 19, 0, 0, 0]),
+        "affinity" => (libc::SYS_sched_setaffinity, [0, 128, buffer, 0, 0, 0]),
         "flock" => (libc::SYS_flock, [4, libc::LOCK_EX as u64, 0, 0, 0, 0]),
         "send-elsewhere" => (libc::SYS_write, [4, buffer, 1, 0, 0, 0]),
         "control-high-bits" => (libc::SYS_write, [(1 << 32) | 3, buffer, 0, 0, 0, 0]),
         "open-raised-limit" => (libc::SYS_prlimit64, [0, u64::from(libc::RLIMIT_NOFILE), buffer, 0, 0, 0]),
+        "map-huge" => (libc::SYS_mmap, [0, 8 << 30, 0, anonymous | libc::MAP_NORESERVE as u64, u64::MAX, 0]),
+        "duplicate" => (libc::SYS_fcntl, [4, libc::F_DUPFD_CLOEXEC as u64, 0, 0, 0, 0]),
+        "descriptor" => (libc::SYS_fcntl, [number, libc::F_GETFD as u64, 0, 0, 0, 0]),
+        "unmap-code" => (libc::SYS_munmap, [own_page(), 4096, 0, 0, 0, 0]),
+        "make-code-writable" => (libc::SYS_mprotect, [own_page(), 4096, 3, 0, 0, 0]),
+        "unmap-shared" => (libc::SYS_munmap, [SHARED_ADDRESS as u64, 4096, 0, 0, 0, 0]),
         other => return behave(other),
     };
     call(syscall, arguments)
@@ -222,6 +277,13 @@ fn own_page() -> u64 {
 fn behave(name: &str) -> String {
     match name {
         "nothing" => "ok".to_owned(),
+        // Return to the C library: its functions end at the filter too.
+        "jump-to-libc" => {
+            // SAFETY: the strings end with zeros; what the call does is the point.
+            let answer = unsafe { libc::system(c"true".as_ptr()) };
+            format!("ok {answer}")
+        }
+        "write-own-code" | "write-constants" | "run-data" => change(name),
         "fork" => {
             // SAFETY: fork has no precondition on memory; the child of it ends at once.
             match unsafe { libc::fork() } {
@@ -243,8 +305,35 @@ fn behave(name: &str) -> String {
             format!("ok {}", bytes[99 << 30])
         }
         "segv" | "ill" | "fpe" | "bus" => fault(name),
+        "socket-blocked"
+        | "socket-ignored"
+        | "socket-handled"
+        | "socket-without-stack"
+        | "socket-after-spoiling" => evade(name),
         other => panic!("there is no attempt {other}"),
     }
+}
+
+/// A forbidden call by who does not want to end with it.
+fn evade(name: &str) -> String {
+    extern "C" fn do_nothing(_: i32) {}
+    // SAFETY: none is needed by a process that is meant to die here.
+    unsafe {
+        match name {
+            "socket-blocked" => {
+                let mut all = std::mem::zeroed();
+                libc::sigfillset(&mut all);
+                libc::sigprocmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
+            }
+            "socket-ignored" => _ = libc::signal(libc::SIGSYS, libc::SIG_IGN),
+            "socket-handled" => _ = libc::signal(libc::SIGSYS, do_nothing as *const () as usize),
+            "socket-after-spoiling" => {
+                std::ptr::with_exposed_provenance_mut::<u32>(SHARED_ADDRESS + CALL_OFFSET).write(8);
+            }
+            _ => asm!("mov rsp, 64", "mov eax, 41", "syscall", "mov eax, 231", "syscall", options(noreturn)),
+        }
+    }
+    known("socket", 0)
 }
 
 static WORD: u32 = 0;
@@ -263,6 +352,26 @@ fn flood(files: &Files, bytes: &[u8]) -> String {
             call(libc::SYS_exit_group, [0; 6]);
         }
     }
+}
+
+/// What takes memory with other permissions than it has.
+fn change(name: &str) -> String {
+    static CONSTANT: [u8; 64] = [7; 64];
+    // SAFETY: none is needed by a process that is meant to die here.
+    unsafe {
+        match name {
+            "write-own-code" => {
+                std::ptr::with_exposed_provenance_mut::<u8>(change as *const () as usize).write_volatile(0xc3)
+            }
+            "write-constants" => CONSTANT.as_ptr().cast_mut().write_volatile(1),
+            _ => {
+                let code = Box::new([0xc3_u8; 64]);
+                let run: extern "C" fn() = std::mem::transmute(Box::into_raw(code));
+                run();
+            }
+        }
+    }
+    "ok".to_owned()
 }
 
 /// Fills all that is shared with the supervisor, places and bells too.

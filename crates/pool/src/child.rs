@@ -11,7 +11,7 @@ use std::{
 };
 
 use antares_sandbox::{
-    CONTROL_FD, ELF_FD, EXTRA_FD, EXTRA_FDS_MAX, Jail, LayerStatus, SandboxError, exit_now, place,
+    CONTROL_FD, ELF_FD, EXTRA_FD, EXTRA_FDS_MAX, Jail, Layer, LayerStatus, SandboxError, exit_now, place,
 };
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -151,6 +151,10 @@ pub(crate) unsafe fn live<W: Worker>(
     }));
     // SAFETY: passed on.
     let Ok(files) = (unsafe { arrive(zygote, spawn, fds) }) else { exit_now(NOT_ARRIVED) };
+    if layers.iter().any(|status| status.layer == Layer::SealedCode && status.active) {
+        // Without it a call outside of the policy ends the process all the same.
+        let _ = files.line.name_violations();
+    }
     // SAFETY: passed on; `arrive` has put the descriptors at their numbers.
     let worked = catch_unwind(AssertUnwindSafe(|| unsafe { serve_jobs(worker, layers, &files) }));
     let detail = match worked {

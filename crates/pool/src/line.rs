@@ -17,6 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use antares_sandbox::{CALL_OFFSET, SHARED_ADDRESS, name_violations, seal};
 use rustix::fs::{SealFlags, fcntl_add_seals, ftruncate};
 
 use crate::sealed;
@@ -27,6 +28,8 @@ pub(crate) const RING_BYTES: usize = 64 << 10;
 const HEAD_BYTES: usize = 4096;
 /// Bytes of the whole memory.
 const LINE_BYTES: usize = HEAD_BYTES + 2 * RING_BYTES;
+/// One above the highest number of a system call that a worker can have been killed for.
+const CALLS_END: u32 = 1024;
 /// Looks at the other side's places before going to sleep. A look takes some ten nanoseconds.
 const LOOKS_MAX: u32 = 400;
 /// Looks after which whoever else waits for the processor has it.
@@ -37,7 +40,8 @@ pub(crate) const BYTES: u32 = 1;
 /// Waiting for room in the ring that the other side reads.
 pub(crate) const ROOM: u32 = 2;
 
-const _: () = assert!(RING_BYTES.is_power_of_two() && size_of::<Head>() <= HEAD_BYTES);
+const _: () = assert!(RING_BYTES.is_power_of_two() && size_of::<Head>() <= CALL_OFFSET);
+const _: () = assert!(CALL_OFFSET + size_of::<u32>() <= HEAD_BYTES);
 
 /// A number that both sides see, on a cache line of its own.
 #[repr(C, align(64))]
@@ -117,19 +121,41 @@ impl Line {
         let file = sealed::create("antares-line")?;
         ftruncate(&file, LINE_BYTES as u64)?;
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        Ok((Self::map(file.as_fd(), Side::Supervisor)?, file))
+        Ok((Self::map(file.as_fd(), Side::Supervisor, None)?, file))
     }
 
-    /// The child's end of the line in `file`, which may be closed afterwards.
+    /// The child's end of the line in `file`, which may be closed afterwards; at the address where calls outside of the policy
+    /// are named, unless that is taken.
     pub(crate) fn attach(file: BorrowedFd<'_>) -> io::Result<Self> {
-        Self::map(file, Side::Child)
+        Self::map(file, Side::Child, Some(SHARED_ADDRESS)).or_else(|_| Self::map(file, Side::Child, None))
     }
 
-    fn map(file: BorrowedFd<'_>, side: Side) -> io::Result<Self> {
+    /// From now on the child leaves in the line which call it is killed for, if the kernel can make sure that it does.
+    pub(crate) fn name_violations(&self) -> io::Result<()> {
+        let start = self.memory.as_ptr() as usize;
+        if start != SHARED_ADDRESS {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        seal(start..start + LINE_BYTES)?;
+        // SAFETY: that word belongs to nothing else.
+        unsafe { name_violations() }
+    }
+
+    /// Number of the call that the child says it was killed for.
+    pub(crate) fn named_call(&self) -> Option<u32> {
+        let word = self.word(CALL_OFFSET).load(Ordering::SeqCst);
+        word.checked_sub(1).filter(|number| *number < CALLS_END)
+    }
+
+    fn map(file: BorrowedFd<'_>, side: Side, place: Option<usize>) -> io::Result<Self> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: without MAP_FIXED a new mapping replaces nothing; the address is left to the kernel.
+        let (start, fixed) = match place {
+            Some(address) => (ptr::without_provenance_mut(address), libc::MAP_FIXED_NOREPLACE),
+            None => (ptr::null_mut(), 0),
+        };
+        // SAFETY: without MAP_FIXED a new mapping replaces nothing, wherever it is.
         let memory =
-            unsafe { libc::mmap(ptr::null_mut(), LINE_BYTES, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+            unsafe { libc::mmap(start, LINE_BYTES, access, libc::MAP_SHARED | fixed, file.as_raw_fd(), 0) };
         if memory == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -144,9 +170,9 @@ impl Line {
     }
 
     fn word(&self, offset: usize) -> &AtomicU32 {
-        // SAFETY: all offsets are those of words in `Head`, which lies at the start of the page-aligned mapping; atomics
-        // may be changed by others at any time.
-        unsafe { &(*self.memory.as_ptr().add(offset).cast::<Word>()).0 }
+        // SAFETY: all offsets are those of words in the head, at the start of the page-aligned mapping; atomics may be changed
+        // by others at any time.
+        unsafe { AtomicU32::from_ptr(self.memory.as_ptr().add(offset).cast()) }
     }
 
     fn places(&self, reader: Side) -> (&AtomicU32, &AtomicU32) {
@@ -416,6 +442,18 @@ pub(crate) mod tests {
         // SAFETY: nobody writes to the line any more.
         let memory = unsafe { ours.memory().as_ref() };
         assert!(memory[HEAD_BYTES..].iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn a_child_says_which_call_it_was_killed_for_if_it_makes_sense() {
+        let (ours, theirs) = pair();
+        assert_eq!(ours.named_call(), None);
+        for (word, expected) in
+            [(1, Some(0)), (42, Some(41)), (CALLS_END, Some(1023)), (CALLS_END + 1, None), (u32::MAX, None)]
+        {
+            theirs.word(CALL_OFFSET).store(word, Ordering::SeqCst);
+            assert_eq!(ours.named_call(), expected);
+        }
     }
 
     #[test]

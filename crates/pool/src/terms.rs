@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use antares_sandbox::call_name;
 use serde::de::DeserializeOwned;
 
 use crate::{
@@ -152,7 +153,7 @@ impl Terms {
             Heard::Malformed { detail } => return lost(detail),
             Heard::Closed => {
                 let fate = self.ledger.fate(admitted.ticket, Instant::now() + END_WITHIN);
-                return ends(meaning(fate.as_ref()));
+                return ends(meaning(fate.as_ref(), &admitted.line));
             }
         };
         let (report, stays) = match frame::decode(&content) {
@@ -166,7 +167,7 @@ impl Terms {
             // Its output may only be looked at when nobody can change it any more.
             let fate = self.ledger.fate(admitted.ticket, Instant::now() + END_WITHIN);
             if fate != Some(Fate::Ended(End::Exit(0))) {
-                return ends(meaning(fate.as_ref()));
+                return ends(meaning(fate.as_ref(), &admitted.line));
             }
         }
         Answer { verdict: Verdict::Done(report), stays }
@@ -174,11 +175,10 @@ impl Terms {
 }
 
 /// What the end of a child without a report, or after an unusable one, means.
-fn meaning<R>(fate: Option<&Fate>) -> Verdict<R> {
+fn meaning<R>(fate: Option<&Fate>, line: &Line) -> Verdict<R> {
     let detail = match fate {
         Some(Fate::Ended(End::Signal(libc::SIGSYS))) => {
-            let detail = "a system call outside of the policy (SIGSYS)".to_owned();
-            return Verdict::SandboxViolation { detail };
+            return Verdict::SandboxViolation { detail: violation(line.named_call()) };
         }
         Some(Fate::Ended(End::Signal(signal))) => format!("killed by {}", signal_name(*signal)),
         Some(Fate::Ended(End::Exit(status))) => format!("exited with status {status} without a report"),
@@ -187,6 +187,16 @@ fn meaning<R>(fate: Option<&Fate>) -> Verdict<R> {
         None => format!("did not end within {} s", END_WITHIN.as_secs()),
     };
     Verdict::WorkerLost { detail }
+}
+
+/// What is known about a call outside of the policy.
+fn violation(call: Option<u32>) -> String {
+    let call = match call.map(|number| (number, call_name(number))) {
+        Some((number, Some(name))) => format!("system call {number} ({name})"),
+        Some((number, None)) => format!("system call {number}"),
+        None => "a system call".to_owned(),
+    };
+    format!("{call} outside of the policy (SIGSYS)")
 }
 
 fn signal_name(signal: i32) -> String {

@@ -1,4 +1,5 @@
-//! From a policy to a seccomp program: the architecture first, then the x32 bit, then the allowlist, else kill.
+//! From a policy to a seccomp program: the architecture first, then the x32 bit, then the allowlist, else the end of the process,
+//! which may be named ([`crate::name_violations`]).
 //!
 //! The kernel runs a new filter once for each call number it knows, so that calls decided by their number alone are
 //! decided without it later. A chain of comparisons makes that the dearest part of starting a worker; a search tree does
@@ -6,7 +7,7 @@
 
 use std::{collections::BTreeMap, io, process};
 
-use crate::{Answer, Condition, Layer, Policy, SandboxError, Test};
+use crate::{Answer, Condition, Layer, Policy, Role, SandboxError, Test};
 
 /// One instruction of a filter program.
 pub use libc::sock_filter as Instruction;
@@ -67,7 +68,8 @@ impl Filter {
         }
         let decisions: Vec<_> = decisions.into_iter().collect();
         let mut program = prologue();
-        let search = search(&decisions).ok_or(SandboxError::Filter { role: policy.role.name() })?;
+        let refusal = refusal(policy.role);
+        let search = search(&decisions, refusal).ok_or(SandboxError::Filter { role: policy.role.name() })?;
         program.extend(search);
         Ok(Self { program })
     }
@@ -108,13 +110,13 @@ fn prologue() -> Vec<Instruction> {
 }
 
 /// Decides the call whose number is in the accumulator. None if a jump would be too long.
-fn search(decisions: &[(u32, Decision)]) -> Option<Vec<Instruction>> {
+fn search(decisions: &[(u32, Decision)], refusal: Instruction) -> Option<Vec<Instruction>> {
     if decisions.len() <= LEAF_CALLS_MAX {
-        return leaf(decisions);
+        return leaf(decisions, refusal);
     }
     let (below, above) = decisions.split_at(decisions.len() / 2);
     let middle = above.first()?.0;
-    let (below, above) = (search(below)?, search(above)?);
+    let (below, above) = (search(below, refusal)?, search(above, refusal)?);
     // A plain jump reaches any distance, a conditional one does not.
     let over = u32::try_from(below.len()).ok()?;
     let mut program = vec![instruction(JUMP_IF_NOT_BELOW, 0, 1, middle), instruction(JUMP, 0, 0, over)];
@@ -124,23 +126,23 @@ fn search(decisions: &[(u32, Decision)]) -> Option<Vec<Instruction>> {
 }
 
 /// As [`search`], by comparing with each number.
-fn leaf(decisions: &[(u32, Decision)]) -> Option<Vec<Instruction>> {
+fn leaf(decisions: &[(u32, Decision)], refusal: Instruction) -> Option<Vec<Instruction>> {
     let mut program = Vec::new();
     for (number, decision) in decisions {
         let body = match decision {
             Decision::Allow => vec![allow()],
             Decision::Fail(errno) => vec![fail(*errno)?],
-            Decision::Depends(alternatives) => depends(alternatives)?,
+            Decision::Depends(alternatives) => depends(alternatives, refusal)?,
         };
         program.push(instruction(JUMP_IF_EQUAL, 0, u8::try_from(body.len()).ok()?, *number));
         program.extend(body);
     }
-    program.push(kill());
+    program.push(refusal);
     Some(program)
 }
 
-/// Allows if all conditions of one alternative hold, else kills.
-fn depends(alternatives: &[&[Condition]]) -> Option<Vec<Instruction>> {
+/// Allows if all conditions of one alternative hold, else ends the process.
+fn depends(alternatives: &[&[Condition]], refusal: Instruction) -> Option<Vec<Instruction>> {
     let mut program = Vec::new();
     for conditions in alternatives {
         let checks: Vec<Check> = conditions.iter().flat_map(checks).collect();
@@ -153,7 +155,7 @@ fn depends(alternatives: &[&[Condition]]) -> Option<Vec<Instruction>> {
         }
         program.push(allow());
     }
-    program.push(kill());
+    program.push(refusal);
     Some(program)
 }
 
@@ -176,6 +178,15 @@ fn checks(condition: &Condition) -> [Check; 2] {
     let low = ARGUMENTS_OFFSET + 8 * u32::from(condition.argument);
     let halves = [(low + 4, [e, f, g, h]), (low, [a, b, c, d])];
     halves.map(|(offset, value)| Check { offset, code, value: u32::from_le_bytes(value), is_met_by_jump })
+}
+
+/// What a call outside of the policy gets. SIGSYS ends the process, unless it has a handler, which then names the call; a compile
+/// child could install one of its own.
+fn refusal(role: Role) -> Instruction {
+    match role {
+        Role::Compile => kill(),
+        Role::Zygote | Role::RunLoad | Role::Run => instruction(RETURN, 0, 0, libc::SECCOMP_RET_TRAP),
+    }
 }
 
 fn kill() -> Instruction {

@@ -7,6 +7,9 @@ use std::{
 
 use rustix::process::Pid;
 
+/// Descriptor numbers that are looked at after closing, from 0 on.
+const LOOKED_AT_FDS: u32 = 256;
+
 /// Which side of a fork this is.
 #[derive(Clone, Copy, Debug)]
 pub enum Fork {
@@ -63,11 +66,11 @@ pub unsafe fn place(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
 /// No owner of a descriptor that is closed here uses or closes it again.
 ///
 /// # Errors
-/// What the kernel says (`ENOSYS` before Linux 5.9).
+/// What the kernel says (`ENOSYS` before Linux 5.9), or closing had no effect.
 pub unsafe fn close_others(kept: &[RawFd]) -> io::Result<()> {
     let mut kept: Vec<u32> = kept.iter().filter_map(|fd| u32::try_from(*fd).ok()).collect();
     kept.sort_unstable();
-    let mut first = 0;
+    let (mut first, mut gaps) = (0, Vec::new());
     for fd in kept.into_iter().chain([u32::MAX]) {
         if first < fd {
             let last = if fd == u32::MAX { fd } else { fd - 1 };
@@ -75,8 +78,21 @@ pub unsafe fn close_others(kept: &[RawFd]) -> io::Result<()> {
             if unsafe { libc::close_range(first, last, 0) } == -1 {
                 return Err(io::Error::last_os_error());
             }
+            gaps.push(first..=last);
         }
         first = fd.saturating_add(1);
     }
-    Ok(())
+    if is_open(&gaps)? { Err(io::Error::other("closing had no effect")) } else { Ok(()) }
+}
+
+/// Whether a descriptor in `gaps` is open; of the lowest ones, which the kernel gives first.
+fn is_open(gaps: &[std::ops::RangeInclusive<u32>]) -> io::Result<bool> {
+    let numbers = gaps.iter().cloned().flatten().take_while(|number| *number < LOOKED_AT_FDS);
+    let look = |number: u32| libc::pollfd { fd: number.cast_signed(), events: 0, revents: 0 };
+    let mut polled: Vec<_> = numbers.map(look).collect();
+    // SAFETY: the vector has as many entries as the call is told.
+    if unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 0) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(polled.iter().any(|polled| polled.revents != libc::POLLNVAL))
 }

@@ -3,7 +3,7 @@
 use rustix::process::Pid;
 
 use crate::{
-    Filter, Layer, LayerStatus, Policy, Role, SandboxError, Test, close_others, landlock, privilege,
+    Filter, Layer, LayerStatus, Policy, Role, SandboxError, Test, close_others, landlock, privilege, sealing,
 };
 
 /// A policy, with its filter compiled where that is possible before the fork.
@@ -34,11 +34,11 @@ impl Jail {
     /// 4. parent-death signal and dumpability, which a change of user resets;
     /// 5. descriptors, then limits (the limit of descriptors does not close any);
     /// 6. `no_new_privs`, without which Landlock and seccomp are for root only;
-    /// 7. *(zygote)* no new executable memory; Landlock;
+    /// 7. *(zygote)* no new executable memory, sealed code; Landlock;
     /// 8. the filter, which forbids most of the above.
     ///
     /// Children inherit what is marked *(zygote)*. [`Role::Run`] comes on top of [`Role::RunLoad`] in the same process
-    /// and has limits and the filter only.
+    /// and has limits, sealed code and the filter only.
     ///
     /// Layers that the host may lack are reported, not failed: who started the process decides, by [`crate::self_test`].
     ///
@@ -69,8 +69,12 @@ impl Jail {
             layers.push(privilege::forbid_new_privileges()?);
             if role == Role::Zygote {
                 layers.push(privilege::forbid_new_code());
+                layers.push(sealing::seal_code());
             }
             layers.push(landlock::restrict());
+        } else {
+            // What was loaded since. A kernel that cannot has said so in the zygote.
+            let _ = sealing::seal_loaded();
         }
         match &self.filter {
             Some(filter) => filter.install()?,

@@ -29,11 +29,13 @@ pub enum Layer {
     Namespaces,
     /// `PR_SET_MDWE`: no memory becomes executable any more, besides seccomp.
     ExecutableMemory,
+    /// `mseal`: code and constants cannot be unmapped or written to; calls outside of the policy can be named.
+    SealedCode,
 }
 
 impl Layer {
     /// All layers, in the order in which they are put up.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Namespaces,
         Self::Capabilities,
         Self::UnprivilegedUser,
@@ -44,13 +46,14 @@ impl Layer {
         Self::NoNewPrivs,
         Self::Landlock,
         Self::ExecutableMemory,
+        Self::SealedCode,
         Self::Seccomp,
     ];
 
     /// Whether a worker is refused without this layer, unless the operator allows its absence by name.
     #[must_use]
     pub fn is_required(self) -> bool {
-        !matches!(self, Self::UnprivilegedUser | Self::Namespaces | Self::ExecutableMemory)
+        !matches!(self, Self::UnprivilegedUser | Self::Namespaces | Self::ExecutableMemory | Self::SealedCode)
     }
 
     /// Name for configuration, logs, metrics and reports.
@@ -68,6 +71,7 @@ impl Layer {
             Self::UnprivilegedUser => "unprivileged_user",
             Self::Namespaces => "namespaces",
             Self::ExecutableMemory => "executable_memory",
+            Self::SealedCode => "sealed_code",
         }
     }
 }

@@ -4,6 +4,7 @@
 //! [`Role::Compile`] or [`Role::RunLoad`]; a run child then enters [`Role::Run`] for good. Filters, Landlock domains and
 //! limits only ever get narrower. [`Jail::lock_in`] documents the order and [`self_test`] proves it on this machine.
 
+mod calls;
 mod error;
 mod filter;
 mod fork;
@@ -11,17 +12,22 @@ mod jail;
 mod landlock;
 mod layer;
 mod limits;
+mod naming;
 mod policy;
 mod privilege;
 mod probe;
 mod roles;
+mod sealing;
 
+pub use calls::call_name;
 pub use error::SandboxError;
 pub use filter::{Filter, Instruction};
 pub use fork::{Fork, close_others, exit_now, fork, place};
 pub use jail::Jail;
 pub use layer::{Layer, LayerParseError, LayerStatus};
 pub use limits::{Limit, RUN_ADDRESS_SPACE_BYTES_MAX, RUN_CPU_SECONDS_MAX};
+pub use naming::{CALL_OFFSET, SHARED_ADDRESS, name_violations};
 pub use policy::{Answer, Condition, Policy, Role, Rule, SystemCall, Test};
 pub use probe::self_test;
 pub use roles::{CONTROL_FD, ELF_FD, EXTRA_FD, EXTRA_FDS_MAX, FORK_FLAGS};
+pub use sealing::{seal, seal_loaded};

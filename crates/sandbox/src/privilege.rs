@@ -35,8 +35,13 @@ pub(crate) fn leave_namespaces(with_user: bool) -> LayerStatus {
     } else {
         (wanted, "net, ipc, uts, mount, cgroup")
     };
+    let network = || std::fs::read_link("/proc/self/ns/net").ok();
+    let before = network();
     // SAFETY: FILES is not among the flags, so no thread loses sight of descriptors.
     match unsafe { unshare_unsafe(flags) } {
+        Ok(()) if before.is_some() && before == network() => {
+            status(Layer::Namespaces, false, "the request had no effect")
+        }
         Ok(()) => status(Layer::Namespaces, true, detail),
         Err(Errno::PERM) => status(Layer::Namespaces, false, "the host does not permit them"),
         Err(error) => status(Layer::Namespaces, false, error.to_string()),
@@ -138,6 +143,12 @@ pub(crate) fn forbid_new_code() -> LayerStatus {
     // SAFETY: this prctl takes numbers only.
     let answer = unsafe { libc::prctl(libc::PR_SET_MDWE, flags, 0, 0, 0) };
     let error = std::io::Error::last_os_error();
-    let detail = if answer == 0 { String::new() } else { error.to_string() };
-    status(Layer::ExecutableMemory, answer == 0, detail)
+    if answer != 0 {
+        return status(Layer::ExecutableMemory, false, error.to_string());
+    }
+    // SAFETY: as above.
+    let now = unsafe { libc::prctl(libc::PR_GET_MDWE, 0, 0, 0, 0) };
+    let is_refused = now.cast_unsigned() & libc::PR_MDWE_REFUSE_EXEC_GAIN == libc::PR_MDWE_REFUSE_EXEC_GAIN;
+    let detail = if is_refused { "" } else { "the request had no effect" };
+    status(Layer::ExecutableMemory, is_refused, detail)
 }

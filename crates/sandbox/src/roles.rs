@@ -144,6 +144,7 @@ const FILES: &[Rule] = &[
 
 /// What entering the run stage takes.
 const LOAD: &[Rule] = &[
+    allow(call!(mseal, SYS_mseal), &[], "code of the loaded library stays"),
     allow(call!(prlimit64, SYS_prlimit64), &[is(0, 0)], "limits of the run stage"),
     allow(
         call!(seccomp, SYS_seccomp),

@@ -1,0 +1,209 @@
+//! The fence with one layer taken away at a time: somebody notices each. A kernel that answers "done" and does nothing is the worst
+//! way to lack a layer; who checks must not take its word.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+
+use std::{os::unix::fs::MetadataExt, thread};
+
+use antares_pool::{Layer, Pool, PoolError, Verdict};
+
+#[path = "hostile/pool.rs"]
+mod hostile;
+
+use hostile::{attempt, is_violation, start};
+
+/// A call of which the kernel says that it was done.
+struct Lie {
+    layer: Layer,
+    call: i64,
+    /// An argument and its value, or with `None` any but 0.
+    only: Option<(u32, Option<i32>)>,
+    /// Whether it takes root for the layer to be anything that has to be put up.
+    needs_root: bool,
+}
+
+const fn lie(layer: Layer, call: i64, only: Option<(u32, Option<i32>)>) -> Lie {
+    Lie { layer, call, only, needs_root: false }
+}
+
+const LIES: [Lie; 12] = [
+    lie(Layer::Namespaces, libc::SYS_unshare, None),
+    Lie { needs_root: true, ..lie(Layer::Capabilities, libc::SYS_capset, None) },
+    Lie { needs_root: true, ..lie(Layer::UnprivilegedUser, libc::SYS_setresuid, None) },
+    lie(Layer::ParentDeath, libc::SYS_prctl, Some((0, Some(libc::PR_SET_PDEATHSIG)))),
+    lie(Layer::NotDumpable, libc::SYS_prctl, Some((0, Some(libc::PR_SET_DUMPABLE)))),
+    lie(Layer::ClosedFds, libc::SYS_close_range, None),
+    // Reading limits goes on.
+    lie(Layer::Rlimits, libc::SYS_prlimit64, Some((2, None))),
+    Lie {
+        needs_root: true,
+        ..lie(Layer::NoNewPrivs, libc::SYS_prctl, Some((0, Some(libc::PR_SET_NO_NEW_PRIVS))))
+    },
+    lie(Layer::Landlock, libc::SYS_landlock_restrict_self, None),
+    lie(Layer::ExecutableMemory, libc::SYS_prctl, Some((0, Some(libc::PR_SET_MDWE)))),
+    lie(Layer::SealedCode, libc::SYS_mseal, None),
+    lie(Layer::Seccomp, libc::SYS_seccomp, None),
+];
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Runs `test` in a thread where `lie` is told, as it is to all that the thread starts.
+fn where_it_is_told(lie: &Lie, errno: i32, test: impl FnOnce() + Send) {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let instruction = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+            let (argument, test_of) = match lie.only {
+                None => (0, instruction(0x05, 0, 0, 0)),
+                Some((argument, Some(value))) => {
+                    (argument, instruction(0x15, 0, 1, u32::try_from(value).unwrap()))
+                }
+                // Any but 0, by its low half, which a pointer to the stack has.
+                Some((argument, None)) => (argument, instruction(0x15, 1, 0, 0)),
+            };
+            let mut program = [
+                instruction(0x20, 0, 0, 0),
+                instruction(0x15, 0, 3, u32::try_from(lie.call).unwrap()),
+                instruction(0x20, 0, 0, 16 + 8 * argument),
+                test_of,
+                instruction(0x06, 0, 0, libc::SECCOMP_RET_ERRNO | u32::try_from(errno).unwrap()),
+                instruction(0x06, 0, 0, libc::SECCOMP_RET_ALLOW),
+            ];
+            let filter = libc::sock_fprog { len: 6, filter: program.as_mut_ptr() };
+            if !is_root() {
+                // SAFETY: numbers only.
+                assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
+            }
+            // SAFETY: the kernel copies 6 instructions from `program`, which has as many.
+            let answer =
+                unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) };
+            assert_eq!(answer, 0);
+            test();
+        });
+    });
+}
+
+fn stands(pool: &Pool, layer: Layer) -> bool {
+    pool.layers().iter().any(|status| status.layer == layer && status.active)
+}
+
+/// Whether a layer stands that root's change of user puts up too.
+fn stands_in_truth(pool: &Pool, layer: Layer) -> bool {
+    let zygote = format!("/proc/{}", pool.stats().zygote_pid.unwrap());
+    match layer {
+        Layer::Capabilities => {
+            std::fs::read_to_string(zygote + "/status").unwrap().contains("CapPrm:\t0000000000000000")
+        }
+        // Then its files are root's and not its own.
+        Layer::NotDumpable => std::fs::metadata(zygote + "/environ").unwrap().uid() == 0,
+        _ => false,
+    }
+}
+
+#[test]
+fn a_layer_that_is_only_said_to_stand_is_noticed() {
+    let healthy = start(1, &[]).unwrap();
+    assert_eq!(LIES.iter().map(|lie| lie.layer).collect::<Vec<_>>(), Layer::ALL);
+    for lie in &LIES {
+        if lie.needs_root && !is_root() || !stands(&healthy, lie.layer) {
+            println!("skipped: {} is not put up here", lie.layer);
+            continue;
+        }
+        where_it_is_told(lie, 0, || match start(1, &[]) {
+            // What every supported host can do is an error that names the layer; what it may lack is refused by name.
+            Err(error @ (PoolError::NotReady { .. } | PoolError::LayersMissing { .. })) => {
+                println!("{}: {error}", lie.layer);
+                assert!(error.to_string().contains(lie.layer.name()), "{}: {error}", lie.layer);
+                assert!(lie.layer.is_required() || lie.needs_root, "{}: {error}", lie.layer);
+            }
+            Ok(pool) => {
+                println!(
+                    "{}: {:?}",
+                    lie.layer,
+                    pool.layers().iter().find(|status| status.layer == lie.layer)
+                );
+                if stands(&pool, lie.layer) && stands_in_truth(&pool, lie.layer) {
+                    println!("{}: stands all the same", lie.layer);
+                    return;
+                }
+                assert!(!lie.layer.is_required(), "{} is missing, and nobody notices", lie.layer);
+                assert!(!stands(&pool, lie.layer), "{} is said to stand", lie.layer);
+            }
+            Err(other) => panic!("{}: {other}", lie.layer),
+        });
+    }
+}
+
+/// What an attempt does with the whole fence and with a stage of it that has one layer less.
+#[track_caller]
+fn assert_noticed(pool: &Pool, name: &str, number: u64, whole: (&str, &str), lacking: (&str, &str)) {
+    for (stage, expected) in [whole, lacking] {
+        let verdict = attempt(pool, stage, name, &[number]);
+        let said = match &verdict {
+            Verdict::Done(said) => said.clone(),
+            Verdict::SandboxViolation { .. } => "violation".to_owned(),
+            other => format!("{other:?}"),
+        };
+        assert!(said.starts_with(expected), "{name} in {stage}: {verdict:?}, expected {expected}");
+    }
+}
+
+/// Layers of a child that are data of its policy, left out one at a time.
+#[test]
+fn an_attempt_succeeds_where_the_layer_that_is_there_for_it_is_left_out() {
+    let pool = start(1, &[]).unwrap();
+    let getpid = libc::SYS_getpid.cast_unsigned();
+    // The filter of the run stage, the filter of the load stage, limits of either.
+    assert_noticed(&pool, "syscall", getpid, ("run", "violation"), ("run-without-seccomp", "ok"));
+    assert_noticed(&pool, "memfd", 0, ("load", "violation"), ("load-without-seccomp", "ok"));
+    assert_noticed(&pool, "map-huge", 0, ("load", "errno 12"), ("load-without-rlimits", "ok"));
+    assert_noticed(&pool, "duplicate", 0, ("run", "violation"), ("run-without-seccomp", "errno 22"));
+    assert_noticed(&pool, "duplicate", 0, ("run", "violation"), ("run-without-both", "ok"));
+    assert_noticed(&pool, "descriptor", 0, ("load", "errno 9"), ("load-without-closed-fds", "ok"));
+}
+
+#[test]
+fn without_sealed_code_it_can_be_changed_and_a_forbidden_call_has_no_name() {
+    let pool = start(1, &[]).unwrap();
+    let named = |pool: &Pool| match attempt(pool, "run", "socket", &[]) {
+        Verdict::SandboxViolation { detail } => detail,
+        other => panic!("{other:?}"),
+    };
+    if stands(&pool, Layer::SealedCode) {
+        assert_eq!(named(&pool), "system call 41 (socket) outside of the policy (SIGSYS)");
+        for name in ["unmap-code", "make-code-writable", "unmap-shared"] {
+            assert_eq!(attempt(&pool, "run", name, &[]), Verdict::Done("errno 1".to_owned()), "{name}");
+        }
+    } else {
+        println!("skipped: this kernel does not seal");
+    }
+    let absent = Lie { only: None, ..lie(Layer::SealedCode, libc::SYS_mseal, None) };
+    where_it_is_told(&absent, libc::ENOSYS, || {
+        let pool = start(1, &[]).unwrap();
+        assert!(!stands(&pool, Layer::SealedCode));
+        assert_eq!(named(&pool), "a system call outside of the policy (SIGSYS)");
+        let verdict = attempt(&pool, "run", "make-code-writable", &[]);
+        assert!(matches!(verdict, Verdict::WorkerLost { .. }), "{verdict:?}");
+    });
+}
+
+/// The handler that names a call is no way around the end of the process.
+#[test]
+fn who_makes_a_forbidden_call_never_comes_back() {
+    let pool = start(1, &[]).unwrap();
+    for (stage, name) in [
+        ("load", "socket-blocked"),
+        ("load", "socket-ignored"),
+        ("run", "socket-without-stack"),
+        ("run", "socket-after-spoiling"),
+        ("run", "i386"),
+        ("compile", "socket-handled"),
+    ] {
+        let verdict = attempt(&pool, stage, name, &[20]);
+        let is_end = is_violation(&verdict)
+            || name == "socket-without-stack"
+                && matches!(&verdict, Verdict::WorkerLost { detail } if detail.contains("SIGSEGV"));
+        assert!(is_end, "{stage} {name}: {verdict:?}");
+        println!("{stage} {name}: {verdict:?}");
+    }
+}

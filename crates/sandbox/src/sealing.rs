@@ -1,0 +1,90 @@
+//! `mseal` (Linux 6.10): pages of code and constants stay as they are, for good. Who takes a process over can then neither take
+//! code away from under a signal handler nor write to what the loader resolved.
+
+use std::{ffi::c_void, io, ops::Range};
+
+use crate::{Layer, LayerStatus};
+
+/// Bytes of a page.
+const PAGE_BYTES: usize = 4096;
+
+/// Seals what cannot be written of every loaded object: code, constants, and what the loader made read-only. Gives how many
+/// ranges that are. What is sealed already may be sealed again.
+///
+/// # Errors
+/// What the kernel says: `ENOSYS` before Linux 6.10.
+pub fn seal_loaded() -> io::Result<usize> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    // SAFETY: the callback gets the pointer to `ranges`, which outlives the call, and keeps nothing.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut ranges).cast()) };
+    for range in &ranges {
+        seal(range.clone())?;
+    }
+    Ok(ranges.len())
+}
+
+/// Seals mapped pages: they cannot be unmapped, moved, or given other permissions any more.
+///
+/// # Errors
+/// What the kernel says.
+pub fn seal(range: Range<usize>) -> io::Result<()> {
+    // SAFETY: the kernel takes numbers, and changes no byte.
+    match unsafe { libc::syscall(libc::SYS_mseal, range.start, range.len(), 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Collects the ranges of one object.
+unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, ranges: *mut c_void) -> i32 {
+    // SAFETY: `seal_loaded` passes a vector of ranges, and the loader passes an object's header table that is valid for the call.
+    let (info, ranges) = unsafe { (&*info, &mut *ranges.cast::<Vec<Range<usize>>>()) };
+    // SAFETY: getauxval has no precondition.
+    let vdso = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
+    let Ok(base) = usize::try_from(info.dlpi_addr) else { return 0 };
+    if info.dlpi_phdr.is_null() || info.dlpi_addr == vdso {
+        // The kernel's own object.
+        return 0;
+    }
+    // SAFETY: the loader gives the table's address and length.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+    for header in headers {
+        let start = base.wrapping_add(usize::try_from(header.p_vaddr).unwrap_or(0));
+        let end = start.saturating_add(usize::try_from(header.p_memsz).unwrap_or(0));
+        let first = start & !(PAGE_BYTES - 1);
+        let last = match header.p_type {
+            libc::PT_LOAD if header.p_flags & libc::PF_W == 0 => end.next_multiple_of(PAGE_BYTES),
+            // The loader protects whole pages only.
+            libc::PT_GNU_RELRO => end & !(PAGE_BYTES - 1),
+            _ => continue,
+        };
+        if first < last {
+            ranges.push(first..last);
+        }
+    }
+    0
+}
+
+/// Seals what is loaded, and makes sure that it is.
+pub(crate) fn seal_code() -> LayerStatus {
+    let (active, detail) = match seal_loaded() {
+        Err(error) => (false, error.to_string()),
+        Ok(_) if can_change_code() => (false, "sealing had no effect".to_owned()),
+        Ok(ranges) => (true, format!("{ranges} ranges; system calls outside of the policy are named")),
+    };
+    LayerStatus { layer: Layer::SealedCode, active, detail }
+}
+
+/// Whether the page of this very function may still be given the permissions that it has.
+fn can_change_code() -> bool {
+    let page = can_change_code as *const () as usize & !(PAGE_BYTES - 1);
+    // SAFETY: the page is this function's; it stays readable and executable.
+    let answer = unsafe {
+        libc::mprotect(
+            std::ptr::with_exposed_provenance_mut(page),
+            PAGE_BYTES,
+            libc::PROT_READ | libc::PROT_EXEC,
+        )
+    };
+    answer == 0
+}
