@@ -6,7 +6,10 @@ use antares_proto::v1::{
     upload_request::Part,
 };
 use bytes::Bytes;
-use tonic::{Status, transport::Channel};
+use tonic::{
+    Status,
+    transport::{self, Channel},
+};
 use tonic_types::StatusExt as _;
 
 use crate::server::Server;
@@ -23,12 +26,15 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) async fn connect(server: &Server) -> Self {
-        let endpoint = Channel::from_shared(format!("http://{}", server.address)).unwrap();
-        let channel = endpoint.connect().await.unwrap();
-        Self {
+        Self::connect_to(&server.address).await.unwrap()
+    }
+
+    pub(crate) async fn connect_to(address: &str) -> Result<Self, transport::Error> {
+        let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect().await?;
+        Ok(Self {
             compiler: CompilerServiceClient::new(channel.clone()),
             runner: RunnerServiceClient::new(channel),
-        }
+        })
     }
 
     /// Uploads `bytes`, all as it should be.

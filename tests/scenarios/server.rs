@@ -33,14 +33,24 @@ impl Server {
     /// Starts a server on `data`, and waits until it serves.
     #[track_caller]
     pub(crate) fn start(data: &TempDir) -> Self {
+        Self::start_with(data, "")
+    }
+
+    /// As [`Server::start`], with more sections of configuration. Temporary files would be in a folder of their own
+    /// ([`Server::temporary`]).
+    #[track_caller]
+    pub(crate) fn start_with(data: &TempDir, sections: &str) -> Self {
         let antares = worker_path("antares").expect("cargo build --workspace builds the binary antares");
         let config = data.path().join("antares.toml");
-        fs::write(&config, "[metrics]\naddress = \"127.0.0.1:0\"\n[log]\nformat = \"json\"\n").unwrap();
+        let always = "[metrics]\naddress = \"127.0.0.1:0\"\n[log]\nformat = \"json\"\n";
+        fs::write(&config, format!("{always}{sections}")).unwrap();
+        fs::create_dir_all(Self::temporary(data)).unwrap();
         let mut process = Command::new(antares)
             .args(["serve", "--listen", "127.0.0.1:0", "--config"])
             .arg(&config)
             .arg("--data")
             .arg(Self::store(data))
+            .env("TMPDIR", Self::temporary(data))
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -63,6 +73,37 @@ impl Server {
     /// Where the server keeps what it stores.
     pub(crate) fn store(data: &TempDir) -> PathBuf {
         data.path().join("data")
+    }
+
+    /// Where the server would make temporary files.
+    pub(crate) fn temporary(data: &TempDir) -> PathBuf {
+        data.path().join("temporary")
+    }
+
+    /// Process id of the server.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Zygotes, and workers of all zygotes.
+    pub(crate) fn family(&self) -> (Vec<u32>, Vec<u32>) {
+        let zygotes = children(self.pid());
+        let workers = zygotes.iter().flat_map(|zygote| children(*zygote)).collect();
+        (zygotes, workers)
+    }
+
+    /// Open descriptors, memory files that are mapped, threads, and resident memory in KiB of the server's own process.
+    pub(crate) fn possessions(&self) -> [u64; 4] {
+        let path = format!("/proc/{}", self.pid());
+        let open = fs::read_dir(format!("{path}/fd")).map_or(0, Iterator::count);
+        let maps = fs::read_to_string(format!("{path}/maps")).unwrap_or_default();
+        let status = fs::read_to_string(format!("{path}/status")).unwrap_or_default();
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
+        };
+        let files = maps.lines().filter(|line| line.contains("/memfd:")).count();
+        [open as u64, files as u64, field("Threads:"), field("VmRSS:")]
     }
 
     fn get(&self, path: &str) -> String {
@@ -154,7 +195,7 @@ fn command(pid: u32) -> String {
     String::from_utf8_lossy(&words).into_owned()
 }
 
-fn children(pid: u32) -> Vec<u32> {
+pub(crate) fn children(pid: u32) -> Vec<u32> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
     let pids = lists

@@ -1,0 +1,305 @@
+//! More than there is room for, and peers that do not do their part: bursts, readers that never read, clients that vanish,
+//! collectors that hang, processes that are stopped for a while.
+
+use std::time::{Duration, Instant};
+
+use antares_proto::v1::{self, Outcome, Tier, execute_session_request::Message, script::Source};
+use antares_tests::guests;
+use bytes::Bytes;
+use tokio::{
+    io::copy,
+    net::{TcpListener, TcpStream},
+    sync::{mpsc, watch},
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Request};
+use tonic_types::StatusExt as _;
+
+use crate::{
+    client::{Client, exit_code, inline, reason},
+    server::{PATIENCE, Server, signal, until},
+};
+
+/// What the server may grow by while somebody asks for much and takes nothing.
+const GROWTH_BYTES_MAX: u64 = 96 << 20;
+
+/// A script that ends at its deadline.
+fn endless(deadline_ms: u64) -> v1::ExecuteRequest {
+    let mut request = inline(&guests::bytes("attack-loop-call").unwrap(), &[], Tier::Native);
+    request.limits = Some(v1::RunLimits {
+        max_cycles: Some(1_000_000_000_000),
+        deadline_ms: Some(deadline_ms),
+        debug_bytes_max: None,
+    });
+    request
+}
+
+fn of_tenant(tenant: &str, request: v1::ExecuteRequest) -> Request<v1::ExecuteRequest> {
+    let mut request = Request::new(request);
+    request.metadata_mut().insert("antares-tenant", tenant.parse().unwrap());
+    request
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_burst_is_refused_with_advice_and_other_tenants_have_their_turns() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, "[runner]\nworkers_max = 2\nqueue_max = 8\n");
+    let client = Client::connect(&server).await;
+    client.clone().execute(endless(1)).await.unwrap();
+    let before = server.memory_high();
+    // Ten times what there is room for.
+    let burst: Vec<_> = (0..100)
+        .map(|_| {
+            let mut client = client.clone();
+            tokio::spawn(async move { client.runner.execute(of_tenant("greedy", endless(200))).await })
+        })
+        .collect();
+    until("the queue is full", || server.metric("antares_workers_busy{role=\"run\"}") > 1.5);
+    let (small, mut slowest) = (guests::bytes("exit-imc").unwrap(), Duration::ZERO);
+    for code in 0..5 {
+        let asked = Instant::now();
+        let request = of_tenant("modest", inline(&small, &[&code.to_string()], Tier::Interpreter));
+        let answer = client.clone().runner.execute(request).await.unwrap().into_inner();
+        assert_eq!(exit_code(&answer), Some(code));
+        slowest = slowest.max(asked.elapsed());
+    }
+    let (mut done, mut refused) = (0, 0);
+    for call in burst {
+        match call.await.unwrap() {
+            Ok(answer) => {
+                assert_eq!(answer.into_inner().verdict.unwrap().outcome(), Outcome::DeadlineExceeded);
+                done += 1;
+            }
+            Err(status) => {
+                assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+                let advice = status.get_error_details().retry_info().and_then(|info| info.retry_delay);
+                assert!(advice.is_some_and(|delay| delay > Duration::ZERO), "{status}");
+                refused += 1;
+            }
+        }
+    }
+    println!("{done} done, {refused} refused; another tenant's slowest call took {slowest:?}");
+    // Those that ran and those that waited, and some that came when others had ended.
+    assert!(done >= 10 && refused >= 50, "{done} done, {refused} refused");
+    // It waits for a worker, and not for the eight that wait already.
+    assert!(slowest < Duration::from_secs(3), "{slowest:?}");
+    assert!(server.memory_high() - before < GROWTH_BYTES_MAX);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_never_reads_is_bounded_and_disturbs_nobody() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let (reader, other) = (Client::connect(&server).await, Client::connect(&server).await);
+    let elf = guests::bytes("debug-imc").unwrap();
+    let mut request = inline(&elf, &["1"], Tier::Native);
+    other.clone().execute(request.clone()).await.unwrap();
+    let before = server.memory_high();
+    let (inputs, receiver) = mpsc::channel(1);
+    let script = v1::Script { source: Some(Source::Elf(Bytes::from(elf))), options: None };
+    let start = v1::SessionStart { script: Some(script), ..v1::SessionStart::default() };
+    inputs.send(v1::ExecuteSessionRequest { message: Some(Message::Start(start)) }).await.unwrap();
+    let answers = reader.runner.clone().execute_session(ReceiverStream::new(receiver)).await.unwrap();
+    // Each answer is some hundred KiB; nobody takes one.
+    let mut sent = 0;
+    loop {
+        // Long enough that what the network holds is little of it.
+        let input = v1::Input { args: vec![Bytes::from_static(b"20000"), Bytes::from(vec![b'x'; 16 << 10])] };
+        let input = Message::Input(v1::SessionInput { id: sent, input: Some(input) });
+        let message = v1::ExecuteSessionRequest { message: Some(input) };
+        match tokio::time::timeout(Duration::from_secs(1), inputs.send(message)).await {
+            Ok(Ok(())) => sent += 1,
+            Ok(Err(_)) | Err(_) => break,
+        }
+        assert!(sent < 5_000, "the server takes everything");
+    }
+    let grown = server.memory_high() - before;
+    println!("{sent} inputs were taken before the server stopped reading; it grew by {} KiB", grown >> 10);
+    assert!(grown < GROWTH_BYTES_MAX, "{grown}");
+    request.args = vec![Bytes::from_static(b"2")];
+    for _ in 0..20 {
+        assert_eq!(exit_code(&other.clone().execute(request.clone()).await.unwrap()), Some(0));
+    }
+    drop(answers);
+    until("its worker is free", || server.metric("antares_workers_busy{role=\"run\"}") < 0.5);
+}
+
+/// Hands bytes on between a client and `server` until `cut`; then neither end hears from the other again, nor that it is gone.
+async fn middle(server: String, cut: watch::Receiver<bool>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        let (client, _) = listener.accept().await.unwrap();
+        let server = TcpStream::connect(server).await.unwrap();
+        let (mut from_client, mut to_client) = client.into_split();
+        let (mut from_server, mut to_server) = server.into_split();
+        let mut is_cut = cut.clone();
+        tokio::select! {
+            _ = copy(&mut from_client, &mut to_server) => {}
+            _ = copy(&mut from_server, &mut to_client) => {}
+            _ = is_cut.wait_for(|cut| *cut) => {}
+        }
+        // Both connections stay open.
+        tokio::time::sleep(PATIENCE).await;
+        drop((from_client, to_client, from_server, to_server));
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_vanishes_without_a_word_frees_its_worker() {
+    let data = tempfile::tempdir().unwrap();
+    let server =
+        Server::start_with(&data, "[listen]\nkeepalive_interval_ms = 300\nkeepalive_timeout_ms = 300\n");
+    Client::connect(&server).await.execute(endless(1)).await.unwrap();
+    let (cut, is_cut) = watch::channel(false);
+    let address = middle(server.address.clone(), is_cut).await;
+    let mut client = Client::connect_to(&address).await.unwrap();
+    let call = tokio::spawn(async move { client.execute(endless(50_000)).await });
+    server.busy_worker("antares-run-worker");
+    // As long as the way is open, pings are answered.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(server.metric("antares_workers_busy{role=\"run\"}") > 0.5);
+    let since = Instant::now();
+    cut.send(true).unwrap();
+    until("the worker is free", || server.metric("antares_workers_busy{role=\"run\"}") < 0.5);
+    println!("free {:?} after the client vanished", since.elapsed());
+    assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
+    call.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_that_hangs_disturbs_nobody() {
+    let collector = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", collector.local_addr().unwrap());
+    // Takes connections and never answers.
+    let hang = tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((stream, _)) = collector.accept().await {
+            open.push(stream);
+        }
+    });
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, &format!("[trace]\nendpoint = \"{endpoint}\"\nqueue_max = 64\n"));
+    let mut client = Client::connect(&server).await;
+    let elf = guests::bytes("exit-imc").unwrap();
+    let mut took = Vec::new();
+    for code in 0..300 {
+        let asked = Instant::now();
+        let answer = client.execute(inline(&elf, &[&(code % 100).to_string()], Tier::Auto)).await.unwrap();
+        assert_eq!(exit_code(&answer), Some(code % 100));
+        took.push(asked.elapsed());
+    }
+    took.sort();
+    println!("median {:?}, longest {:?} with a collector that hangs", took[150], took[299]);
+    assert!(took[150] < Duration::from_millis(100), "{:?}", took[150]);
+    let since = Instant::now();
+    drop(client);
+    assert_eq!(server.stop(), Some(0));
+    assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
+    hang.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_that_are_stopped_for_a_while_go_on() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let client = Client::connect(&server).await;
+    let elf = guests::bytes("exit-imc").unwrap();
+    client.clone().execute(inline(&elf, &["1"], Tier::Auto)).await.unwrap();
+    let zygote = server.zygote("antares-run-worker").unwrap();
+    for (what, pid) in [("the server", server.pid()), ("the zygote", zygote)] {
+        signal("-STOP", pid);
+        // A tenant of its own needs a worker of its own, which a zygote must make.
+        let request = of_tenant(&format!("t{pid}"), inline(&elf, &["7"], Tier::Auto));
+        let mut waiting = client.clone();
+        let call = tokio::spawn(async move { waiting.runner.execute(request).await });
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert!(!call.is_finished(), "{what} is stopped");
+        signal("-CONT", pid);
+        assert_eq!(exit_code(&call.await.unwrap().unwrap().into_inner()), Some(7), "{what}");
+    }
+    assert!(server.metric("antares_zygote_restarts_total{role=\"run\"}") < 0.5);
+}
+
+/// Calls that are under way when the server is told to stop.
+const UNDER_WAY: usize = 6;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_call_under_way_is_lost_when_the_server_is_told_to_stop() {
+    let data = tempfile::tempdir().unwrap();
+    for round in 0..5 {
+        let server = Server::start_with(
+            &data,
+            "[listen]\ndrain_delay_ms = 50\ndrain_grace_ms = 10000\n[runner]\nworkers_max = 8\n",
+        );
+        let client = Client::connect(&server).await;
+        client.clone().execute(endless(1)).await.unwrap();
+        let calls: Vec<_> = (0..UNDER_WAY)
+            .map(|_| {
+                let mut client = client.clone();
+                tokio::spawn(async move { client.execute(endless(600)).await })
+            })
+            .collect();
+        until("all run", || server.metric("antares_workers_busy{role=\"run\"}") > UNDER_WAY as f64 - 0.5);
+        // One that said nothing, and one that said hello and nothing more.
+        let silent = TcpStream::connect(&server.address).await.unwrap();
+        let idle = Client::connect(&server).await;
+        let since = Instant::now();
+        assert_eq!(server.stop(), Some(0));
+        for call in calls {
+            let answer = call.await.unwrap().unwrap();
+            assert_eq!(answer.verdict.unwrap().outcome(), Outcome::DeadlineExceeded, "round {round}");
+        }
+        assert!(since.elapsed() < Duration::from_secs(15), "{:?}", since.elapsed());
+        drop((silent, idle));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rolling_restart_fails_no_call_of_a_client_that_tries_again() {
+    let data = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let quick = "[listen]\ndrain_delay_ms = 100\n";
+    let mut servers: Vec<_> = data.iter().map(|data| Server::start_with(data, quick)).collect();
+    let (sender, addresses) =
+        watch::channel(servers.iter().map(|server| server.address.clone()).collect::<Vec<_>>());
+    let (over, is_over) = watch::channel(false);
+    let elf = guests::bytes("exit-imc").unwrap();
+    let caller = tokio::spawn(async move {
+        let (mut done, mut again) = (0_u32, 0_u32);
+        while !*is_over.borrow() {
+            let code = i32::try_from(done % 100).unwrap();
+            let mut tries = 0;
+            loop {
+                let place = addresses.borrow()[(done as usize + tries) % 2].clone();
+                let answer = match Client::connect_to(&place).await {
+                    Ok(mut client) => client.execute(inline(&elf, &[&code.to_string()], Tier::Auto)).await,
+                    Err(error) => Err(tonic::Status::unavailable(error.to_string())),
+                };
+                match answer {
+                    Ok(answer) => break assert_eq!(exit_code(&answer), Some(code)),
+                    Err(status) => {
+                        let may_retry = status.code() == Code::Unavailable || reason(&status).is_empty();
+                        assert!(may_retry && tries < 5, "{tries}: {status}");
+                        tries += 1;
+                        again += 1;
+                        tokio::time::sleep(Duration::from_millis(20 << tries)).await;
+                    }
+                }
+            }
+            done += 1;
+        }
+        (done, again)
+    });
+    for round in 0..4 {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let index = round % 2;
+        assert_eq!(servers.remove(index).stop(), Some(0));
+        servers.insert(index, Server::start_with(&data[index], quick));
+        sender.send(servers.iter().map(|server| server.address.clone()).collect()).unwrap();
+    }
+    over.send(true).unwrap();
+    let (done, again) = caller.await.unwrap();
+    println!("{done} calls during four restarts, {again} tried again, none failed");
+    assert!(done > 20, "{done}");
+}

@@ -1,0 +1,232 @@
+//! Mixed load for a long time, with faults now and then: nothing grows, nothing is wrong, and the server's counts are the callers'.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use antares_proto::v1::{self, Tier};
+use antares_tests::guests;
+use bytes::Bytes;
+use tonic::{Code, Request, Status};
+
+use crate::{
+    client::{Client, exit_code, inline, reason},
+    server::{Server, signal, until},
+    storms::Random,
+};
+
+/// How long, seconds; an hour if it is not set.
+const SECONDS: &str = "ANTARES_SOAK_SECONDS";
+/// Inputs of a batch.
+const BATCH: usize = 64;
+/// Between two looks at the server.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// What all callers together met.
+#[derive(Default)]
+struct Met {
+    over: AtomicBool,
+    /// Answers with a verdict, by calls of one execution.
+    executed: AtomicU64,
+    /// Runs of batches.
+    batched: AtomicU64,
+    /// Calls refused as they should be.
+    refused: AtomicU64,
+    /// Calls whose worker was killed.
+    lost: AtomicU64,
+    wrong: AtomicU64,
+}
+
+impl Met {
+    fn goes_on(&self) -> bool {
+        !self.over.load(Ordering::Relaxed)
+    }
+
+    fn count(&self, what: &AtomicU64, many: u64) {
+        what.fetch_add(many, Ordering::Relaxed);
+    }
+
+    /// Notes a call that has no answer.
+    fn note(&self, status: &Status) {
+        let is_lost = status.code() == Code::Unavailable && reason(status) == "WORKER_LOST";
+        if !is_lost {
+            println!("wrong: {status}");
+        }
+        self.count(if is_lost { &self.lost } else { &self.wrong }, 1);
+    }
+}
+
+/// Runs `guest` again and again for a tenant, and knows how it must end; on a new connection now and then.
+async fn run(address: String, met: Arc<Met>, (guest, tier, tenant): (&str, Tier, &str), pause: Duration) {
+    let elf = guests::bytes(guest).unwrap();
+    let is_echo = guest.starts_with("exit");
+    let mut client = Client::connect_to(&address).await.unwrap();
+    let mut round = 0_u32;
+    while met.goes_on() {
+        round += 1;
+        if round.is_multiple_of(500) {
+            client = Client::connect_to(&address).await.unwrap();
+        }
+        let argument = if is_echo { round % 100 } else { 1 };
+        let mut request = Request::new(inline(&elf, &[&argument.to_string()], tier));
+        request.metadata_mut().insert("antares-tenant", tenant.parse().unwrap());
+        let expected = if is_echo { i32::try_from(argument).unwrap() } else { 0 };
+        match client.runner.execute(request).await {
+            Ok(answer) if exit_code(answer.get_ref()) == Some(expected) => met.count(&met.executed, 1),
+            Ok(answer) => {
+                println!("wrong: {answer:?}");
+                met.count(&met.wrong, 1);
+            }
+            Err(status) => met.note(&status),
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+async fn batches(address: String, met: Arc<Met>) {
+    let script = v1::Script {
+        source: Some(v1::script::Source::Elf(Bytes::from(guests::bytes("exit-imc").unwrap()))),
+        options: None,
+    };
+    let input = |index: usize| v1::Input { args: vec![Bytes::from(index.to_string())] };
+    let inputs = (0..BATCH).map(input).collect();
+    let request =
+        v1::ExecuteBatchRequest { script: Some(script), inputs, ..v1::ExecuteBatchRequest::default() };
+    let mut client = Client::connect_to(&address).await.unwrap();
+    while met.goes_on() {
+        match client.runner.execute_batch(request.clone()).await {
+            Ok(answer) => {
+                let results = answer.into_inner().results;
+                let code =
+                    |result: &v1::BatchResult| result.verdict.as_ref().and_then(|verdict| verdict.exit_code);
+                // A worker that is killed in the middle leaves results without a verdict.
+                let right = results
+                    .iter()
+                    .enumerate()
+                    .filter(|(index, result)| code(result) == i32::try_from(*index).ok());
+                let without = results.iter().filter(|result| code(result).is_none()).count();
+                let right = right.count();
+                met.count(&met.batched, right as u64);
+                met.count(&met.wrong, (BATCH - right - without) as u64);
+            }
+            Err(status) => met.note(&status),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Rubbish that is refused, and calls whose caller goes away.
+async fn trouble(address: String, met: Arc<Met>) {
+    let mut client = Client::connect_to(&address).await.unwrap();
+    let endless = guests::bytes("attack-loop-call").unwrap();
+    while met.goes_on() {
+        let rubbish = inline(&[0x7f; 300], &[], Tier::Native);
+        match client.execute(rubbish).await {
+            Err(status) if [Code::InvalidArgument, Code::FailedPrecondition].contains(&status.code()) => {
+                met.count(&met.refused, 1);
+            }
+            Err(status) => met.note(&status),
+            Ok(answer) => {
+                println!("wrong: {answer:?}");
+                met.count(&met.wrong, 1);
+            }
+        }
+        let call = client.execute(inline(&endless, &[], Tier::Native));
+        let _ = tokio::time::timeout(Duration::from_millis(30), call).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Kills a worker now and then, and a zygote now and then.
+async fn faults(server: &Server, met: &Met, seconds: u64) -> (u64, Vec<[u64; 5]>) {
+    let (mut random, mut kills, mut looks) = (Random(3), 0, Vec::new());
+    let end = Instant::now() + Duration::from_secs(seconds);
+    while Instant::now() < end {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let (zygotes, workers) = server.family();
+        let [open, files, threads, memory] = server.possessions();
+        looks.push([open, files, threads, memory, workers.len() as u64]);
+        let victims = if random.below(10) == 0 { zygotes } else { workers };
+        if !victims.is_empty() {
+            signal("-KILL", random.one_of(&victims));
+            kills += 1;
+        }
+        if looks.len() % 30 == 0 {
+            let executed = met.executed.load(Ordering::Relaxed);
+            println!("{} s: {:?}, {executed} executed", looks.len() * 2, looks.last().unwrap());
+        }
+    }
+    (kills, looks)
+}
+
+/// Median of one thing that was looked at.
+fn median(looks: &[[u64; 5]], what: usize) -> u64 {
+    let mut values: Vec<u64> = looks.iter().map(|look| look[what]).collect();
+    values.sort_unstable();
+    values[values.len() / 2]
+}
+
+async fn soak(seconds: u64) {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let (met, address) = (Arc::<Met>::default(), server.address.clone());
+    let mut callers = Vec::new();
+    for (what, pause_ms) in [
+        (("exit-imc", Tier::Auto, "a"), 0),
+        (("exit-imc", Tier::Auto, "b"), 1),
+        (("exit-b", Tier::Native, "b"), 5),
+        (("exit-imc", Tier::Interpreter, "c"), 10),
+        (("secp256k1-imc", Tier::Auto, "d"), 50),
+    ] {
+        callers.push(tokio::spawn(run(address.clone(), met.clone(), what, Duration::from_millis(pause_ms))));
+    }
+    callers.push(tokio::spawn(batches(address.clone(), met.clone())));
+    callers.push(tokio::spawn(trouble(address.clone(), met.clone())));
+    let (kills, looks) = faults(&server, &met, seconds).await;
+    met.over.store(true, Ordering::Relaxed);
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    let [executed, batched, refused, lost, wrong] =
+        [&met.executed, &met.batched, &met.refused, &met.lost, &met.wrong]
+            .map(|count| count.load(Ordering::Relaxed));
+    println!(
+        "{seconds} s: {executed} executed, {batched} in batches, {refused} refused, {kills} kills, {lost} lost, {wrong} wrong"
+    );
+    assert_eq!(wrong, 0);
+    assert!(executed > 20 * seconds && batched > 0 && refused > 0, "{executed} {batched} {refused}");
+    // A zygote's death may cost as many calls as there are callers.
+    assert!(lost <= 8 * kills, "{lost} lost by {kills} kills");
+    flat(&looks);
+    until("nobody is busy", || server.metric("antares_workers_busy{role=\"run\"}") < 0.5);
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// The last quarter is like the second one; in the first there are compiles, and everything is new.
+fn flat(looks: &[[u64; 5]]) {
+    let quarter = looks.len() / 4;
+    let (early, late) = (&looks[quarter..2 * quarter], &looks[looks.len() - quarter..]);
+    let names = ["descriptors", "memory files", "threads", "KiB resident", "workers"];
+    for (what, name) in names.into_iter().enumerate() {
+        let (early, late) = (median(early, what), median(late, what));
+        println!("{name}: {early} early, {late} late");
+        let room = if name == "KiB resident" { early / 10 + (16 << 10) } else { 24 };
+        assert!(late <= early + room, "{name}: {early} early, {late} late");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_a_minute_of_everything_leaves_the_server_as_it_was() {
+    soak(32).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes an hour, or as long as ANTARES_SOAK_SECONDS says"]
+async fn an_hour_of_everything_leaves_the_server_as_it_was() {
+    let seconds = std::env::var(SECONDS).map_or(3600, |text| text.parse().expect("a number of seconds"));
+    soak(seconds).await;
+}

@@ -1,0 +1,284 @@
+//! Bytes that no client library sends: lengths without bytes, compression that was not agreed on, headers without end, floods of
+//! frames. Each ends with a status or a closed connection; memory stays what it was, and others get their answers.
+
+use std::{
+    io::{ErrorKind, Read as _, Write as _},
+    net::TcpStream,
+    time::{Duration, Instant},
+};
+
+use antares_proto::v1::Tier;
+use antares_tests::guests;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use tonic::{Code, body::Body, transport::Channel};
+use tower::{Service as _, ServiceExt as _};
+
+use crate::{
+    client::{Client, exit_code, inline},
+    server::Server,
+};
+
+/// What the server may grow by.
+const GROWTH_BYTES_MAX: u64 = 48 << 20;
+const EXECUTE: &str = "/antares.v1.RunnerService/Execute";
+
+/// What came back for `body`, sent as it is with these headers: the HTTP status, and gRPC's if there is one.
+async fn send(
+    server: &Server,
+    headers: &[(&str, Bytes)],
+    body: Bytes,
+) -> Result<(u16, Option<Code>), String> {
+    let endpoint = Channel::from_shared(format!("http://{}", server.address)).unwrap();
+    let mut channel = endpoint.connect().await.unwrap();
+    let mut request = http::Request::post(EXECUTE).header("te", "trailers");
+    request = request.header("content-type", "application/grpc");
+    for (name, value) in headers {
+        request = request.header(*name, http::HeaderValue::from_maybe_shared(value.clone()).unwrap());
+    }
+    let request = request.body(Body::new(Full::new(body))).unwrap();
+    let answer = channel.ready().await.map_err(|error| error.to_string())?.call(request).await;
+    let answer = answer.map_err(|error| format!("{error:?}"))?;
+    let code = |headers: &http::HeaderMap| {
+        headers.get("grpc-status").map(|value| Code::from_bytes(value.as_bytes()))
+    };
+    let (head, body) = answer.into_parts();
+    let whole = body.collect().await.map_err(|error| format!("{error:?}"))?;
+    let trailers = whole.trailers().and_then(code);
+    Ok((head.status.as_u16(), code(&head.headers).or(trailers)))
+}
+
+/// What is sent and what it may be answered with.
+type Case<'a> = (&'a str, &'a [(&'a str, Bytes)], Bytes, &'a [Code]);
+
+/// A message of gRPC with its true length.
+fn whole(flag: u8, content: &[u8]) -> Bytes {
+    message(flag, u32::try_from(content.len()).unwrap(), content)
+}
+
+/// A message of gRPC that says how long it is.
+fn message(flag: u8, length: u32, content: &[u8]) -> Bytes {
+    [&[flag][..], &length.to_be_bytes(), content].concat().into()
+}
+
+/// The server works for others, and has not grown.
+async fn assert_well(server: &Server, before: u64, what: &str) {
+    let elf = guests::bytes("exit-imc").unwrap();
+    let answer = Client::connect(server).await.execute(inline(&elf, &["9"], Tier::Auto)).await.unwrap();
+    assert_eq!(exit_code(&answer), Some(9), "after {what}");
+    let grown = server.memory_high().saturating_sub(before);
+    assert!(grown < GROWTH_BYTES_MAX, "{what}: {grown} bytes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_that_lie_about_themselves_have_a_status() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    assert_well(&server, u64::MAX, "the start").await;
+    let before = server.memory_high();
+    let gzip = [("grpc-encoding", Bytes::from_static(b"gzip"))];
+    let unknown = [("grpc-encoding", Bytes::from_static(b"snappy"))];
+    // A gzip member of a thousand zeros, enough to show that nobody unpacks it.
+    let packed: &[u8] = &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 3, 0x63, 0x60, 0x18, 5, 0xa3, 0x60, 0xa4, 3, 0];
+    let cases: [Case<'_>; 7] = [
+        (
+            "2 GiB announced, nothing sent",
+            &[],
+            message(0, 0x7fff_ffff, &[]),
+            &[Code::OutOfRange, Code::ResourceExhausted],
+        ),
+        (
+            "4 GiB announced, nothing sent",
+            &[],
+            message(0, u32::MAX, &[]),
+            &[Code::OutOfRange, Code::ResourceExhausted],
+        ),
+        (
+            "one byte over the limit",
+            &[],
+            message(0, (20 << 20) + 1, &[0]),
+            &[Code::OutOfRange, Code::ResourceExhausted],
+        ),
+        ("packed without saying how", &[], whole(1, packed), &[Code::Internal, Code::Unimplemented]),
+        ("packed as gzip, which nobody offered", &gzip, whole(1, packed), &[Code::Unimplemented]),
+        ("packed in an unknown way", &unknown, message(1, 1, &[0]), &[Code::Unimplemented]),
+        ("a flag that there is not", &[], message(7, 1, &[0]), &[Code::Internal]),
+    ];
+    for (what, headers, body, codes) in cases {
+        let answer = send(&server, headers, body).await;
+        println!("{what}: {answer:?}");
+        let Ok((200, Some(code))) = answer else { panic!("{what}: {answer:?}") };
+        assert!(codes.contains(&code), "{what}: {code:?}");
+        assert_well(&server, before, what).await;
+    }
+    // Bytes that are no message.
+    for body in [message(0, 4, &[0xff; 4]), message(0, 64, &[0x0a; 64])] {
+        let answer = send(&server, &[], body).await;
+        assert!(matches!(answer, Ok((200, Some(Code::Internal | Code::InvalidArgument)))), "{answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_are_bounded_and_wrong_ones_have_a_status() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    assert_well(&server, u64::MAX, "the start").await;
+    let before = server.memory_high();
+    let elf = guests::bytes("exit-imc").unwrap();
+    let content = prost::Message::encode_to_vec(&inline(&elf, &["3"], Tier::Auto));
+    let body = || whole(0, &content);
+    let long = Bytes::from(vec![b'x'; 1 << 20]);
+    let answer = send(&server, &[("x-long", long)], body()).await;
+    println!("a header of 1 MiB: {answer:?}");
+    assert!(!matches!(answer, Ok((200, Some(Code::Ok)))), "{answer:?}");
+    assert_well(&server, before, "a header of 1 MiB").await;
+    let names: Vec<String> = (0..10_000).map(|index| format!("x-{index}")).collect();
+    let many: Vec<_> = names.iter().map(|name| (name.as_str(), Bytes::from_static(b"y"))).collect();
+    let answer = send(&server, &many, body()).await;
+    println!("10,000 headers: {answer:?}");
+    assert!(!matches!(answer, Ok((200, Some(Code::Ok)))), "{answer:?}");
+    assert_well(&server, before, "10,000 headers").await;
+    for (name, value, code) in [
+        ("antares-tenant", &b"\xff\xfe"[..], Code::InvalidArgument),
+        ("antares-tenant", b"a/../b", Code::InvalidArgument),
+        ("traceparent", b"\xff", Code::Ok),
+        ("grpc-timeout", b"99999999H", Code::Ok),
+    ] {
+        let answer = send(&server, &[(name, Bytes::copy_from_slice(value))], body()).await;
+        assert!(matches!(&answer, Ok((200, Some(found))) if *found == code), "{name} {value:?}: {answer:?}");
+    }
+    // A call without time may be done if it takes none.
+    let answer = send(&server, &[("grpc-timeout", Bytes::from_static(b"0n"))], body()).await;
+    assert!(matches!(answer, Ok((200, Some(Code::Ok | Code::DeadlineExceeded)))), "{answer:?}");
+    // What is no time at all is refused or does not count; it ends no process.
+    for value in [&b"soon"[..], b"-1S", b"123456789S", b"", b"1\xff"] {
+        let answer = send(&server, &[("grpc-timeout", Bytes::copy_from_slice(value))], body()).await;
+        println!("grpc-timeout {value:?}: {answer:?}");
+        assert!(matches!(answer, Ok((200, Some(Code::Ok | Code::InvalidArgument)))), "{value:?}: {answer:?}");
+    }
+    assert_well(&server, before, "wrong headers").await;
+}
+
+/// Frames of HTTP/2.
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const CONTINUATION: u8 = 9;
+
+/// A connection that speaks frames.
+struct Wire(TcpStream);
+
+impl Wire {
+    fn open(server: &Server) -> Self {
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+        stream.write_all(&frame(SETTINGS, 0, 0, &[])).unwrap();
+        Self(stream)
+    }
+
+    /// Sends the frames that `next` makes, as fast as they are taken. Whether the peer has closed before the last one, or takes
+    /// no more of them.
+    fn flood(&mut self, frames: u32, mut next: impl FnMut(u32) -> Vec<u8>) -> bool {
+        let mut bytes = Vec::new();
+        for index in 0..frames {
+            bytes.extend(next(index));
+            if bytes.len() > 16 << 10 || index + 1 == frames {
+                if self.0.write_all(&bytes).is_err() {
+                    return true;
+                }
+                bytes.clear();
+            }
+        }
+        false
+    }
+
+    /// Reads until the peer closes; whether it does in time.
+    fn is_closed(&mut self) -> bool {
+        let mut bytes = [0; 16 << 10];
+        let until = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < until {
+            match self.0.read(&mut bytes) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) if [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind()) => {
+                    return false;
+                }
+                Err(_) => return true,
+            }
+        }
+        false
+    }
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(content.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), content].concat()
+}
+
+/// A header that is spelled out.
+fn header(name: &str, value: &str) -> Vec<u8> {
+    let text = |text: &str| [&[u8::try_from(text.len()).unwrap()][..], text.as_bytes()].concat();
+    [vec![0], text(name), text(value)].concat()
+}
+
+fn call_headers() -> Vec<u8> {
+    let pairs = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", EXECUTE),
+        (":authority", "test"),
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+    ];
+    pairs.iter().flat_map(|(name, value)| header(name, value)).collect()
+}
+
+/// Stream of the `index`th call of a client.
+fn stream(index: u32) -> u32 {
+    2 * index + 1
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn floods_of_frames_end_their_own_connection() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    assert_well(&server, u64::MAX, "the start").await;
+    let before = server.memory_high();
+    let headers = call_headers();
+
+    // Calls that are taken back before they are accepted.
+    let mut wire = Wire::open(&server);
+    let is_refused = wire.flood(100_000, |index| {
+        [frame(HEADERS, 4, stream(index), &headers), frame(RST_STREAM, 0, stream(index), &[0, 0, 0, 8])]
+            .concat()
+    });
+    assert!(is_refused || wire.is_closed(), "100,000 calls that were taken back");
+    assert_well(&server, before, "100,000 calls that were taken back").await;
+
+    // Headers that go on and on.
+    let mut wire = Wire::open(&server);
+    let more: Vec<u8> = (0..40).flat_map(|_| header("x-more", &"y".repeat(100))).collect();
+    let is_refused = wire.flood(20_000, |index| {
+        if index == 0 { frame(HEADERS, 0, 1, &headers) } else { frame(CONTINUATION, 0, 1, &more) }
+    });
+    assert!(is_refused || wire.is_closed(), "headers without end");
+    assert_well(&server, before, "headers without end").await;
+
+    // Questions that want an answer, from who takes none. It may go on, if it costs nothing.
+    for (what, question) in [("pings", frame(PING, 0, 0, &[7; 8])), ("settings", frame(SETTINGS, 0, 0, &[]))]
+    {
+        let mut wire = Wire::open(&server);
+        wire.flood(500_000, |_| question.clone());
+        assert_well(&server, before, what).await;
+    }
+
+    // More calls at once than a connection may have, all of them begun and none of them ended.
+    let mut wire = Wire::open(&server);
+    wire.flood(20_000, |index| frame(HEADERS, 4, stream(index), &headers));
+    assert_well(&server, before, "20,000 calls at once").await;
+    drop(wire);
+    assert_well(&server, before, "floods").await;
+}
