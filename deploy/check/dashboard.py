@@ -27,6 +27,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -214,19 +215,14 @@ def check_declared(place, names, declared, findings):
 class Prometheus:
     """A real Prometheus with a configuration and data of its own, on a free port, for the time of a `with`."""
 
-    def __init__(self, targets):
+    def __init__(self, targets, rules=PROMETHEUS / "antares.rules.yml"):
         self.targets = targets
+        self.rules_file = rules
         self.port = free_port()
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="antares-prometheus-"))
 
     def __enter__(self):
-        config = {
-            "global": {"scrape_interval": f"{SCRAPE_INTERVAL_S}s", "evaluation_interval": f"{SCRAPE_INTERVAL_S}s"},
-            "rule_files": [str(PROMETHEUS / "antares.rules.yml")],
-            "scrape_configs": [{"job_name": JOB, "static_configs": [{"targets": self.targets}]}],
-        }
-        # JSON is YAML.
-        (self.folder / "prometheus.yml").write_text(json.dumps(config), encoding="utf-8")
+        self.write_config(JOB)
         with (self.folder / "log").open("w", encoding="utf-8") as log:
             self.process = subprocess.Popen(
                 [
@@ -234,6 +230,8 @@ class Prometheus:
                     f"--config.file={self.folder / 'prometheus.yml'}",
                     f"--storage.tsdb.path={self.folder / 'data'}",
                     f"--web.listen-address=127.0.0.1:{self.port}",
+                    # What is gone is gone soon.
+                    "--query.lookback-delta=15s",
                     "--log.level=warn",
                 ],
                 stdout=log,
@@ -251,6 +249,20 @@ class Prometheus:
         self.process.terminate()
         self.process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def write_config(self, job):
+        config = {
+            "global": {"scrape_interval": f"{SCRAPE_INTERVAL_S}s", "evaluation_interval": f"{SCRAPE_INTERVAL_S}s"},
+            "rule_files": [str(self.rules_file)],
+            "scrape_configs": [{"job_name": job, "static_configs": [{"targets": self.targets}]}],
+        }
+        # JSON is YAML.
+        (self.folder / "prometheus.yml").write_text(json.dumps(config), encoding="utf-8")
+
+    def rename(self, job):
+        """From now on the same targets are of this job."""
+        self.write_config(job)
+        self.process.send_signal(signal.SIGHUP)
 
     def is_scraping(self):
         return sum(value for _, value in self.query(f'up{{job="{JOB}"}}')) == len(self.targets)
