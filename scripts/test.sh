@@ -13,7 +13,7 @@ build() { cargo build --workspace --all-targets; }
 run_tests() { cargo test --workspace --no-fail-fast 2>&1 | tee -a "$log"; }
 check_chart() { deploy/check/chart.sh 2>&1 | tee -a "$log"; }
 
-# One check to us: every expression of dashboard and alerts against a real Prometheus that scrapes a real service.
+# One check to us: every expression of dashboards and alerts against a real Prometheus that scrapes a real service.
 check_dashboard() {
     if deploy/check/observe.sh; then
         echo "dashboard: 1 passed, 0 failed, 0 skipped" | tee -a "$log"

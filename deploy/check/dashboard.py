@@ -1,4 +1,4 @@
-"""Proves the dashboard and the alerts against a running service: a real Prometheus scrapes it while a load runs, and every
+"""Proves the dashboards and the alerts against a running service: a real Prometheus scrapes it while a load runs, and every
 expression must return at least one finite sample.
 
 Usage: dashboard.py --metrics HOST:PORT [--metrics HOST:PORT] [--load COMMAND] [--seconds N]
@@ -8,12 +8,15 @@ Usage: dashboard.py --metrics HOST:PORT [--metrics HOST:PORT] [--load COMMAND] [
 --load      shell command run again and again while Prometheus scrapes; it must cause executions and compiles, and finds
             the number of the round in ANTARES_ROUND. Without it whoever calls makes the load
 --seconds   how long the load runs; 20 by default
---static    only what needs no service: form of the dashboard, promtool on configuration, rules and their fire drill
+--static    only what needs no service: form of the dashboards, promtool on configuration, rules and their tests, names of
+            metrics in code, dashboards, rules and docs
 
-Checked: promtool's opinion of deploy/prometheus; the form of the dashboard (title, description, unit, data source, job and
-instance in every selector, rate around every counter); every expression of panels, variables and alerts; every metric they
-name exists in /metrics and every antares_* metric in /metrics is in a panel or an alert; no alert fires on a healthy
-service; every alert's runbook_url leads to a heading. Needs Debian's prometheus (prometheus and promtool on the PATH) and
+Checked: promtool's opinion of deploy/prometheus; every alert has a promtool test in which it fires; the form of the
+dashboards (made by deploy/grafana/dashboards.py; title, description, unit, data source, job and instance in every selector,
+a rate around every counter, no panel twice in a row); every metric that the code declares is in a panel and in
+docs/operations.md, and every name in panels, rules and docs is one that the code declares; every expression of panels,
+variables, rules and alerts gives data; no alert fires on a healthy service; every alert's runbook_url leads to a heading.
+Needs Debian's prometheus (prometheus and promtool on the PATH) and
 nothing but Python's own library. Exits with 1 and a list of what is wrong.
 """
 
@@ -24,6 +27,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -34,7 +38,8 @@ import urllib.parse
 import urllib.request
 
 DEPLOY = pathlib.Path(__file__).resolve().parent.parent
-DASHBOARD = DEPLOY / "grafana" / "dashboards" / "antares.json"
+ROOT = DEPLOY.parent
+DASHBOARDS = ROOT / "helm" / "antares" / "dashboards"
 PROMETHEUS = DEPLOY / "prometheus"
 RUNBOOK = DEPLOY / "RUNBOOK.md"
 
@@ -44,9 +49,13 @@ SCRAPE_INTERVAL_S = 1
 RATE_INTERVAL = "1m"
 READY_DEADLINE_S = 30
 
-METRIC_NAME = re.compile(r"\b((?:antares|rpc_server|process)_[a-z0-9_]+)\b")
+METRIC_NAME = re.compile(r"(?<![:\w])((?:antares|rpc_server|process)_[a-z0-9_]+)\b")
 SELECTOR = re.compile(r"\b(?:up|(?:antares|rpc_server|process)_[a-z0-9_]+)\s*(\{[^}]*\})?")
-COMPARISON = re.compile(r"^(.*\S)\s*(?:==|!=|>=|<=|>|<)\s*[-+0-9.eE]+$", re.DOTALL)
+COMPARISON = re.compile(r"^(.*\S)\s*(?:==|!=|>=|<=|>|<)\s*[-+0-9.eE]+(?:\s*\*\s*[0-9.]+)?$", re.DOTALL)
+# A text in a file that declares metrics which is the name of one.
+DECLARED = re.compile(r'"((?:antares|rpc_server)_[a-z_]+)"')
+# Documents that name metrics.
+DOCUMENTS = ("docs/operations.md", "docs/profiling.md", "deploy/RUNBOOK.md", "deploy/README.md", "helm/antares/README.md")
 HISTOGRAM_PARTS = ("_bucket", "_sum", "_count")
 
 
@@ -74,11 +83,16 @@ def panels_of(dashboard):
             yield panel
 
 
+def dashboards():
+    """All of them, by the name of their file."""
+    return {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(DASHBOARDS.glob("*.json"))}
+
+
 def expressions_of(dashboard):
     """Place and expression of every query."""
     for panel in panels_of(dashboard):
         for target in panel["targets"]:
-            yield f"panel {panel['title']!r} {target['refId']}", target["expr"]
+            yield f"{dashboard['uid']}: panel {panel['title']!r} {target['refId']}", target["expr"]
 
 
 def check_form(dashboard, findings):
@@ -88,14 +102,23 @@ def check_form(dashboard, findings):
         findings.expect(name in variables, f"dashboard: no variable {name}")
     findings.expect(variables.get("datasource", {}).get("type") == "datasource", "dashboard: datasource is no data source")
     findings.expect(dashboard.get("editable") is False, "dashboard: must not be editable in place")
-    identities = [panel["id"] for panel in dashboard["panels"]]
-    findings.expect(len(identities) == len(set(identities)), "dashboard: two panels have one id")
+    for name in ("job", "instance"):
+        # On time range change: targets come and go.
+        findings.expect(variables.get(name, {}).get("refresh") == 2, f"dashboard: variable {name} is not refreshed")
+        findings.expect(variables.get(name, {}).get("allValue") == ".*", f"dashboard: variable {name} has no value for all")
+    for key in ("id", "title"):
+        keys = [panel[key] for panel in dashboard["panels"]]
+        findings.expect(len(keys) == len(set(keys)), f"dashboard {dashboard['uid']}: two panels have one {key}")
     for panel in panels_of(dashboard):
         place = f"panel {panel.get('title')!r}"
         for key in ("title", "description"):
             findings.expect(panel.get(key), f"{place}: no {key}")
         findings.expect(panel["fieldConfig"]["defaults"].get("unit"), f"{place}: no unit")
         findings.expect(panel["targets"], f"{place}: no query")
+        letters = [target["refId"] for target in panel["targets"]]
+        findings.expect(len(letters) == len(set(letters)), f"{place}: two queries have one letter")
+        for target in panel["targets"]:
+            findings.expect(target["expr"].strip() and target["legendFormat"], f"{place}: a query without text or legend")
         for part in [panel, *panel["targets"]]:
             findings.expect(part["datasource"].get("uid") == "${datasource}", f"{place}: data source is not the variable")
     for place, expression in expressions_of(dashboard):
@@ -107,6 +130,12 @@ def check_expression_form(place, expression, findings):
         labels = match.group(1) or ""
         for matcher in ('job=~"$job"', 'instance=~"$instance"'):
             findings.expect(matcher in labels, f"{place}: {match.group(0)} has no {matcher}")
+    for name in re.findall(r"\b(?:rate|increase)\(\s*(\w+)", expression):
+        is_counter = name.endswith(("_total", *HISTOGRAM_PARTS))
+        findings.expect(is_counter, f"{place}: a rate of {name}, which is no counter")
+    for match in re.finditer(r"(?<!\w)((?:antares|rpc|process)_\w+_bucket)", expression):
+        before = expression[: match.start()].rstrip()
+        findings.expect(before.endswith(("rate(", "increase(")), f"{place}: {match.group(1)} without a rate")
     for duration in re.findall(r"\[([^\]]*)\]", expression):
         findings.expect(duration == "$__rate_interval", f"{place}: [{duration}] is not $__rate_interval")
 
@@ -121,25 +150,79 @@ def run_promtool(findings):
         findings.expect(done.returncode == 0, f"promtool {arguments[0]} {arguments[1]}: {done.stdout}{done.stderr}".strip())
 
 
+def alerts_of(text):
+    """Names of the alerts in the rules, or of those that a promtool test expects."""
+    return set(re.findall(r"- alert: (\w+)", text)) | set(re.findall(r'alertname="(\w+)"', text))
+
+
+def check_tests(findings):
+    """Every alert fires in a test of promtool."""
+    rules = alerts_of((PROMETHEUS / "antares.rules.yml").read_text(encoding="utf-8"))
+    tested = alerts_of((PROMETHEUS / "antares.rules.test.yml").read_text(encoding="utf-8"))
+    for name in sorted(rules - tested):
+        findings.expect(False, f"alert {name}: no promtool test in which it fires")
+    findings.expect(rules, "no alert in the rules")
+
+
+# ---- names of metrics, wherever they are written
+
+
+def declared_metrics():
+    """Names of the metrics that the code declares."""
+    names = set()
+    for folder in ("crates", "cache", "compiler-svc", "runner-svc", "cli"):
+        for path in (ROOT / folder).rglob("*.rs"):
+            if "tests" in path.parts:
+                continue
+            code = path.read_text(encoding="utf-8").split("#[cfg(test)]")[0]
+            if re.search(r"\bMetrics\b", code):
+                names.update(DECLARED.findall(code))
+    return names
+
+
+def check_written_names(findings):
+    """Code, panels, rules and documents speak of the same metrics."""
+    declared = declared_metrics()
+    findings.expect(len(declared) > 40, f"only {len(declared)} metrics are declared: is this check still right?")
+    shown = set()
+    for dashboard in dashboards().values():
+        for place, expression in expressions_of(dashboard):
+            names = {family_of(name, declared) for name in names_in(expression)}
+            shown |= names
+            check_declared(place, names, declared, findings)
+    rules = (PROMETHEUS / "antares.rules.yml").read_text(encoding="utf-8")
+    expressions = re.findall(r"expr: (?:>-\n)?(.*?)(?=\n +(?:for|labels|- record|- alert)|\Z)", rules, re.DOTALL)
+    check_declared("rules", {family_of(name, declared) for name in names_in(" ".join(expressions))}, declared, findings)
+    for document in DOCUMENTS:
+        text = (ROOT / document).read_text(encoding="utf-8")
+        named = {family_of(name, declared) for name in re.findall(r"`(antares_[a-z_]+|rpc_server_[a-z_]+)[`{]", text)}
+        check_declared(document, named, declared, findings)
+    operations = (ROOT / DOCUMENTS[0]).read_text(encoding="utf-8")
+    for name in sorted(declared):
+        findings.expect(name in shown, f"{name}: in no panel")
+        findings.expect(f"| `{name}` |" in operations, f"{name}: not in {DOCUMENTS[0]}")
+
+
+def check_declared(place, names, declared, findings):
+    for name in sorted(names):
+        is_known = name in declared or name.startswith("process_")
+        findings.expect(is_known, f"{place}: {name} is no metric that the code declares")
+
+
 # ---- a Prometheus of our own
 
 
 class Prometheus:
     """A real Prometheus with a configuration and data of its own, on a free port, for the time of a `with`."""
 
-    def __init__(self, targets):
+    def __init__(self, targets, rules=PROMETHEUS / "antares.rules.yml"):
         self.targets = targets
+        self.rules_file = rules
         self.port = free_port()
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="antares-prometheus-"))
 
     def __enter__(self):
-        config = {
-            "global": {"scrape_interval": f"{SCRAPE_INTERVAL_S}s", "evaluation_interval": f"{SCRAPE_INTERVAL_S}s"},
-            "rule_files": [str(PROMETHEUS / "antares.rules.yml")],
-            "scrape_configs": [{"job_name": JOB, "static_configs": [{"targets": self.targets}]}],
-        }
-        # JSON is YAML.
-        (self.folder / "prometheus.yml").write_text(json.dumps(config), encoding="utf-8")
+        self.write_config(JOB)
         with (self.folder / "log").open("w", encoding="utf-8") as log:
             self.process = subprocess.Popen(
                 [
@@ -147,6 +230,8 @@ class Prometheus:
                     f"--config.file={self.folder / 'prometheus.yml'}",
                     f"--storage.tsdb.path={self.folder / 'data'}",
                     f"--web.listen-address=127.0.0.1:{self.port}",
+                    # What is gone is gone soon.
+                    "--query.lookback-delta=15s",
                     "--log.level=warn",
                 ],
                 stdout=log,
@@ -164,6 +249,20 @@ class Prometheus:
         self.process.terminate()
         self.process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def write_config(self, job):
+        config = {
+            "global": {"scrape_interval": f"{SCRAPE_INTERVAL_S}s", "evaluation_interval": f"{SCRAPE_INTERVAL_S}s"},
+            "rule_files": [str(self.rules_file)],
+            "scrape_configs": [{"job_name": job, "static_configs": [{"targets": self.targets}]}],
+        }
+        # JSON is YAML.
+        (self.folder / "prometheus.yml").write_text(json.dumps(config), encoding="utf-8")
+
+    def rename(self, job):
+        """From now on the same targets are of this job."""
+        self.write_config(job)
+        self.process.send_signal(signal.SIGHUP)
 
     def is_scraping(self):
         return sum(value for _, value in self.query(f'up{{job="{JOB}"}}')) == len(self.targets)
@@ -185,9 +284,12 @@ class Prometheus:
             return [({}, float(data["result"][1]))]
         return [(sample["metric"], float(sample["value"][1])) for sample in data["result"]]
 
-    def alerts(self):
-        groups = self.get("rules", type="alert")["groups"]
+    def rules(self, kind):
+        groups = self.get("rules", type=kind)["groups"]
         return [rule for group in groups for rule in group["rules"]]
+
+    def alerts(self):
+        return self.rules("alert")
 
 
 def free_port():
@@ -278,10 +380,13 @@ def check_alerts(prometheus, findings):
             headings.add(line.lstrip("# ").strip().lower().replace(" ", "-"))
     for rule in prometheus.alerts():
         place = f"alert {rule['name']}"
-        match = COMPARISON.match(rule["query"].strip())
-        findings.expect(match is not None, f"{place}: must end in a comparison with a number")
-        if match:
-            check_value(place, match.group(1), prometheus, findings)
+        for part in re.split(r"\s+and\s+", rule["query"].strip()):
+            match = COMPARISON.match(part)
+            findings.expect(match is not None, f"{place}: {part} must end in a comparison with a number")
+            if match:
+                # Where all is well what may be absent is there.
+                value = re.sub(r"^absent\((.*)\)$", r"\1", match.group(1))
+                check_value(place, value, prometheus, findings)
         findings.expect(rule["health"] == "ok", f"{place}: {rule.get('lastError')}")
         findings.expect(rule["state"] == "inactive", f"{place}: {rule['state']} on a healthy service: {rule['alerts']}")
         path, _, anchor = rule["annotations"].get("runbook_url", "").partition("#")
@@ -289,9 +394,10 @@ def check_alerts(prometheus, findings):
         findings.expect(is_there, f"{place}: runbook_url leads nowhere: {path}#{anchor}")
 
 
-def check_names(dashboard, rules, families, findings):
-    """Names in panels and alerts exist; our metrics are in a panel or an alert."""
-    places = [*expressions_of(dashboard), *((f"alert {rule['name']}", rule["query"]) for rule in rules)]
+def check_names(rules, families, findings):
+    """Names in panels and rules exist; our metrics are in a panel."""
+    panels = [entry for dashboard in dashboards().values() for entry in expressions_of(dashboard)]
+    places = [*panels, *((f"rule {rule['name']}", rule["query"]) for rule in rules)]
     shown = set()
     for place, expression in places:
         for name in names_in(expression):
@@ -300,7 +406,7 @@ def check_names(dashboard, rules, families, findings):
             findings.expect(family in families, f"{place}: {name} is not in /metrics")
     for family in sorted(families):
         if family.startswith(("antares_", "rpc_")):
-            findings.expect(family in shown, f"/metrics: {family} is in no panel and no alert")
+            findings.expect(family in shown, f"/metrics: {family} is in no panel and no rule")
 
 
 def make_load(command, seconds, findings):
@@ -318,17 +424,21 @@ def make_load(command, seconds, findings):
     print(f"load: {rounds} rounds")
 
 
-def check_live(options, dashboard, findings):
+def check_live(options, findings):
     with Prometheus(options.metrics) as prometheus:
         if options.load is None:
             time.sleep(options.seconds)
         else:
             make_load(options.load, options.seconds, findings)
-        check_variables(dashboard, prometheus, findings)
-        for place, expression in expressions_of(dashboard):
-            check_value(place, filled_in(expression), prometheus, findings)
+        for dashboard in dashboards().values():
+            check_variables(dashboard, prometheus, findings)
+            for place, expression in expressions_of(dashboard):
+                check_value(place, filled_in(expression), prometheus, findings)
         check_alerts(prometheus, findings)
-        check_names(dashboard, prometheus.alerts(), metric_families(options.metrics, findings), findings)
+        for rule in prometheus.rules("record"):
+            check_value(f"rule {rule['name']}", rule["query"], prometheus, findings)
+        rules = [*prometheus.alerts(), *prometheus.rules("record")]
+        check_names(rules, metric_families(options.metrics, findings), findings)
 
 
 def main():
@@ -344,16 +454,21 @@ def main():
         if shutil.which(program) is None:
             sys.exit(f"no {program} on the PATH: apt-get install prometheus")
     findings = Findings()
-    with DASHBOARD.open(encoding="utf-8") as file:
-        dashboard = json.load(file)
-    check_form(dashboard, findings)
+    made = subprocess.run(
+        [sys.executable, str(DEPLOY / "grafana" / "dashboards.py"), "--check"], capture_output=True, text=True, check=False
+    )
+    findings.expect(made.returncode == 0, f"{made.stdout}{made.stderr}".strip())
+    for dashboard in dashboards().values():
+        check_form(dashboard, findings)
     run_promtool(findings)
+    check_tests(findings)
+    check_written_names(findings)
     if options.metrics:
-        check_live(options, dashboard, findings)
+        check_live(options, findings)
     for text in findings.wrong:
         print(f"WRONG: {text}")
-    expressions = len(list(expressions_of(dashboard)))
-    print(f"dashboard: {expressions} expressions, {findings.checked} checks, {len(findings.wrong)} wrong")
+    expressions = sum(len(list(expressions_of(dashboard))) for dashboard in dashboards().values())
+    print(f"dashboards: {expressions} expressions, {findings.checked} checks, {len(findings.wrong)} wrong")
     sys.exit(1 if findings.wrong else 0)
 
 

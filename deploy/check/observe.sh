@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Starts `antares serve` from a build, makes a load of executions and fresh compiles, and lets dashboard.py judge
-# dashboard and alerts against what Prometheus saw.
+# dashboards and alerts against what Prometheus saw.
 #
 #   deploy/check/observe.sh [ANTARES]      the binary; by default the newest build in $CARGO_TARGET_DIR or target/
 set -euo pipefail
@@ -56,6 +56,8 @@ printf '%s' "$ANTARES_ROUND" >>"$SCRATCH/script.elf"
 "$ANTARES" run --tier auto --server "$SERVER" "$SCRATCH/script.elf"
 "$ANTARES" run --tier native --server "$SERVER" "$SCRATCH/script.elf"
 "$ANTARES" run --tier interpreter --server "$SERVER" "$SCRATCH/script.elf"
+"$GRPCURL" -plaintext "${SERVER#http://}" antares.v1.ProfileService/ListProfiles
 ROUND
-export ANTARES=$antares ELF=$root/helm/antares/files/smoke.elf SCRATCH=$scratch SERVER=http://127.0.0.1:$grpc
+GRPCURL="$("$here/tools.sh" grpcurl)"
+export GRPCURL ANTARES=$antares ELF=$root/helm/antares/files/smoke.elf SCRATCH=$scratch SERVER=http://127.0.0.1:$grpc
 python3 "$here/dashboard.py" --metrics "127.0.0.1:$metrics" --load "sh $scratch/round.sh" "${@:2}"

@@ -209,9 +209,10 @@ impl Runner {
 
     /// Runs `order`. The caller waits until `deadline` at most. One that goes away earlier frees its worker at once.
     pub(crate) async fn execute(&self, order: Order, deadline: Instant) -> Result<Execution, ExecuteError> {
+        let started = Instant::now();
         let steps = self.shared.clone().steps(order, deadline);
         let result = timeout_at(deadline.into(), steps).await.unwrap_or(Err(ExecuteError::CallDeadline));
-        self.shared.metrics.note(&result);
+        self.shared.metrics.note(&result, started.elapsed());
         result
     }
 }

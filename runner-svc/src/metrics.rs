@@ -79,6 +79,7 @@ pub(crate) struct RunnerMetrics {
     run_seconds: Histogram,
     load_seconds: Histogram,
     queue_seconds: Histogram,
+    overhead_seconds: Histogram,
     restarts: IntCounter,
     native_runs: IntCounterVec,
     fallbacks: IntCounterVec,
@@ -138,6 +139,11 @@ impl RunnerMetrics {
                 "Time that executions waited for a worker.",
                 RUN_SECONDS,
             ),
+            overhead_seconds: metrics.histogram(
+                "antares_overhead_seconds",
+                "Wall time of executions beside the run itself; of those that waited for no compile.",
+                RUN_SECONDS,
+            ),
             restarts: metrics.counter(
                 "antares_native_exits_total",
                 "Executions whose native code was left before the end for the interpreter.",
@@ -172,11 +178,13 @@ impl RunnerMetrics {
         self.hot.with_label_values(&[result.name()]).inc();
     }
 
-    pub(crate) fn note(&self, result: &Result<Execution, ExecuteError>) {
+    /// An execution that took `total` from the request to the answer.
+    pub(crate) fn note(&self, result: &Result<Execution, ExecuteError>, total: Duration) {
         match result {
             Ok(execution) => {
                 self.note_queue(execution.queue);
                 self.note_ended(&execution.ended);
+                self.note_overhead(execution, total);
             }
             Err(error) => self.note_error(error),
         }
@@ -184,6 +192,17 @@ impl RunnerMetrics {
 
     pub(crate) fn note_error(&self, error: &ExecuteError) {
         self.executions.with_label_values(&[error_name(error)]).inc();
+    }
+
+    /// What an execution took beside its run. A compile that it waited for is no overhead, and has a metric of its own.
+    fn note_overhead(&self, execution: &Execution, total: Duration) {
+        let is_compiled = execution.native.is_some_and(|origin| origin.made_ms.is_some());
+        if let Ended::Reported(report) = &execution.ended
+            && !is_compiled
+        {
+            let overhead = total.saturating_sub(Duration::from_micros(report.run_us));
+            self.overhead_seconds.observe(overhead.as_secs_f64());
+        }
     }
 
     pub(crate) fn note_queue(&self, queue: Duration) {

@@ -1,0 +1,347 @@
+"""Fires the alerts on real services: breaks one thing after the other and waits until a real Prometheus says that the alert
+for it is firing.
+
+Usage: drill.py FOLDER      the folder of the antares-* binaries
+
+A compiler and a runner service run with one worker each; a third process runs where Landlock is missing. The rules are those
+of deploy/prometheus, with windows, waits and least numbers of calls cut short: an hour becomes half a minute. Needs Debian's
+prometheus on the PATH, and root: workers have another user, and the cache a file system of its own.
+
+Not drilled; promtool's tests fire them: AntaresWorkersUnfenced, AntaresCacheBlobs and AntaresProfileMismatch, which only a
+mistake in Antares or sled can bring about; AntaresCacheCorrupt, because sled's own checksums find damaged bytes first, and
+then the entry is merely missing; AntaresCacheUnavailable, because the cache refuses entries before a volume is full.
+"""
+
+import contextlib
+import ctypes
+import os
+import pathlib
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+import dashboard
+
+NOT_DRILLED = {
+    "AntaresWorkersUnfenced", "AntaresCacheBlobs", "AntaresProfileMismatch", "AntaresCacheCorrupt",
+    "AntaresCacheUnavailable",
+}
+# What the windows of the rules become: enough scrapes for a rate, and short enough to wait for.
+WINDOWS = {"5m": "10s", "10m": "20s", "15m": "30s", "30m": "30s", "1h": "30s", "6h": "30s", "3d": "30s"}
+FIRING_DEADLINE_S = 60
+READY_DEADLINE_S = 60
+# RISC-V: a jump to itself; and li a7, 93; ecall, an exit.
+ENDLESS = [0x0000006F]
+EXIT = [0x05D00893, 0x00000073]
+
+
+def short_rules():
+    """The rules as they stand, with other times."""
+    text = (dashboard.PROMETHEUS / "antares.rules.yml").read_text(encoding="utf-8")
+    text = re.sub(r"\[(\w+)\]", lambda match: f"[{WINDOWS[match.group(1)]}]", text)
+    text = re.sub(r"for: \w+", "for: 1s", text)
+    return re.sub(r"> (20|120|1440)$", "> 5", text, flags=re.MULTILINE)
+
+
+def elf_of(words, tail=b""):
+    """An ELF of one executable segment that holds the headers and the code; what stands behind it makes it another script."""
+    code = struct.pack(f"<{len(words)}I", *words)
+    size = 120 + len(code)
+    head = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HHI", 2, 243, 1)
+    head += struct.pack("<QQQIHHHHHH", 0x10078, 64, 0, 1, 64, 56, 1, 0, 0, 0)
+    segment = struct.pack("<IIQQQQQQ", 1, 5, 0, 0x10000, 0x10000, size, size, 0x1000)
+    return head + segment + code + tail
+
+
+def without_landlock():
+    """In the child, before exec: landlock_create_ruleset is answered with ENOSYS, as by an old kernel."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    refuse, allow, number = 0x00050026, 0x7FFF0000, 444
+    program = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, refuse), (0x06, 0, 0, allow)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *step) for step in program))
+    filters = struct.pack("<HxxxxxxQ", len(program), ctypes.addressof(code))
+    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.create_string_buffer(filters), 0, 0):
+        raise OSError(ctypes.get_errno(), "no seccomp filter")
+
+
+def with_small_volume(folder):
+    """In the child, before exec: a small file system of its own at a folder, which no other process sees."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    private, new_namespace = 1 << 18 | 1 << 14, 0x00020000
+    if (
+        libc.unshare(new_namespace)
+        or libc.mount(b"none", b"/", None, private, None)
+        or libc.mount(b"none", str(folder).encode(), b"tmpfs", 0, b"size=16m")
+    ):
+        raise OSError(ctypes.get_errno(), "no file system of its own")
+
+
+class Service:
+    """One process of Antares with a configuration of its own."""
+
+    def __init__(self, drill, name, command, config, preexec=None):
+        self.drill, self.name, self.command, self.preexec = drill, name, command, preexec
+        self.grpc, self.metrics = dashboard.free_port(), dashboard.free_port()
+        self.path = drill.folder / f"{name}.toml"
+        text = f'[listen]\naddress = "127.0.0.1:{self.grpc}"\n[metrics]\naddress = "127.0.0.1:{self.metrics}"\n{config}'
+        self.path.write_text(text, encoding="utf-8")
+        self.process = None
+
+    def start(self):
+        with (self.drill.folder / f"{self.name}.log").open("a", encoding="utf-8") as log:
+            command = [str(self.drill.binaries / self.command[0]), *self.command[1:], "--config", str(self.path)]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=self.preexec)
+        try:
+            dashboard.wait(self.is_healthy, READY_DEADLINE_S, f"{self.name} is not healthy")
+        except TimeoutError:
+            print(self.log(), file=sys.stderr)
+            raise
+
+    def log(self):
+        return (self.drill.folder / f"{self.name}.log").read_text(encoding="utf-8")[-2000:]
+
+    def is_healthy(self):
+        if self.process.poll() is not None:
+            raise RuntimeError(f"{self.name} ended: {self.log()}")
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/healthz", timeout=5) as answer:
+            return answer.status == 200
+
+    def stop(self, how=signal.SIGTERM):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(how)
+            self.process.wait()
+
+    def zygote(self):
+        """The worker process that this one has started."""
+        return next(iter(children(self.process.pid)), None)
+
+    def workers(self):
+        zygote = self.zygote()
+        return children(zygote) if zygote else []
+
+
+def children(process):
+    """Numbers of the processes that this one has started, whichever of its threads did."""
+    found = []
+    for task in pathlib.Path(f"/proc/{process}/task").glob("*"):
+        try:
+            found += [int(number) for number in (task / "children").read_text().split()]
+        except OSError:
+            # It has ended.
+            continue
+    return found
+
+
+class Drill:
+    def __init__(self, binaries, folder):
+        self.binaries, self.folder = binaries, folder
+        self.volume = folder / "volume"
+        self.volume.mkdir()
+        cache = f'[cache]\nallow_any_filesystem = true\nfree_bytes_min = 0\nbudget_bytes = 1048576\nentry_bytes_max = 524288\ndir = "{folder}/'
+        self.compiler = Service(
+            self, "compiler", ["antares-compiler-svc"], f'{cache}volume/cache"\n[compiler]\nscript_bytes_max = 524288\nworkers_max = 1\nfollowers_max = 1\n',
+            lambda: with_small_volume(self.volume),
+        )
+        config = f'[runner]\ncompiler_url = "http://127.0.0.1:{self.compiler.grpc}"\nworkers_max = 1\n'
+        self.runner = Service(self, "runner", ["antares-runner-svc"], config)
+        config = f'{cache}degraded"\n[sandbox]\nallow_degraded = ["landlock"]\n[compiler]\nscript_bytes_max = 524288\n[runner]\nscript_bytes_max = 524288\n'
+        self.degraded = Service(self, "degraded", ["antares", "serve"], config, without_landlock)
+        self.services = [self.compiler, self.runner, self.degraded]
+        self.number = 0
+        self.fired = set()
+
+    def script(self, words, tail=b""):
+        self.number += 1
+        path = self.folder / f"{self.number}.elf"
+        path.write_bytes(elf_of(words, tail or str(self.number).encode()))
+        return path
+
+    def run(self, script, *options):
+        command = [str(self.binaries / "antares"), "run", "--server", f"http://127.0.0.1:{self.runner.grpc}", *options]
+        return subprocess.Popen([*command, str(script)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def endless(self, deadline_ms):
+        limits = ["--deadline-ms", str(deadline_ms), "--max-cycles", "1000000000000"]
+        return self.run(self.script(ENDLESS), *limits)
+
+    def signal_worker(self, how):
+        """A run is under way, and its worker gets a signal."""
+        client = self.endless(20000)
+        dashboard.wait(lambda: any(is_running(worker) for worker in self.runner.workers()), 20, "no worker runs")
+        for worker in self.runner.workers():
+            os.kill(worker, how)
+        client.wait()
+
+    def expect(self, prometheus, *names):
+        """Waits until all of these alerts fire."""
+        for name in names:
+            def is_firing(name=name):
+                return any(rule["name"] == name and rule["state"] == "firing" for rule in prometheus.alerts())
+            dashboard.wait(is_firing, FIRING_DEADLINE_S, f"{name} does not fire")
+            self.fired.add(name)
+            print(f"drill: {name} fires", flush=True)
+
+
+def is_running(process):
+    """Whether the process computes."""
+    try:
+        return pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] == "R"
+    except OSError:
+        return False
+
+
+# ---- what is broken, one after the other
+
+
+def missing_layer(drill, prometheus):
+    drill.expect(prometheus, "AntaresSandboxLayerMissing")
+
+
+def busy_workers(drill, prometheus):
+    """One run holds the only worker for long, and many short ones wait behind it."""
+    keepers = [drill.endless(6000) for _ in range(3)]
+    short = drill.script(EXIT)
+    clients = [drill.run(short, "--tier", "interpreter") for _ in range(30)]
+    drill.expect(prometheus, "AntaresWorkersSaturated")
+    for client in [*keepers, *clients]:
+        client.wait()
+    drill.expect(prometheus, "AntaresQueueWait", "AntaresOverhead")
+
+
+def violation(drill, prometheus):
+    # The kernel's own signal for a system call outside of the policy.
+    drill.signal_worker(signal.SIGSYS)
+    drill.expect(prometheus, "AntaresSandboxViolation")
+
+
+def lost_workers(drill, prometheus):
+    for _ in range(7):
+        drill.signal_worker(signal.SIGKILL)
+    drill.expect(prometheus, "AntaresWorkersLost")
+
+
+def lost_zygotes(drill, prometheus):
+    for _ in range(4):
+        zygote = drill.runner.zygote()
+        os.kill(zygote, signal.SIGKILL)
+        drill.run(drill.script(EXIT), "--tier", "interpreter").wait()
+        dashboard.wait(lambda zygote=zygote: drill.runner.zygote() not in (None, zygote), 20, "no new zygote")
+    drill.expect(prometheus, "AntaresZygoteRestarts")
+
+
+def full_compiles(drill, prometheus):
+    """More new scripts at once than may wait for their full compile."""
+    clients = [drill.run(drill.script(EXIT), "--tier", "native") for _ in range(40)]
+    for client in clients:
+        client.wait()
+    drill.expect(prometheus, "AntaresFullCompilesLost")
+
+
+def compile_queue(drill, prometheus):
+    """The process that compile workers are forked from stands still."""
+    zygote = drill.compiler.zygote()
+    os.kill(zygote, signal.SIGSTOP)
+    clients = [drill.run(drill.script(EXIT), "--tier", "native") for _ in range(30)]
+    try:
+        drill.expect(prometheus, "AntaresCompileQueue")
+    finally:
+        os.kill(zygote, signal.SIGCONT)
+    for client in clients:
+        client.wait()
+
+
+def fill(drill, folder):
+    """Writes into a folder of the compiler's volume until nothing more fits."""
+    path = pathlib.Path(f"/proc/{drill.compiler.process.pid}/root{folder}/ballast")
+    with contextlib.suppress(OSError), path.open("wb", buffering=0) as ballast:
+        while True:
+            ballast.write(bytes(4096))
+    return path
+
+
+def full_volume(drill, prometheus):
+    """Nothing more fits on the volume that the cache is on."""
+    ballast = fill(drill, drill.volume)
+    for _ in range(20):
+        drill.run(drill.script(EXIT, os.urandom(100_000)), "--tier", "native").wait()
+    try:
+        drill.expect(prometheus, "AntaresCacheRejects")
+    finally:
+        ballast.unlink()
+
+
+def full_folder(drill, prometheus):
+    """Somebody else's file in the folder of the cache."""
+    ballast = fill(drill, drill.volume / "cache")
+    try:
+        drill.expect(prometheus, "AntaresCacheDisk")
+    finally:
+        ballast.unlink()
+
+
+def no_compiler(drill, prometheus):
+    """The compiler is gone: calls that need it fail by our fault."""
+    drill.compiler.stop(signal.SIGKILL)
+    clients = []
+    for _ in range(30):
+        clients.append(drill.run(drill.script(EXIT), "--tier", "native"))
+        time.sleep(0.2)
+    for client in clients:
+        client.wait()
+    drill.expect(prometheus, "AntaresDown", "AntaresErrorBudgetFast", "AntaresErrorBudgetMedium", "AntaresErrorBudgetSlow")
+
+
+def no_targets(drill, prometheus):
+    prometheus.rename("elsewhere")
+    drill.expect(prometheus, "AntaresAbsent")
+
+
+STEPS = [
+    missing_layer, busy_workers, violation, lost_workers, lost_zygotes, full_compiles, compile_queue, full_folder,
+    full_volume, no_compiler, no_targets,
+]
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    wanted = sys.argv[2:]
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="antares-drill-"))
+    drill = Drill(pathlib.Path(sys.argv[1]).resolve(), folder)
+    rules = folder / "rules.yml"
+    rules.write_text(short_rules(), encoding="utf-8")
+    failed = []
+    try:
+        for service in drill.services:
+            service.start()
+        targets = [f"127.0.0.1:{service.metrics}" for service in drill.services]
+        with dashboard.Prometheus(targets, rules) as prometheus:
+            for step in STEPS:
+                if wanted and step.__name__ not in wanted:
+                    continue
+                try:
+                    step(drill, prometheus)
+                except (TimeoutError, RuntimeError, OSError) as error:
+                    failed.append(f"{step.__name__}: {error}")
+                    print(f"WRONG: {failed[-1]}", flush=True)
+    finally:
+        for service in drill.services:
+            service.stop(signal.SIGKILL)
+        shutil.rmtree(folder, ignore_errors=True)
+    every = dashboard.alerts_of((dashboard.PROMETHEUS / "antares.rules.yml").read_text(encoding="utf-8"))
+    left = every - drill.fired - NOT_DRILLED
+    if not wanted and left:
+        failed.append(f"nothing fired {', '.join(sorted(left))}")
+        print(f"WRONG: {failed[-1]}")
+    print(f"drill: {len(drill.fired)} of {len(every)} alerts fired, {len(NOT_DRILLED)} cannot be drilled")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

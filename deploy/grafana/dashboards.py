@@ -1,0 +1,508 @@
+"""The Grafana dashboards as a table of panels; writes them as Grafana reads them.
+
+Usage: dashboards.py           writes helm/antares/dashboards/*.json
+       dashboards.py --check   changes nothing; exits with 1 if a file there is not what this table makes
+
+The files are what the chart ships and Grafana loads. Nobody edits them: what is in ten places there is in one place here.
+In expressions, {} stands for the selector of job and instance, @ for it among others, and [$] for the range of a rate.
+"""
+
+import json
+import pathlib
+import sys
+
+FOLDER = pathlib.Path(__file__).resolve().parent.parent.parent / "helm" / "antares" / "dashboards"
+
+SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+WIDTH = 24
+HEIGHT = 8
+THIRD = 8
+
+# Statuses that are our fault: what the error budget is spent by.
+FAULTS = 'rpc_response_status_code=~"UNAVAILABLE|INTERNAL|UNKNOWN|DATA_LOSS"'
+CALLS = "rpc_server_call_duration_seconds"
+# The objective of the alerts: one call in a thousand may fail by our fault.
+BUDGET = 0.001
+
+
+def expression(text):
+    """The expression with its selector and range."""
+    return text.replace("{}", "{@}").replace("@", 'job=~"$job", instance=~"$instance"').replace("[$]", "[$__rate_interval]")
+
+
+def rate(metric, by="", where=""):
+    """The rate of a counter, summed by labels."""
+    selector = f"{{@, {where}}}" if where else "{}"
+    by = f" by ({by}) " if by else ""
+    return f"sum{by}(rate({metric}{selector}[$]))"
+
+
+def quantile(share, metric, by=""):
+    labels = f"le, {by}" if by else "le"
+    return f"histogram_quantile({share}, sum by ({labels}) (rate({metric}_bucket{{}}[$])))"
+
+
+def quantiles(metric, *shares):
+    return [(f"p{100 * share:g}", quantile(share, metric)) for share in shares]
+
+
+def panel(title, description, unit, *queries, width=THIRD, **more):
+    """Lines over time. A query is (legend, expression); a list of them counts as several."""
+    flat = [query for entry in queries for query in (entry if isinstance(entry, list) else [entry])]
+    return {"title": title, "description": description, "unit": unit, "queries": flat, "width": width, **more}
+
+
+def stacked(*arguments, **more):
+    return panel(*arguments, stacked=True, **more)
+
+
+def stat(*arguments, steps, **more):
+    """One number; `steps` are colours and the values from which they hold."""
+    return panel(*arguments, type="stat", steps=steps, **{"width": 4, **more})
+
+
+def table(*arguments, **more):
+    return panel(*arguments, type="table", **more)
+
+
+def heatmap(title, description, unit, metric, **more):
+    query = ("{{le}}", f"sum by (le) (increase({metric}_bucket{{}}[$]))")
+    return panel(title, description, unit, query, type="heatmap", **more)
+
+
+def hit_ratio(hits, misses, by=""):
+    return f"{rate(hits, by)} / ({rate(hits, by)} + {rate(misses, by)})"
+
+
+FAULT_SHARE = f"({rate(CALLS + '_count', where=FAULTS)} or vector(0)) / {rate(CALLS + '_count')}"
+REPORTED = "antares_run_seconds"
+INTERPRETED = 'tier="interpreter"'
+
+OVERVIEW = [
+    (
+        "Objectives",
+        stat("Processes up", "Processes that Prometheus reaches.", "none", ("up", "sum(up{})"),
+             steps=[("red", None), ("green", 1)]),
+        stat("Server errors",
+             "Share of calls that failed for a reason of ours: UNAVAILABLE, INTERNAL, UNKNOWN, DATA_LOSS. A script that"
+             " ends in an error is no such call.",
+             "percentunit", ("errors", FAULT_SHARE), steps=[("green", None), ("red", 0.01)]),
+        stat("Burn rate",
+             "How many times faster than allowed the error budget is spent: at 1, a month's budget lasts a month."
+             " Alerts stand at 14.4, 6 and 1, over longer windows.",
+             "none", ("burn", f"({FAULT_SHARE}) / {BUDGET}"), steps=[("green", None), ("orange", 1), ("red", 6)]),
+        stat("Calls without a fault",
+             "Share of the calls since the processes started that did not fail for a reason of ours. The objective is"
+             " 99.9 %.",
+             "percentunit",
+             ("available",
+              f"1 - (sum({CALLS}_count{{@, {FAULTS}}}) or vector(0)) / sum({CALLS}_count{{}})"),
+             steps=[("red", None), ("green", 1 - BUDGET)]),
+        panel("Overhead, p50 and p99",
+              "Wall time of executions beside the run itself (fetch, queue, load, answer), those that waited for a"
+              " compile left out. The objective: 99 in 100 within 50 ms.",
+              "s", quantiles("antares_overhead_seconds", 0.5, 0.99)),
+    ),
+    (
+        "Requests",
+        stacked("Calls by method", "gRPC calls that ended, per second.", "reqps",
+                ("{{rpc_method}}", rate(f"{CALLS}_count", "rpc_method"))),
+        stacked("Calls by status",
+                "gRPC calls that ended, per second, by status. NOT_FOUND is how a client learns that it must upload.",
+                "reqps", ("{{rpc_response_status_code}}", rate(f"{CALLS}_count", "rpc_response_status_code"))),
+        panel("Calls in progress", "Calls that have begun and not ended.", "none",
+              ("{{instance}}", "sum by (instance) (antares_calls_in_progress{})")),
+        panel("Duration of calls", "From the first byte to the last, streams included.", "s",
+              quantiles(CALLS, 0.5, 0.95, 0.99)),
+        panel("Duration by method, p95", "From the first byte to the last, streams included.", "s",
+              ("{{rpc_method}}", quantile(0.95, CALLS, "rpc_method"))),
+        stacked("Executions by outcome",
+                "How executions ended, per second. The verdicts about the script are exit, error, cycles_exceeded,"
+                " deadline_exceeded, output_limit and sandbox_violation; the others are executions without one.",
+                "ops", ("{{outcome}}", rate("antares_executions_total", "outcome"))),
+    ),
+    (
+        "Processes",
+        table("What is running", "Versions of the processes.", "none", ("{{instance}}", "antares_build_info{}")),
+        panel("Memory", "Resident memory of the service processes, workers not included.", "bytes",
+              ("{{instance}}", "sum by (instance) (process_resident_memory_bytes{})")),
+        panel("CPU", "CPU seconds per second of the service processes, workers not included.", "none",
+              ("{{instance}}", rate("process_cpu_seconds_total", "instance"))),
+        panel("File descriptors", "Open, as a share of the limit.", "percentunit",
+              ("{{instance}}", "max by (instance) (process_open_fds{} / process_max_fds{})"), max=1),
+        panel("Threads", "Threads of the service processes.", "none",
+              ("{{instance}}", "sum by (instance) (process_threads{})")),
+        panel("Age", "Time since the processes started.", "s",
+              ("{{instance}}", "time() - max by (instance) (process_start_time_seconds{})")),
+    ),
+]
+
+EXECUTION = [
+    (
+        "Cycles",
+        stacked("Guest cycles by tier", "Cycles that scripts ran, per second, by the tier that ran them.", "hertz",
+                ("{{tier}}", rate("antares_guest_cycles_total", "tier"))),
+        panel("Time per million cycles",
+              "Wall time in the worker for a million guest cycles: the first place where a slower engine shows.", "ns",
+              ("ns per Mcycle",
+               f"1e6 * 1e9 * {rate(REPORTED + '_sum')} / {rate('antares_guest_cycles_total')}")),
+        panel("Cycles in the interpreter",
+              "Share of the guest cycles that no native code ran: new scripts, refused ones, and what native code left.",
+              "percentunit",
+              ("interpreter",
+               f"{rate('antares_guest_cycles_total', where=INTERPRETED)}"
+               f" / {rate('antares_guest_cycles_total')}"), max=1),
+    ),
+    (
+        "Executions",
+        stacked("Executions by outcome, all",
+                "How executions ended, per second. cycles_exceeded is a limit that the caller has set.", "ops",
+                ("{{outcome}}", rate("antares_executions_total", "outcome"))),
+        stacked("Verifications by outcome",
+                "How verifications of transactions ended, per second. ok, failed and refused are verdicts about the"
+                " transaction; the others are verifications without one.",
+                "ops", ("{{outcome}}", rate("antares_verifications_total", "outcome"))),
+        panel("Mean cycles of a run", "Guest cycles of a run or a verification, on average.", "short",
+              ("cycles", f"{rate('antares_guest_cycles_total')} / {rate(REPORTED + '_count')}")),
+    ),
+    (
+        "Where the time goes",
+        panel("Run, p50 and p95", "Wall time of the run alone, in the worker.", "s", quantiles(REPORTED, 0.5, 0.95)),
+        heatmap("Run times", "Runs by their wall time in the worker.", "s", REPORTED),
+        panel("Phases of an execution, mean",
+              "Queue: waiting for a worker. Load: library and ELF, in the worker. Run: the run alone. Overhead: all but"
+              " the run.",
+              "s",
+              *[(name, f"{rate(metric + '_sum')} / {rate(metric + '_count')}")
+                for name, metric in (("queue", "antares_queue_seconds"), ("load", "antares_load_seconds"),
+                                     ("run", REPORTED), ("overhead", "antares_overhead_seconds"))]),
+        panel("Load and queue, p95", "Loading library and ELF in the worker; waiting for a worker.", "s",
+              ("load", quantile(0.95, "antares_load_seconds")), ("queue", quantile(0.95, "antares_queue_seconds"))),
+        heatmap("Overhead of executions", "Executions by their wall time beside the run.", "s",
+                "antares_overhead_seconds"),
+    ),
+    (
+        "Tiers",
+        panel("Native code left or missing",
+              "Executions whose native code was left for the interpreter before the end, and executions of tier auto"
+              " that had none, per second.",
+              "ops", ("left", rate("antares_native_exits_total")),
+              ("no native code: {{reason}}", rate("antares_fallbacks_total", "reason"))),
+        stacked("Native code by generator",
+                "Runs with native code by the generator that made it. New scripts have the baseline's first; much of it"
+                " for long means that full compiles do not follow.",
+                "ops", ("{{code_tier}}", rate("antares_native_runs_total", "code_tier"))),
+        stacked("Hot programs",
+                "Programs without native code that proved hot, per second, by what became of them: compiled off the"
+                " request path, failed to compile, or dropped because too many were waiting.",
+                "ops", ("{{result}}", rate("antares_hot_programs_total", "result"))),
+    ),
+]
+
+COMPILE = [
+    (
+        "Compiles",
+        stacked("Compiles by result", "Full compiles that ended, per second.", "ops",
+                ("{{result}}", rate("antares_compiles_total", "result"))),
+        panel("Compile time", "Wall time of full compiles that gave an artifact.", "s",
+              quantiles("antares_compile_seconds", 0.5, 0.95)),
+        panel("Compiles joined", "Calls that found their compile in progress already and waited for it, per second.",
+              "ops", ("joined", rate("antares_compile_joins_total"))),
+        stacked("Baselines and what follows",
+                "Baseline compiles by how they ended, and the full compiles that followed them. Dropped: the queue was"
+                " full.",
+                "ops", ("baseline {{result}}", rate("antares_baseline_compiles_total", "result")),
+                ("follower {{result}}", rate("antares_follower_compiles_total", "result"))),
+        panel("Baseline compile time", "Wall time of baseline compiles, as the worker measured it.", "s",
+              quantiles("antares_baseline_compile_seconds", 0.5, 0.95)),
+        panel("Compile workers and queue", "Compiles at work, compiles that wait, and the most that may be at work.",
+              "none",
+              *[(name, f'sum({metric}{{@, role="compile"}})')
+                for name, metric in (("at work", "antares_workers_busy"), ("waiting", "antares_queue_depth"),
+                                     ("most", "antares_workers_max"))]),
+    ),
+    (
+        "Cache",
+        panel("Cache hit ratio", "Share of reads answered with verified bytes.", "percentunit",
+              ("{{space}}", hit_ratio("antares_cache_hits_total", "antares_cache_misses_total", "space")),
+              ("ready in the runner's memory", hit_ratio("antares_ready_hits_total", "antares_ready_misses_total")),
+              max=1),
+        panel("Cache bytes",
+              "Payload, disk, and the budget that the disk should keep. A rebuild takes up to twice the budget for a"
+              " while.",
+              "bytes", ("payload {{instance}}", "sum by (instance) (antares_cache_bytes{})"),
+              ("disk {{instance}}", "sum by (instance) (antares_cache_disk_bytes{})"),
+              ("budget {{instance}}", "sum by (instance) (antares_cache_budget_bytes{})"),
+              ("in memory {{instance}}", "sum by (instance) (antares_ready_bytes{})")),
+        panel("Cache entries", "Scripts and artifacts stored.", "none",
+              ("{{space}}", "sum by (space) (antares_cache_entries{})")),
+        panel("Cache upkeep", "Entries evicted or rejected, and rebuilds, per second.", "ops",
+              ("evicted", rate("antares_cache_evictions_total")), ("rejected", rate("antares_cache_rejected_total")),
+              ("rebuilds", rate("antares_cache_rebuilds_total"))),
+        panel("Cache trouble",
+              "Entries that did not verify and errors of the store since the processes started; blob files, whose space"
+              " is never given back. All should be zero.",
+              "none", ("corrupt", "sum(antares_cache_corrupt_total{})"),
+              ("store errors", "sum(antares_cache_store_errors_total{})"), ("blobs", "sum(antares_cache_blobs{})")),
+        table("Cache state", "1 at the state that each store is in.", "none",
+              ("{{instance}} {{state}}", "max by (instance, state) (antares_cache_state{})")),
+    ),
+]
+
+WORKERS = [
+    (
+        "Use",
+        panel("Workers busy", "Worker processes with a job, as a share of the most that there may be.", "percentunit",
+              ("{{role}}", "sum by (role) (antares_workers_busy{}) / sum by (role) (antares_workers_max{})"), max=1),
+        panel("Workers and queue",
+              "Workers with a job, workers that wait for another one of their kind, and work that waits for a worker.",
+              "none",
+              *[(f"{name}: {{{{role}}}}", f"sum by (role) ({metric}{{}})")
+                for name, metric in (("busy", "antares_workers_busy"), ("waiting", "antares_queue_depth"),
+                                     ("most", "antares_workers_max"), ("resting", "antares_workers_resting"))]),
+        panel("Wait for a run worker", "How long executions and verifications waited.", "s",
+              quantiles("antares_queue_seconds", 0.5, 0.95, 0.99)),
+    ),
+    (
+        "Life",
+        panel("Workers started and used again",
+              "Worker processes started, jobs done by workers that had done one before, and workers whose fence was"
+              " looked at, per second.",
+              "ops",
+              *[(f"{name}: {{{{role}}}}", rate(metric, "role"))
+                for name, metric in (("started", "antares_workers_spawned_total"),
+                                     ("used again", "antares_workers_reused_total"),
+                                     ("inspected", "antares_workers_inspected_total"))]),
+        panel("Jobs of a worker", "Jobs that a worker does before it ends, on average.", "none",
+              ("{{role}}",
+               f"1 + {rate('antares_workers_reused_total', 'role')} / {rate('antares_workers_spawned_total', 'role')}")),
+        panel("Workers lost, killed, late",
+              "Workers that died without an answer, that the fence killed, and that ran out of time; zygotes that were"
+              " replaced. Per second.",
+              "ops",
+              *[(f"{name}: {{{{role}}}}", rate(metric, "role"))
+                for name, metric in (("lost", "antares_workers_lost_total"),
+                                     ("violation", "antares_sandbox_violations_total"),
+                                     ("late", "antares_workers_deadline_total"),
+                                     ("zygote replaced", "antares_zygote_restarts_total"))]),
+    ),
+    (
+        "Fence",
+        stat("Workers without a whole fence", "Workers that were found so when they were looked at. Always 0.", "none",
+             ("{{role}}", "sum by (role) (antares_workers_unfenced_total{})"), steps=[("green", None), ("red", 1)],
+             width=THIRD),
+        stat("Violations", "Workers that the fence killed since the processes started.", "none",
+             ("{{role}}", "sum by (role) (antares_sandbox_violations_total{})"), steps=[("green", None), ("red", 1)],
+             width=THIRD),
+        table("Layers of the fence", "1 where the layer stands around the workers of a role, 0 where it is missing.",
+              "none", ("{{role}} {{layer}}", "min by (role, layer) (antares_sandbox_info{})")),
+    ),
+    (
+        "The machine",
+        panel("Memory of the services",
+              "Resident and virtual memory of the service processes, workers not included.", "bytes",
+              ("resident {{instance}}", "sum by (instance) (process_resident_memory_bytes{})"),
+              ("virtual {{instance}}", "sum by (instance) (process_virtual_memory_bytes{})"), width=12),
+        panel("CPU of the services", "CPU seconds per second of the service processes, workers not included.", "none",
+              ("{{instance}}", rate("process_cpu_seconds_total", "instance")), width=12),
+    ),
+]
+
+PROFILING = [
+    (
+        "Always on",
+        panel("Runs in profiles",
+              "Runs by whether a sample hit them. Short runs are hit now and then; what no sample hit counts as"
+              " [other].",
+              "ops", ("sampled: {{sampled}}", rate("antares_profiled_runs_total", "sampled"))),
+        panel("Profiles that do not add up",
+              "Runs whose samples are not their cycles. Always 0, unless Antares has a mistake.", "short",
+              ("{{instance}}", "sum by (instance) (increase(antares_profile_cycle_mismatch_total{}[$]))")),
+        panel("Stacks kept", "Stacks of all profiles that are kept, and windows of time that were dropped early for want"
+              " of room.",
+              "short", ("stacks {{instance}}", "sum by (instance) (antares_profile_stacks{})"),
+              ("windows dropped {{instance}}",
+               "sum by (instance) (increase(antares_profile_windows_dropped_total{}[$]))")),
+        panel("Cycles that could be profiled", "Guest cycles by tier, per second: what the profiles add up to.", "hertz",
+              ("{{tier}}", rate("antares_guest_cycles_total", "tier")), width=12),
+        panel("Calls for profiles", "Calls of ProfileService that ended, per second.", "reqps",
+              ("{{rpc_method}}", rate(f"{CALLS}_count", "rpc_method", 'rpc_method=~"antares.v1.ProfileService/.*"')),
+              width=12),
+    ),
+]
+
+DASHBOARDS = {
+    "antares-overview": ("Antares: overview", "Objectives, requests and processes of the Antares services.", OVERVIEW),
+    "antares-execution": ("Antares: execution and cycles", "Runs and verifications: cycles, time, tiers.", EXECUTION),
+    "antares-compile": ("Antares: compile and cache", "Compiles, baselines and the store.", COMPILE),
+    "antares-workers": ("Antares: workers and sandbox", "Worker processes and the fence around them.", WORKERS),
+    "antares-profiling": ("Antares: profiling", "Where the cycles of scripts go, and how that is known.", PROFILING),
+}
+
+
+def thresholds(steps):
+    return {"mode": "absolute", "steps": [{"color": color, "value": value} for color, value in steps]}
+
+
+def lines(spec):
+    mode = "normal" if spec.get("stacked") else "none"
+    custom = {
+        "drawStyle": "line",
+        "fillOpacity": 20 if spec.get("stacked") else 8,
+        "lineWidth": 1,
+        "showPoints": "never",
+        "stacking": {"mode": mode, "group": "A"},
+    }
+    options = {
+        "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+        "tooltip": {"mode": "multi", "sort": "desc"},
+    }
+    return {"min": 0, "custom": custom}, options
+
+
+def look_of(spec):
+    """Defaults of the fields and options of a panel."""
+    kind = spec.get("type", "timeseries")
+    if kind == "timeseries":
+        return lines(spec)
+    if kind == "stat":
+        reduce = {"calcs": ["lastNotNull"], "fields": "", "values": False}
+        options = {"colorMode": "value", "graphMode": "area", "reduceOptions": reduce, "textMode": "auto"}
+        return {"thresholds": thresholds(spec["steps"])}, options
+    if kind == "heatmap":
+        return {}, {"calculate": False, "yAxis": {"unit": spec["unit"]}, "legend": {"show": True}}
+    return {}, {"showHeader": True}
+
+
+def target(index, legend, text, kind):
+    made = {
+        "refId": chr(ord("A") + index),
+        "datasource": SOURCE,
+        "expr": expression(text),
+        "legendFormat": legend,
+        "editorMode": "code",
+        "range": kind != "table",
+        "instant": kind == "table",
+    }
+    if kind in ("table", "heatmap"):
+        made["format"] = kind
+    return made
+
+
+def panel_json(identity, spec, place):
+    kind = spec.get("type", "timeseries")
+    defaults, options = look_of(spec)
+    defaults = {"unit": spec["unit"], **defaults}
+    if "max" in spec:
+        defaults["max"] = spec["max"]
+    return {
+        "id": identity,
+        "type": kind,
+        "title": spec["title"],
+        "description": spec["description"],
+        "datasource": SOURCE,
+        "gridPos": place,
+        "fieldConfig": {"defaults": defaults, "overrides": []},
+        "options": options,
+        "targets": [target(index, *query, kind) for index, query in enumerate(spec["queries"])],
+    }
+
+
+def panels_json(rows):
+    """All panels with their places, from left to right and from top to bottom."""
+    made, top = [], 0
+    for title, *specs in rows:
+        place = {"h": 1, "w": WIDTH, "x": 0, "y": top}
+        row = {"id": len(made) + 1, "type": "row", "title": title, "gridPos": place, "collapsed": False, "panels": []}
+        made.append(row)
+        left, top = 0, top + 1
+        for spec in specs:
+            if left + spec["width"] > WIDTH:
+                left, top = 0, top + HEIGHT
+            place = {"h": HEIGHT, "w": spec["width"], "x": left, "y": top}
+            made.append(panel_json(len(made) + 1, spec, place))
+            left += spec["width"]
+        top += HEIGHT
+    return made
+
+
+def query_variable(name, label, text):
+    return {
+        "name": name,
+        "label": label,
+        "type": "query",
+        "datasource": SOURCE,
+        "query": {"query": text, "refId": name},
+        "definition": text,
+        "refresh": 2,
+        "sort": 1,
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".*",
+        "current": {"text": ["All"], "value": ["$__all"]},
+    }
+
+
+def dashboard_json(uid, title, description, rows):
+    variables = [
+        {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "current": {}},
+        query_variable("job", "Job", "label_values(antares_build_info, job)"),
+        query_variable("instance", "Instance", 'label_values(antares_build_info{job=~"$job"}, instance)'),
+    ]
+    link = {
+        "title": "Antares",
+        "type": "dashboards",
+        "tags": ["antares"],
+        "asDropdown": False,
+        "includeVars": True,
+        "keepTime": True,
+    }
+    return {
+        "uid": uid,
+        "title": title,
+        "description": description,
+        "tags": ["antares"],
+        "editable": False,
+        "graphTooltip": 1,
+        "refresh": "30s",
+        "schemaVersion": 39,
+        "version": 1,
+        "time": {"from": "now-1h", "to": "now"},
+        "timezone": "",
+        "annotations": {"list": []},
+        "links": [link],
+        "templating": {"list": variables},
+        "panels": panels_json(rows),
+    }
+
+
+def files():
+    """Name and text of each file."""
+    for uid, (title, description, rows) in DASHBOARDS.items():
+        text = json.dumps(dashboard_json(uid, title, description, rows), indent=1, ensure_ascii=False)
+        yield f"{uid}.json", f"{text}\n"
+
+
+def wrong_files():
+    """What is in the folder and should not be, or is not as it should be."""
+    wanted = dict(files())
+    there = {path.name for path in FOLDER.glob("*.json")}
+    wrong = [f"{name}: dashboards.py does not make it" for name in sorted(there - wanted.keys())]
+    for name, text in wanted.items():
+        path = FOLDER / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            wrong.append(f"{name}: not what dashboards.py makes; start it once")
+    return wrong
+
+
+def main():
+    if sys.argv[1:] == ["--check"]:
+        wrong = wrong_files()
+        print("\n".join(wrong), end="\n" if wrong else "")
+        sys.exit(1 if wrong else 0)
+    for name, text in files():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
