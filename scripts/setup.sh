@@ -19,8 +19,8 @@ build_packages=(
 )
 # Prometheus scrapes the services in the scenarios; python3-venv carries the Python client; curl asks the metrics page.
 test_packages=(prometheus runc python3 python3-venv curl shellcheck)
-# clang builds twins and WebAssembly, wasm-ld is lld's; valgrind counts instructions.
-bench_packages=(clang-22 lld-22 qemu-user valgrind)
+# clang builds twins and WebAssembly, wasm-ld is lld's; valgrind counts instructions; LLVM 15 is for the engine of ckb-vm-contrib.
+bench_packages=(clang-22 lld-22 qemu-user valgrind llvm-15-dev)
 
 # The oldest Go that builds the tools of deploy/check (it fetches a newer one by itself), and the one that we fetch.
 go_oldest="1.21"

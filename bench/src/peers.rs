@@ -11,8 +11,9 @@ use anyhow::{Context, Result};
 use crate::twin::Twin;
 
 /// Name in tables, name for the process, what it runs (or the guest's own ELF).
-const PEERS: [(&str, &str, Option<Foreign>); 7] = [
+const PEERS: [(&str, &str, Option<Foreign>); 8] = [
     ("qemu-user", "qemu", None),
+    ("ckb-vm-contrib", "contrib", None),
     ("wasmtime", "wasmtime", Some(Foreign::Wasm)),
     ("wasmtime, fuel", "wasmtime-fuel", Some(Foreign::Wasm)),
     ("wasmtime wide", "wasmtime", Some(Foreign::WasmWide)),

@@ -53,6 +53,8 @@ pub(crate) struct Row {
     pub(crate) guest_text_bytes: u64,
     /// Bytes of the library.
     pub(crate) code_bytes: u64,
+    /// Bytes behind the library, which only profiles read.
+    pub(crate) frame_table_bytes: u64,
     /// From ELF bytes to the end of a first short native run, milliseconds.
     pub(crate) first_native_ms: f64,
     /// Median time of one run, milliseconds.
@@ -104,6 +106,7 @@ impl Row {
             "compile_s": self.compile_s,
             "guest_text_bytes": self.guest_text_bytes,
             "code_bytes": self.code_bytes,
+            "frame_table_bytes": self.frame_table_bytes,
             "first_native_ms": self.first_native_ms,
             "peak_memory_bytes": self.peak_memory_bytes,
             "engine_ms": self.engine_ms,
@@ -205,6 +208,7 @@ mod tests {
             compile_s: 0.5,
             guest_text_bytes: 50_000,
             code_bytes: 100_000,
+            frame_table_bytes: 10_000,
             first_native_ms: 510.0,
             engine_ms: 40.0,
             cycles: 1,

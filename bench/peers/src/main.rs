@@ -3,6 +3,8 @@
 //! from a fresh instance. The first line of output is `ready`, when the program is compiled.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "contrib")]
+mod contrib;
 #[cfg(feature = "polkavm")]
 mod polka;
 mod qemu;
@@ -41,6 +43,8 @@ fn main() -> Result<()> {
 fn open(engine: &str, program: &[u8]) -> Result<Box<dyn Peer>> {
     Ok(match engine {
         "qemu" => Box::new(qemu::Program::new(program)?),
+        #[cfg(feature = "contrib")]
+        "contrib" => Box::new(contrib::Program::new(program)?),
         #[cfg(feature = "wasmtime")]
         "wasmtime" | "wasmtime-fuel" => Box::new(wasm::Program::new(program, engine.ends_with("fuel"))?),
         #[cfg(feature = "polkavm")]
