@@ -55,7 +55,7 @@ fn children_time() -> Result<Duration> {
 /// than in memory where the file's pages end.
 fn filled(mut elf: Vec<u8>) -> Option<Vec<u8>> {
     let number = |elf: &[u8], at: usize| {
-        Some(usize::try_from(u64::from_le_bytes(*elf.get(at..)?.first_chunk()?)).ok()?)
+        usize::try_from(u64::from_le_bytes(*elf.get(at..)?.first_chunk()?)).ok()
     };
     let headers = number(&elf, 32)?;
     let count = usize::from(u16::from_le_bytes(*elf.get(56..)?.first_chunk()?));
