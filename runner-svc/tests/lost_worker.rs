@@ -23,7 +23,7 @@ fn endless() -> v1::ExecuteRequest {
     request
 }
 
-/// Process ids of the children of the zygotes called `name` under this process.
+/// Process ids of the children in the run stage of the zygotes called `name` under this process.
 fn workers_of(name: &str) -> Vec<String> {
     let children = |process: &str| -> Vec<String> {
         let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
@@ -35,7 +35,11 @@ fn workers_of(name: &str) -> Vec<String> {
         String::from_utf8_lossy(&words).contains(name)
     };
     let zygotes = children(&std::process::id().to_string()).into_iter().filter(is_named);
-    zygotes.flat_map(|zygote| children(&zygote)).collect()
+    let is_running = |process: &String| {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        status.contains("Seccomp_filters:\t3")
+    };
+    zygotes.flat_map(|zygote| children(&zygote)).filter(is_running).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

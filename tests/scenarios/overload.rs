@@ -79,8 +79,8 @@ async fn a_burst_is_refused_with_advice_and_other_tenants_have_their_turns() {
         }
     }
     println!("{done} done, {refused} refused; another tenant's slowest call took {slowest:?}");
-    // Those that ran and those that waited, and some that came when others had ended.
-    assert!(done >= 10 && refused >= 50, "{done} done, {refused} refused");
+    // Two ran and eight waited, of which the other tenant's five calls may each have taken the place of one.
+    assert!(done >= 5 && refused >= 40, "{done} done, {refused} refused");
     // It waits for a worker, and not for the eight that wait already.
     assert!(slowest < Duration::from_secs(3), "{slowest:?}");
     assert!(server.memory_high() - before < GROWTH_BYTES_MAX);

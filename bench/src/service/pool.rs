@@ -27,6 +27,8 @@ const WORKER: &str = "antares-run-worker";
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Round trips of a round.
 const ROUND_TRIPS: usize = 4_000;
+/// Pause before a script that is new to the pool.
+const BETWEEN_NEW: Duration = Duration::from_millis(2);
 /// Deadline of a script that does not end.
 const DEADLINE: Duration = Duration::from_millis(20);
 /// Wall time of a side in a round of the comparison with the bare machine: short, so that both sides meet the same neighbours.
@@ -113,7 +115,11 @@ fn round_trips(trivial: &Script, rounds: usize, results: &mut Results) -> Result
     results.latency("worker_round_trip_without_run", beside);
     let zygote = pool.stats().zygote_pid.context("there is no zygote")?;
     let children = fs::read_to_string(format!("/proc/{zygote}/task/{zygote}/children"))?;
-    let worker = children.split_whitespace().next().context("no worker rests")?;
+    let is_running = |worker: &&str| {
+        let status = fs::read_to_string(format!("/proc/{worker}/status")).unwrap_or_default();
+        status.contains("Seccomp_filters:\t3")
+    };
+    let worker = children.split_whitespace().find(is_running).context("no worker rests")?;
     // Only those with privilege may look.
     if let Ok(smaps) = fs::read_to_string(format!("/proc/{worker}/smaps_rollup")) {
         results.figure("idle_worker_private_kib", kibibytes(&smaps, "Private_Dirty:")?);
@@ -152,14 +158,21 @@ fn resets(rounds: usize, results: &mut Results) -> Result<()> {
 /// A worker for a script that has none, and a zygote with its namespaces.
 fn new_workers(trivial: &Script, rounds: usize, results: &mut Results) -> Result<()> {
     let (pool, library) = (start(2)?, trivial.sealed_library()?);
-    let mut times = Vec::new();
-    for index in 0..200 * rounds {
+    let (mut apart, mut in_a_row) = (Vec::new(), Vec::new());
+    for index in 0..400 * rounds {
         // Behind its segments an ELF may hold anything.
         let elf = [&trivial.elf[..], &index.to_le_bytes()].concat();
         let script = Loaded { elf: Sealed::new("elf", &elf)?, library: library.try_clone()? };
-        times.push(timed(|| script.run_well(&pool, &[]))?.1);
+        let is_apart = index.is_multiple_of(2);
+        if is_apart {
+            // The zygote then has a child ready.
+            std::thread::sleep(BETWEEN_NEW);
+        }
+        let time = timed(|| script.run_well(&pool, &[]))?.1;
+        if is_apart { apart.push(time) } else { in_a_row.push(time) }
     }
-    results.latency("new_artifact", times);
+    results.latency("new_artifact", apart);
+    results.latency("new_artifact_at_once_after", in_a_row);
     let zygotes: Result<Vec<_>> = (0..10 * rounds).map(|_| Ok(timed(|| start(2))?.1)).collect();
     results.latency("new_zygote", zygotes?);
     Ok(())

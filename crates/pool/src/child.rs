@@ -48,6 +48,9 @@ pub trait Worker {
         false
     }
 
+    /// Whether a child is to be kept ready for the next job that needs a new one.
+    const KEEPS_SPARE: bool = false;
+
     /// Forgets what the last job was about. Called between the jobs of a child that stays, when the report is sent.
     fn rest(&mut self) {}
 }

@@ -58,12 +58,17 @@ impl Errand<'_> {
             }
             _ => false,
         };
+        // A new child that dies before it hears of its job may do so because of what it is; one that waited was well once.
+        let mut may_lose_new = true;
         loop {
             let admitted = self.admit()?;
             let given = Given::to(&admitted);
             let (bytes_max, deadline) = (self.terms.reply_bytes_max, self.terms.until.deadline);
             let heard = converse(&admitted.line, &job, bytes_max, deadline, &mut take_part);
-            if !given.was_not_heard(&admitted, &heard) {
+            let is_new = admitted.warm.is_none();
+            let is_lost = given.was_not_heard(&admitted, &heard) && (!is_new || may_lose_new);
+            may_lose_new &= !is_new;
+            if !is_lost {
                 return self.terms.conclude(admitted, given, heard, (runs, is_clean));
             }
         }

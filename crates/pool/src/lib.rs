@@ -25,6 +25,7 @@ mod parts;
 mod pool;
 mod reuse;
 mod sealed;
+mod spare;
 mod supervisor;
 mod talk;
 mod terms;

@@ -85,10 +85,9 @@ impl Given {
         Self { since: Instant::now(), place: admitted.line.place() }
     }
 
-    /// Whether the child died between jobs, before it heard of this one.
+    /// Whether the child died before it heard of this job.
     pub(crate) fn was_not_heard(self, admitted: &Admitted, heard: &Heard) -> bool {
-        let is_warm = admitted.warm.is_some();
-        is_warm && *heard == Heard::Closed && admitted.line.is_untouched_since(self.place)
+        *heard == Heard::Closed && admitted.line.is_untouched_since(self.place)
     }
 }
 

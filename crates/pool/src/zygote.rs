@@ -11,7 +11,7 @@ use antares_sandbox::{
     self_test,
 };
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
     process::{
         Pid, PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus, getpid, getppid, pidfd_open, setsid, waitid,
@@ -20,11 +20,15 @@ use rustix::{
 
 use crate::{
     child::{Worker, live},
+    spare::Spare,
     wire::{self, End, News, SPAWN_BYTES_MAX, Spawn},
 };
 
 /// First argument of a worker binary that is to be a zygote; the second is the process id of its supervisor.
 pub(crate) const ZYGOTE_ARGUMENT: &str = "zygote";
+
+/// Time without anything to do before a child is made that nobody asked for.
+const SPARE_AFTER: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
 
 /// Why a zygote ended before its supervisor did.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +58,7 @@ pub enum ZygoteError {
 }
 
 impl ZygoteError {
-    fn io<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Self {
+    pub(crate) fn io<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Self {
         move |source| Self::Io { step, source: source.into() }
     }
 }
@@ -85,7 +89,7 @@ pub fn serve<W: Worker>(prepare: impl FnOnce() -> Result<W, String>) -> Result<(
     };
     let news = News::Ready { layers: layers.clone() };
     wire::send(socket.as_fd(), &news, &[]).map_err(ZygoteError::io("tell the supervisor"))?;
-    Zygote { worker, socket, layers, children: Vec::new() }.serve()
+    Zygote { worker, socket, layers, children: Vec::new(), spare: None }.serve()
 }
 
 /// The supervisor, from the arguments, if it is the parent.
@@ -147,6 +151,8 @@ struct Zygote<W> {
     socket: OwnedFd,
     layers: Vec<LayerStatus>,
     children: Vec<Living>,
+    /// A child that waits for the next job.
+    spare: Option<Spare>,
 }
 
 impl<W: Worker> Zygote<W> {
@@ -163,8 +169,22 @@ impl<W: Worker> Zygote<W> {
     }
 
     fn attend(&mut self) -> Result<(), ZygoteError> {
+        let mut wants_spare = W::KEEPS_SPARE;
         loop {
-            let (asked, ended) = self.wait()?;
+            // Who asks now wants the processor for what was asked.
+            if wants_spare && self.spare.is_none() && !self.is_busy(SPARE_AFTER)? {
+                // Without one a job waits longer, and no more.
+                // SAFETY: the filter of the zygote kills the making of threads, and `lock_in` counted one; the number is
+                // held by /dev/null otherwise.
+                self.spare = unsafe { Spare::make(&mut self.worker, &self.layers) }.ok();
+            }
+            let (asked, spare_ended, ended) = self.wait()?;
+            if spare_ended && let Some(spare) = self.spare.take() {
+                waitid(WaitId::PidFd(spare.handle.as_fd()), WaitIdOptions::EXITED)
+                    .map_err(ZygoteError::io("reap a child"))?;
+                // Whatever ended it shall not end one after the other.
+                wants_spare = false;
+            }
             for index in ended.into_iter().rev() {
                 let child = self.children.swap_remove(index);
                 self.reap(&child)?;
@@ -173,7 +193,10 @@ impl<W: Worker> Zygote<W> {
                 match wire::receive::<_, SPAWN_BYTES_MAX>(self.socket.as_fd())
                     .map_err(ZygoteError::io("hear the supervisor"))?
                 {
-                    Some((spawn, fds)) => self.spawn(spawn, fds)?,
+                    Some((spawn, fds)) => {
+                        wants_spare = W::KEEPS_SPARE;
+                        self.spawn(spawn, fds)?;
+                    }
                     // Children follow by their parent-death signal.
                     None => return Ok(()),
                 }
@@ -181,18 +204,37 @@ impl<W: Worker> Zygote<W> {
         }
     }
 
-    /// Waits until there is a request (first answer) or children have ended (their indices, ascending).
-    fn wait(&self) -> Result<(bool, Vec<usize>), ZygoteError> {
+    /// Whether there is anything to do within `patience`.
+    fn is_busy(&self, patience: Timespec) -> Result<bool, ZygoteError> {
         let handles = self.children.iter().map(|child| &child.handle);
-        let mut polled: Vec<_> =
-            std::iter::once(&self.socket).chain(handles).map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+        let fds = std::iter::once(&self.socket).chain(handles);
+        let mut polled: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+        match poll(&mut polled, Some(&patience)) {
+            Ok(count) => Ok(count > 0),
+            Err(Errno::INTR) => Ok(true),
+            Err(error) => Err(ZygoteError::io("look for work")(error)),
+        }
+    }
+
+    /// Waits until there is a request (first answer), the spare child has ended, or children have (their indices, ascending).
+    fn wait(&self) -> Result<(bool, bool, Vec<usize>), ZygoteError> {
+        // The socket stands in for a spare child that is not there.
+        let spare = self.spare.as_ref().map_or(&self.socket, |spare| &spare.handle);
+        let handles = self.children.iter().map(|child| &child.handle);
+        let fds = [&self.socket, spare].into_iter().chain(handles);
+        let mut polled: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
         match poll(&mut polled, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(ZygoteError::io("wait")(error)),
         }
         let mut ready = polled.iter().map(|fd| !fd.revents().is_empty());
         let asked = ready.next().unwrap_or(false);
-        Ok((asked, ready.enumerate().filter(|(_, ready)| *ready).map(|(index, _)| index).collect()))
+        let spare_ended = ready.next().unwrap_or(false) && self.spare.is_some();
+        Ok((
+            asked,
+            spare_ended,
+            ready.enumerate().filter(|(_, ready)| *ready).map(|(index, _)| index).collect(),
+        ))
     }
 
     fn reap(&self, child: &Living) -> Result<(), ZygoteError> {
@@ -203,6 +245,16 @@ impl<W: Worker> Zygote<W> {
 
     fn spawn(&mut self, spawn: Spawn, fds: Vec<OwnedFd>) -> Result<(), ZygoteError> {
         let ticket = spawn.ticket;
+        if let Some(spare) = self.spare.take() {
+            if spare.send(&spawn, &fds).is_ok() {
+                drop(fds);
+                return self.adopt(ticket, spare.handle);
+            }
+            // It heard nothing, and ends because nobody will speak to it any more.
+            spare.hang_up();
+            waitid(WaitId::PidFd(spare.handle.as_fd()), WaitIdOptions::EXITED)
+                .map_err(ZygoteError::io("reap a child"))?;
+        }
         let zygote = getpid();
         // SAFETY: the filter of the zygote kills the making of threads, and `lock_in` counted one.
         let child = match unsafe { fork() } {
@@ -217,6 +269,11 @@ impl<W: Worker> Zygote<W> {
         drop(fds);
         let handle =
             pidfd_open(child, PidfdFlags::empty()).map_err(ZygoteError::io("open a child's pidfd"))?;
+        self.adopt(ticket, handle)
+    }
+
+    /// Tells the supervisor of a child.
+    fn adopt(&mut self, ticket: u64, handle: OwnedFd) -> Result<(), ZygoteError> {
         let news = News::Spawned { ticket };
         wire::send(self.socket.as_fd(), &news, &[handle.as_fd()])
             .map_err(ZygoteError::io("tell the supervisor"))?;

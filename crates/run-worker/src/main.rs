@@ -61,6 +61,8 @@ impl Worker for RunWorker {
     type Job = RunWorkerJob;
     type Report = RunWorkerReport;
 
+    const KEEPS_SPARE: bool = true;
+
     fn jail(&self, _job: &RunWorkerJob) -> Result<Jail, SandboxError> {
         Ok(self.load.clone())
     }

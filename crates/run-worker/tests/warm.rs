@@ -38,11 +38,15 @@ fn job(args: &[&[u8]]) -> RunJob {
     }
 }
 
-/// Processes whose parent is the zygote of `pool`.
+/// Children of the zygote of `pool` that are in the run stage; not the one that waits for its first job.
 fn workers(pool: &Pool) -> Vec<u32> {
     let zygote = pool.stats().zygote_pid.unwrap();
     let numbers = fs::read_to_string(format!("/proc/{zygote}/task/{zygote}/children")).unwrap();
-    numbers.split_whitespace().map(|number| number.parse().unwrap()).collect()
+    let is_running = |number: &u32| {
+        let status = fs::read_to_string(format!("/proc/{number}/status")).unwrap_or_default();
+        status.contains("Seccomp_filters:\t3")
+    };
+    numbers.split_whitespace().map(|number| number.parse().unwrap()).filter(is_running).collect()
 }
 
 #[test]

@@ -28,6 +28,7 @@ pub use layer::{Layer, LayerParseError, LayerStatus};
 pub use limits::{Limit, RUN_ADDRESS_SPACE_BYTES_MAX, RUN_CPU_SECONDS_MAX};
 pub use naming::{CALL_OFFSET, SHARED_ADDRESS, name_violations};
 pub use policy::{Answer, Condition, Policy, Role, Rule, SystemCall, Test};
+pub use privilege::die_with;
 pub use probe::self_test;
 pub use roles::{CONTROL_FD, ELF_FD, EXTRA_FD, EXTRA_FDS_MAX, FORK_FLAGS};
 pub use sealing::{seal, seal_loaded};

@@ -95,9 +95,12 @@ pub(crate) fn drop_capabilities() -> Result<LayerStatus, SandboxError> {
     Ok(status(layer, true, "none held"))
 }
 
-/// Ties the process to the life of `parent`. After [`leave_root`]: a change of user clears the signal. The kernel sends
+/// Ties the process to the life of `parent`. After leaving root: a change of user clears the signal. The kernel sends
 /// it when the *thread* ends that created the process.
-pub(crate) fn die_with(parent: Pid) -> Result<LayerStatus, SandboxError> {
+///
+/// # Errors
+/// What the kernel says, or the parent is gone already.
+pub fn die_with(parent: Pid) -> Result<LayerStatus, SandboxError> {
     let layer = Layer::ParentDeath;
     let step = "set the parent-death signal";
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(SandboxError::step(layer, step))?;

@@ -207,6 +207,8 @@ const ZYGOTE: &[Rule] = &[
     allow(call!(ppoll, SYS_ppoll), &[], "waiting for work and for the end of children"),
     allow(call!(recvmsg, SYS_recvmsg), &[is(0, ZYGOTE_SOCKET_FD)], "work"),
     allow(call!(sendmsg, SYS_sendmsg), &[is(0, ZYGOTE_SOCKET_FD)], "answers"),
+    allow(call!(socketpair, SYS_socketpair), &[is(0, libc::AF_UNIX)], "a child that is there before its job"),
+    allow(call!(sendmsg, SYS_sendmsg), &[is(0, CONTROL_FD)], "its job"),
     allow(call!(clone, SYS_clone), &[is(0, FORK_FLAGS)], "fork, but no threads and no namespaces"),
     allow(call!(waitid, SYS_waitid), &[], "the end of children"),
     allow(call!(pidfd_open, SYS_pidfd_open), &[], "a handle of a child for the supervisor"),

@@ -1,0 +1,134 @@
+//! The child that waits for its first job: it takes the next one, and nobody depends on it.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
+
+use antares_abi::{CompileOptions, Isa};
+use antares_pool::{
+    Pool, PoolConfig, Verdict,
+    job::{RunJob, RunOutcome, Tier},
+};
+use rustix::process::{Pid, Signal, kill_process};
+
+#[path = "scripts/short.rs"]
+#[expect(dead_code, reason = "other tests run more")]
+mod short;
+
+use short::{EXIT, FIRST_BYTE, elf};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn start() -> Pool {
+    Pool::start(PoolConfig::new(PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker")), 2)).unwrap()
+}
+
+/// Runs a script of `tenant`, for which there is no worker yet if the tenant is new.
+#[track_caller]
+fn run(pool: &Pool, tenant: &str) {
+    let job = RunJob {
+        options: CompileOptions { vm_version: 2, isa: Isa::of_version(2) },
+        tier: Tier::Interpreter,
+        args: vec![b"*".to_vec()],
+        cycles_max: u64::MAX,
+        debug_bytes_max: 0,
+        sample_cycles: 0,
+    };
+    let elf = elf(&[&FIRST_BYTE, &EXIT]);
+    let verdict = pool.of_tenant(tenant).run(&job, &elf, None, Instant::now() + PATIENCE).unwrap();
+    let Verdict::Done(report) = verdict else { panic!("{verdict:?}") };
+    assert_eq!(report.outcome, RunOutcome::Exit(42));
+}
+
+fn zygote(pool: &Pool) -> u32 {
+    pool.stats().zygote_pid.unwrap()
+}
+
+/// Children of the zygote with so many filters: 1 is the zygote's own, 3 is the run stage.
+fn with_filters(zygote: u32, filters: u32) -> BTreeSet<u32> {
+    let children = fs::read_to_string(format!("/proc/{zygote}/task/{zygote}/children")).unwrap_or_default();
+    let has = |pid: &u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        status.contains(&format!("Seccomp_filters:\t{filters}\n")) && !status.contains("State:\tZ")
+    };
+    children.split_whitespace().map(|number| number.parse().unwrap()).filter(has).collect()
+}
+
+/// The child that waits.
+#[track_caller]
+fn spare(pool: &Pool) -> u32 {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let [spare] = with_filters(zygote(pool), 1).into_iter().collect::<Vec<_>>()[..] {
+            return spare;
+        }
+        assert!(Instant::now() < until, "no child waits");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn kill(number: u32) {
+    let pid = Pid::from_raw(i32::try_from(number).unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+}
+
+#[test]
+fn the_child_that_waits_takes_the_next_job_that_has_no_worker() {
+    let pool = start();
+    let mut seen = BTreeSet::new();
+    for tenant in ["a", "b", "c"] {
+        let waiting = spare(&pool);
+        // It may still be warming up, but it hears of the job.
+        run(&pool, tenant);
+        assert!(with_filters(zygote(&pool), 3).contains(&waiting), "{tenant}");
+        assert!(seen.insert(waiting));
+        // Its worker rests, and takes this one: the next that waits goes on waiting.
+        let waiting = spare(&pool);
+        run(&pool, tenant);
+        assert_eq!(spare(&pool), waiting);
+    }
+    let stats = pool.stats();
+    assert_eq!((stats.spawned_total, stats.reused_total, stats.resting), (3, 3, 3));
+    // It is as fenced in as its zygote.
+    pool.inspect();
+    let stats = pool.stats();
+    assert_eq!((stats.inspected_total, stats.unfenced_total), (5, 0));
+}
+
+#[test]
+fn nobody_depends_on_the_child_that_waits() {
+    let pool = start();
+    for round in 0..20 {
+        kill(spare(&pool));
+        run(&pool, &format!("tenant {round}"));
+    }
+    let stats = pool.stats();
+    println!("{stats:?}");
+    assert_eq!((stats.lost_total, stats.zygote_restarts_total), (0, 0));
+}
+
+#[test]
+fn the_child_that_waits_ends_with_its_zygote_and_its_pool() {
+    let pool = start();
+    let gone = |pid: u32| {
+        let until = Instant::now() + PATIENCE;
+        while fs::read_to_string(format!("/proc/{pid}/status"))
+            .is_ok_and(|status| !status.contains("State:\tZ"))
+        {
+            assert!(Instant::now() < until, "{pid} lives on");
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let waiting = spare(&pool);
+    kill(zygote(&pool));
+    gone(waiting);
+    run(&pool, "a");
+    let waiting = spare(&pool);
+    drop(pool);
+    gone(waiting);
+}
