@@ -23,6 +23,16 @@ check_dashboard() {
     fi
 }
 
+# One check to us: a real collector and the real pprof read the profiles of a real service.
+check_profiles() {
+    if python3 deploy/check/profiles.py "${CARGO_TARGET_DIR:-target}/debug/antares"; then
+        echo "profiles: 1 passed, 0 failed, 0 skipped" | tee -a "$log"
+    else
+        echo "profiles: 0 passed, 1 failed, 0 skipped" | tee -a "$log"
+        return 1
+    fi
+}
+
 # One check to us: the services run a script in a container that has nothing that a restricted pod has not.
 check_pod() {
     local status=0
@@ -53,6 +63,7 @@ if [ ${#steps_failed[@]} -eq 0 ]; then
     step "cargo test" run_tests
     step "chart" check_chart
     step "dashboard" check_dashboard
+    step "profiles" check_profiles
     step "pod" check_pod
 fi
 

@@ -19,6 +19,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -149,6 +150,10 @@ class Drill:
             lambda: with_small_volume(self.volume),
         )
         config = f'[runner]\ncompiler_url = "http://127.0.0.1:{self.compiler.grpc}"\nworkers_max = 1\n'
+        # Accepts connections and never says a word.
+        self.silent = socket.create_server(("127.0.0.1", 0))
+        silent = f"http://127.0.0.1:{self.silent.getsockname()[1]}"
+        config += f'[profile_push]\npyroscope_url = "{silent}"\ninterval_ms = 500\ntimeout_ms = 100\n'
         self.runner = Service(self, "runner", ["antares-runner-svc"], config)
         config = f'{cache}degraded"\n[sandbox]\nallow_degraded = ["landlock"]\n[compiler]\nscript_bytes_max = 524288\n[runner]\nscript_bytes_max = 524288\n'
         self.degraded = Service(self, "degraded", ["antares", "serve"], config, without_landlock)
@@ -285,6 +290,13 @@ def full_folder(drill, prometheus):
         ballast.unlink()
 
 
+def silent_receiver(drill, prometheus):
+    """Whoever should take profiles says nothing."""
+    for _ in range(40):
+        drill.run(drill.script(EXIT), "--tier", "interpreter").wait()
+    drill.expect(prometheus, "AntaresProfilePush")
+
+
 def no_compiler(drill, prometheus):
     """The compiler is gone: calls that need it fail by our fault."""
     drill.compiler.stop(signal.SIGKILL)
@@ -304,7 +316,7 @@ def no_targets(drill, prometheus):
 
 STEPS = [
     missing_layer, busy_workers, violation, lost_workers, lost_zygotes, full_compiles, compile_queue, full_folder,
-    full_volume, no_compiler, no_targets,
+    full_volume, silent_receiver, no_compiler, no_targets,
 ]
 
 

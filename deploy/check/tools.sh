@@ -2,7 +2,7 @@
 # Builds the tools that the checks of the chart and of the services need, once, outside the repository.
 #
 #   deploy/check/tools.sh            build or reuse every tool; print one path a line
-#   deploy/check/tools.sh helm       the same for one tool (helm, kubeconform, grpcurl, k8s-schema, python)
+#   deploy/check/tools.sh helm       the same for one tool (helm, kubeconform, grpcurl, pprof, collector, k8s-schema, python)
 #   deploy/check/tools.sh versions   print the Kubernetes versions that the chart is checked against
 #
 # Everything goes to ${XDG_CACHE_HOME:-$HOME/.cache}/antares-tools/NAME-VERSION. A tool that is there is reused;
@@ -13,6 +13,9 @@ set -euo pipefail
 HELM_VERSION=v3.22.0
 KUBECONFORM_VERSION=v0.8.0
 GRPCURL_VERSION=v1.9.4
+PPROF_VERSION=v0.0.0-20260906184651-6331bc6350fe
+# Of the modules in collector/go.mod.
+COLLECTOR_VERSION=v0.150.0
 KUBERNETES_VALIDATE_VERSION=1.37.0
 PYYAML_VERSION=6.0.3
 # The Kubernetes versions whose schemas are laid out; the chart is checked against each of them.
@@ -41,6 +44,24 @@ build_go() {
         chmod 755 "$home"
     fi
     echo "$home/$name"
+}
+
+# A small OpenTelemetry collector out of the modules that collector/go.mod names: receivers and exporters that come as one
+# program have no module of their own.
+build_collector() {
+    local home="$cache/collector-$COLLECTOR_VERSION"
+    if [[ ! -x "$home/collector" ]]; then
+        command -v go >/dev/null || fail "the collector must be built and there is no go: install Go 1.21 or newer"
+        say "building an OpenTelemetry collector $COLLECTOR_VERSION into $home (once; some minutes)"
+        local scratch
+        scratch="$(mktemp -d "$cache/.build-XXXXXX")"
+        (cd "$here/collector" && CGO_ENABLED=0 nice -n 10 go build -trimpath -ldflags="-s -w" -o "$scratch/collector" .) >&2 \
+            || { rm -rf "$scratch"; fail "go build of the collector failed"; }
+        rm -rf "$home"
+        mv "$scratch" "$home"
+        chmod 755 "$home"
+    fi
+    echo "$home/collector"
 }
 
 # Helm takes the Kubernetes version that it renders for from link-time variables; without them it says 1.20.
@@ -92,10 +113,12 @@ tool() {
         helm) build_go helm "$HELM_VERSION" helm.sh/helm/v3/cmd/helm "$(helm_ldflags)" ;;
         kubeconform) build_go kubeconform "$KUBECONFORM_VERSION" github.com/yannh/kubeconform/cmd/kubeconform ;;
         grpcurl) build_go grpcurl "$GRPCURL_VERSION" github.com/fullstorydev/grpcurl/cmd/grpcurl ;;
+        pprof) build_go pprof "$PPROF_VERSION" github.com/google/pprof ;;
+        collector) build_collector ;;
         k8s-schema) prepare_schema ;;
         python) prepare_python ;;
         versions) printf '%s\n' "${KUBERNETES_VERSIONS[@]}" ;;
-        *) fail "unknown tool $1: expected helm, kubeconform, grpcurl, k8s-schema or python" ;;
+        *) fail "unknown tool $1: expected helm, kubeconform, grpcurl, pprof, collector, k8s-schema or python" ;;
     esac
 }
 
@@ -105,7 +128,7 @@ mkdir -p "$cache"
 # One builder at a time: two checks that start together share one build.
 exec 9>"$cache/.lock"
 flock 9
-(($#)) || set -- kubeconform k8s-schema python grpcurl helm
+(($#)) || set -- kubeconform k8s-schema python grpcurl pprof collector helm
 for name in "$@"; do
     tool "$name"
 done

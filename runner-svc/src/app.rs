@@ -14,6 +14,7 @@ use crate::{
     convert::COST_MODEL,
     execute::Runner,
     profile_service::{self, ProfileService},
+    push,
     service::Service,
     source::ArtifactSource,
 };
@@ -52,7 +53,7 @@ pub fn start_pool(config: &Config) -> Result<Pool, PoolError> {
 
 /// Makes the runner.
 pub fn build(config: &Config, pool: Pool, source: Arc<dyn ArtifactSource>, metrics: &Metrics) -> Runner {
-    Runner::new(pool, source, &config.runner, metrics)
+    Runner::new(pool, source, config, metrics)
 }
 
 /// Adds the gRPC service of `runner` to `routes`.
@@ -78,6 +79,11 @@ pub fn app(runner: &Runner, config: &Config) -> App {
         descriptors: FILE_DESCRIPTOR_SET,
         pages: vec![profile_service::page(runner)],
     }
+}
+
+/// Sends profiles to where the configuration says, for as long as the runtime lives. Call it within the runtime.
+pub fn push_profiles(runner: &Runner) {
+    push::start(runner);
 }
 
 /// Tells `health` whether runs can be made, for as long as the runtime lives. Call it within the runtime.

@@ -93,10 +93,11 @@ impl Both {
         }
     }
 
-    /// Tells `health` how both do. Call it within the runtime.
+    /// Tells `health` how both do, and sends profiles where the configuration says. Call it within the runtime.
     pub fn watch_health(&self, health: &Health) {
         compiler::watch_health(self.compiler.clone(), health.clone());
         runner::watch_health(self.runner.clone(), health.clone());
+        runner::push_profiles(&self.runner);
     }
 }
 

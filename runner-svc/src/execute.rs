@@ -10,7 +10,7 @@ use antares_pool::{
     Cancel, LayerStatus, Pool, PoolError, Sealed, Until, Verdict,
     job::{RunJob, RunReport, Samples, Tier},
 };
-use antares_serve::{Flights, Metrics, RawRunner, chain, fact, past_span};
+use antares_serve::{Config, Flights, Metrics, ProfilePush, RawRunner, chain, fact, past_span};
 use bytes::Bytes;
 use tokio::{sync::Semaphore, time::timeout_at};
 use tracing::{Instrument, Span};
@@ -110,6 +110,7 @@ pub(crate) struct Shared {
     pub(crate) libraries: Flights<(ArtifactKey, Option<ArtifactKey>), Result<Option<Native>, SourceError>>,
     pub(crate) metrics: RunnerMetrics,
     pub(crate) profiles: Profiles,
+    pub(crate) push: Option<ProfilePush>,
 }
 
 /// Native code, ready to be loaded.
@@ -162,15 +163,18 @@ pub(crate) struct Loaded {
 
 impl Runner {
     /// A runner that gets things from `source` and works in `pool`.
-    pub fn new(pool: Pool, source: Arc<dyn ArtifactSource>, limits: &RawRunner, metrics: &Metrics) -> Self {
+    pub fn new(pool: Pool, source: Arc<dyn ArtifactSource>, config: &Config, metrics: &Metrics) -> Self {
+        let limits = &config.runner;
         let workers = usize::try_from(limits.workers_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+        let keep = Duration::from_millis(limits.profile_keep_ms);
         let shared = Arc::new(Shared {
             slots: Arc::new(Queue::new(workers, usize::try_from(limits.queue_max).unwrap_or(usize::MAX))),
             reading: Arc::new(Semaphore::new(workers)),
             patience: Patience::default(),
             hot: Hot::new(),
             ready: Ready::new(limits.ready_bytes_max),
-            profiles: Profiles::new(Duration::from_millis(limits.profile_keep_ms)),
+            profiles: Profiles::new(keep, config.profile_push.is_some()),
+            push: config.profile_push.clone(),
             scripts: Flights::default(),
             libraries: Flights::default(),
             metrics: RunnerMetrics::new(metrics),

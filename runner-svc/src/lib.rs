@@ -17,6 +17,7 @@ mod patience;
 mod profile_service;
 mod profiles;
 mod programs;
+mod push;
 mod queue;
 mod ready;
 mod remote;

@@ -36,6 +36,15 @@ pub(crate) const PROFILE_SCRIPTS_MAX: usize = 128;
 /// Stacks of a script's profile in a window; cycles with others count as other. A stack takes about 100 bytes.
 pub(crate) const PROFILE_NODES_MAX: usize = 4096;
 
+/// Profiles of scripts and tenants that wait for the next push; runs of others are left out and counted.
+pub(crate) const PROFILE_PENDING_MAX: usize = 2 * PROFILE_SCRIPTS_MAX;
+
+/// Profiles in a row that a receiver does not take, after which it gets no more of this push.
+pub(crate) const PUSH_FAILURES_MAX: u32 = 3;
+
+/// Bytes of a profile that is pushed; Pyroscope takes 4 MiB.
+pub(crate) const PUSH_BYTES_MAX: usize = 4 << 20;
+
 /// Stacks of all profiles together; the oldest windows go first.
 pub(crate) const PROFILES_NODES_MAX: usize = 1 << 20;
 

@@ -32,6 +32,9 @@ fn run(config: &Config) -> anyhow::Result<()> {
     };
     let runner = app::build(config, pool, source, &metrics);
     let served = app::app(&runner, config);
-    host.serve(config, served, metrics, |health| app::watch_health(runner, health))?;
+    host.serve(config, served, metrics, |health| {
+        app::push_profiles(&runner);
+        app::watch_health(runner, health);
+    })?;
     Ok(())
 }

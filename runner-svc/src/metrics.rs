@@ -13,6 +13,7 @@ use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 use crate::{
     execute::{Ended, ExecuteError, Execution},
     profiles::ProfilesStats,
+    push::{PushResult, RECEIVERS},
     ready::ReadyStats,
     source::Fallback,
     verify::{Verification, Verified},
@@ -86,6 +87,7 @@ pub(crate) struct RunnerMetrics {
     hot: IntCounterVec,
     queue_depth: IntGauge,
     profiled_runs: IntCounterVec,
+    pushes: IntCounterVec,
     profile_mismatches: IntCounter,
 }
 
@@ -153,6 +155,7 @@ impl RunnerMetrics {
             hot: hot(metrics),
             queue_depth: queue.with_label_values(&["run"]),
             profiled_runs: profiled_runs(metrics),
+            pushes: pushes(metrics),
             profile_mismatches: metrics.counter(
                 "antares_profile_cycle_mismatch_total",
                 "Runs whose samples do not add up to their cycles; above 0, Antares has a mistake.",
@@ -244,6 +247,11 @@ impl RunnerMetrics {
         self.profile_mismatches.inc_by(u64::from(wrong > 0));
     }
 
+    /// A profile that was to be pushed.
+    pub(crate) fn note_push(&self, receiver: &str, result: PushResult) {
+        self.pushes.with_label_values(&[receiver, result.name()]).inc();
+    }
+
     pub(crate) fn export_profiles(
         &self,
         metrics: &Metrics,
@@ -254,10 +262,15 @@ impl RunnerMetrics {
             "antares_profile_windows_dropped_total",
             "Windows of profiles that were dropped before their time for want of room.",
         );
+        let unpushed = metrics.counter(
+            "antares_profile_unpushed_runs_total",
+            "Runs that no push has, because too many scripts and tenants waited for it.",
+        );
         metrics.before_scrape(move || {
             let now = read();
             set_gauge(&stacks, now.nodes);
             set_total(&dropped, now.windows_dropped);
+            set_total(&unpushed, now.unpushed);
         });
     }
 
@@ -283,6 +296,17 @@ fn profiled_runs(metrics: &Metrics) -> IntCounterVec {
         runs.with_label_values(&[name]);
     }
     runs
+}
+
+fn pushes(metrics: &Metrics) -> IntCounterVec {
+    let help = "Profiles that were to be sent to a receiver, by what became of them.";
+    let pushes = metrics.counters("antares_profile_pushes_total", help, &["receiver", "result"]);
+    for receiver in RECEIVERS {
+        for result in PushResult::ALL {
+            pushes.with_label_values(&[receiver, result.name()]);
+        }
+    }
+    pushes
 }
 
 fn fallbacks(metrics: &Metrics) -> IntCounterVec {

@@ -23,14 +23,14 @@ pub(crate) struct ProfileService {
 }
 
 /// A profile and what names its addresses.
-struct Named {
-    profile: Profile,
-    programs: Programs,
-    labels: BTreeMap<String, String>,
+pub(crate) struct Named {
+    pub(crate) profile: Profile,
+    pub(crate) programs: Programs,
+    pub(crate) labels: BTreeMap<String, String>,
 }
 
 impl Named {
-    fn view(&self) -> View<'_> {
+    pub(crate) fn view(&self) -> View<'_> {
         View::new(&self.profile, &self.programs)
     }
 }
@@ -68,13 +68,22 @@ async fn named(
     script: Option<Sha256Digest>,
     window: Option<Duration>,
 ) -> Option<Named> {
-    let shared = &runner.shared;
-    let profile = shared.profiles.get(tenant, script, window)?;
+    let profile = runner.shared.profiles.get(tenant, script, window)?;
+    Some(with_programs(runner, profile, tenant, script).await)
+}
+
+/// The profile with the programs that `runner`'s source has.
+pub(crate) async fn with_programs(
+    runner: &Runner,
+    profile: Profile,
+    tenant: Option<&str>,
+    script: Option<Sha256Digest>,
+) -> Named {
     let mut programs = Programs::new();
     let digests = profile.programs().iter().filter_map(|program| program.elf).take(PROFILE_PROGRAMS_MAX);
     for digest in digests {
         // What is gone from the store has addresses instead of names.
-        if let Ok(loaded) = shared.script(Script::Stored(digest)).await
+        if let Ok(loaded) = runner.shared.script(Script::Stored(digest)).await
             && let Ok(elf) = loaded.elf.read()
         {
             programs.add(&elf);
@@ -87,7 +96,7 @@ async fn named(
     if let Some(script) = script {
         labels.insert("script".to_owned(), script.to_string());
     }
-    Some(Named { profile, programs, labels })
+    Named { profile, programs, labels }
 }
 
 /// `/debug/pprof/guest`: a profile as `pprof` reads it. `seconds` is how far back it goes (everything that is kept, if it is
@@ -130,7 +139,7 @@ fn invalid(field: &str, problem: &str) -> Fault {
 static VIEWS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(2);
 
 /// Symbols take their time: not on a thread of the runtime's.
-async fn work<T: Send + 'static>(make: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
+pub(crate) async fn work<T: Send + 'static>(make: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
     let _turn = VIEWS.acquire().await.map_err(|_| Fault::failed("INTERNAL", "internal error"))?;
     // It panicked; the hook has told where.
     tokio::task::spawn_blocking(make).await.map_err(|_| Fault::failed("INTERNAL", "internal error"))

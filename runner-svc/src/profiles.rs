@@ -10,7 +10,9 @@ use antares_abi::Sha256Digest;
 use antares_pool::job::Samples;
 use antares_profile::{Profile, Value};
 
-use crate::limits::{PROFILE_NODES_MAX, PROFILE_SCRIPTS_MAX, PROFILE_WINDOWS_MAX, PROFILES_NODES_MAX};
+use crate::limits::{
+    PROFILE_NODES_MAX, PROFILE_PENDING_MAX, PROFILE_SCRIPTS_MAX, PROFILE_WINDOWS_MAX, PROFILES_NODES_MAX,
+};
 
 /// Whose profile it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +36,8 @@ pub(crate) struct ProfilesStats {
     pub(crate) nodes: u64,
     /// Windows that went before their time, for want of room.
     pub(crate) windows_dropped: u64,
+    /// Runs that were not kept for the next push, for want of room.
+    pub(crate) unpushed: u64,
 }
 
 #[derive(Debug)]
@@ -53,6 +57,7 @@ impl Window {
 pub(crate) struct Profiles {
     keep: Duration,
     window: Duration,
+    is_pushed: bool,
     state: Mutex<State>,
 }
 
@@ -60,14 +65,39 @@ pub(crate) struct Profiles {
 struct State {
     windows: VecDeque<Window>,
     dropped: u64,
+    /// What was run since the last push.
+    pending: BTreeMap<ProfileKey, Entry>,
+    unpushed: u64,
+}
+
+/// The entry that a run of `key` counts in. Beyond that many scripts, those of a tenant count together.
+fn entry_of<'a>(entries: &'a mut BTreeMap<ProfileKey, Entry>, key: &ProfileKey) -> &'a mut Entry {
+    let is_new = !entries.contains_key(key);
+    let key = match is_new && entries.len() >= PROFILE_SCRIPTS_MAX {
+        true => ProfileKey { tenant: key.tenant.clone(), script: None },
+        false => key.clone(),
+    };
+    let made = || Entry { profile: Profile::with_nodes_max(PROFILE_NODES_MAX), runs: 0 };
+    entries.entry(key).or_insert_with(made)
+}
+
+impl Entry {
+    /// Adds a run of `cycles`, with the samples that there are of it.
+    fn add(&mut self, sampled: Option<&Profile>, cycles: u64) {
+        self.runs += 1;
+        match sampled {
+            Some(sampled) => self.profile.merge(sampled),
+            None => self.profile.add_other(Value::cycles(cycles)),
+        }
+    }
 }
 
 impl Profiles {
-    /// A store that keeps profiles for `keep`.
-    pub(crate) fn new(keep: Duration) -> Self {
+    /// A store that keeps profiles for `keep`; where `is_pushed`, what was run since [`Self::take_pending`] too.
+    pub(crate) fn new(keep: Duration, is_pushed: bool) -> Self {
         let windows = u32::try_from(PROFILE_WINDOWS_MAX).unwrap_or(u32::MAX);
         let window = (keep / windows).max(Duration::from_millis(1));
-        Self { keep, window, state: Mutex::default() }
+        Self { keep, window, is_pushed, state: Mutex::default() }
     }
 
     /// Adds a run of `cycles`. Gives by how many cycles its samples were wrong: always 0, unless Antares has a mistake.
@@ -81,23 +111,22 @@ impl Profiles {
         let mut state = self.lock();
         self.make_room(&mut state, now);
         let Some(window) = state.windows.back_mut() else { return 0 };
-        let is_new = !window.entries.contains_key(key);
-        // Beyond that many scripts, those of a tenant count together.
-        let key = match is_new && window.entries.len() >= PROFILE_SCRIPTS_MAX {
-            true => ProfileKey { tenant: key.tenant.clone(), script: None },
-            false => key.clone(),
-        };
-        let entry = window
-            .entries
-            .entry(key)
-            .or_insert_with(|| Entry { profile: Profile::with_nodes_max(PROFILE_NODES_MAX), runs: 0 });
-        entry.runs += 1;
-        match sampled.filter(|_| is_whole) {
-            Some(sampled) => entry.profile.merge(&sampled),
-            None => entry.profile.add_other(Value::cycles(cycles)),
+        let sampled = sampled.filter(|_| is_whole);
+        entry_of(&mut window.entries, key).add(sampled.as_ref(), cycles);
+        if self.is_pushed {
+            // Tenants have no limit of their own.
+            match state.pending.len() < PROFILE_PENDING_MAX || state.pending.contains_key(key) {
+                true => entry_of(&mut state.pending, key).add(sampled.as_ref(), cycles),
+                false => state.unpushed += 1,
+            }
         }
         let told = samples.map_or(0, |samples| samples.mismatch_cycles);
         if is_whole { told } else { told.max(1) }
+    }
+
+    /// What was run since the last time, to be pushed.
+    pub(crate) fn take_pending(&self) -> BTreeMap<ProfileKey, Entry> {
+        std::mem::take(&mut self.lock().pending)
     }
 
     /// The runs of `tenant`, or of all, in the last `window`: of one script, or of everything.
@@ -140,6 +169,7 @@ impl Profiles {
         ProfilesStats {
             nodes: state.windows.iter().map(Window::nodes).sum::<usize>() as u64,
             windows_dropped: state.dropped,
+            unpushed: state.unpushed,
         }
     }
 
@@ -203,7 +233,7 @@ mod tests {
 
     #[test]
     fn runs_add_up_by_tenant_and_script() {
-        let store = Profiles::new(Duration::from_secs(3600));
+        let store = Profiles::new(Duration::from_secs(3600), false);
         assert_eq!(store.add(&key("a", 1), Some(&samples(2061, 70)), 70), 0);
         assert_eq!(store.add(&key("a", 1), None, 30), 0);
         assert_eq!(store.add(&key("a", 2), None, 500), 0);
@@ -218,7 +248,7 @@ mod tests {
 
     #[test]
     fn samples_that_do_not_add_up_are_counted_and_not_believed() {
-        let store = Profiles::new(Duration::from_secs(3600));
+        let store = Profiles::new(Duration::from_secs(3600), false);
         assert_eq!(store.add(&key("a", 1), Some(&samples(2061, 71)), 70), 1);
         let broken = Samples { profile: vec![1, 2, 3], mismatch_cycles: 0 };
         store.add(&key("a", 1), Some(&broken), 5);
@@ -226,8 +256,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_pushed_is_what_was_run_since_and_is_bounded() {
+        let store = Profiles::new(Duration::from_secs(60), true);
+        store.add(&key("a", 1), Some(&samples(2061, 70)), 70);
+        store.add(&key("a", 1), None, 30);
+        let pending = store.take_pending();
+        assert_eq!((pending.len(), pending[&key("a", 1)].profile.sum().cycles), (1, 100));
+        assert!(store.take_pending().is_empty());
+        for tenant in 0..PROFILE_PENDING_MAX + 7 {
+            store.add(&key(&tenant.to_string(), 1), None, 1);
+        }
+        assert_eq!((store.take_pending().len(), store.stats().unpushed), (PROFILE_PENDING_MAX, 7));
+        assert_eq!(store.get(Some("a"), None, None).unwrap().sum().cycles, 100);
+    }
+
+    #[test]
     fn old_windows_go_and_scripts_are_bounded() {
-        let store = Profiles::new(Duration::from_secs(60));
+        let store = Profiles::new(Duration::from_secs(60), false);
         let start = Instant::now();
         for step in 0..1000 {
             store.add_at(start + Duration::from_secs(step), &key("a", 1), None, 1);

@@ -11,7 +11,7 @@ use std::{
 use crate::{
     check::Checker,
     raw_config::{RawCompiler, RawConfig, RawRunner},
-    sections::{check_compiler, check_listen, check_runner},
+    sections::{ProfilePush, check_compiler, check_listen, check_profile_push, check_runner},
 };
 
 /// Chunk length that every server takes, bytes: what a client can use that has not asked for limits.
@@ -77,6 +77,8 @@ pub struct Config {
     pub log: Log,
     /// Traces, if they are on.
     pub trace: Option<Trace>,
+    /// Where profiles are sent, if anywhere.
+    pub profile_push: Option<ProfilePush>,
     /// Required layers of the fence whose absence is accepted.
     pub allow_degraded: Vec<String>,
     /// The store.
@@ -211,6 +213,7 @@ impl RawConfig {
             metrics: self.check_metrics(&mut checker),
             log: self.check_log(&mut checker),
             trace: self.check_trace(&mut checker),
+            profile_push: check_profile_push(self, &mut checker),
             allow_degraded: self.sandbox.allow_degraded.clone(),
             cache: self.check_cache(&mut checker),
             compiler: self.compiler.clone(),
@@ -421,6 +424,9 @@ mod tests {
             [trace]
             endpoint = "collector:4317"
             sample_ratio = 1.5
+            [profile_push]
+            pyroscope_url = "pyroscope"
+            interval_ms = 0
             [sandbox]
             allow_degraded = ["landlock", "moat"]
             [compiler]
@@ -437,6 +443,8 @@ mod tests {
             "log.format",
             "trace.sample_ratio",
             "trace.endpoint",
+            "profile_push.interval_ms",
+            "profile_push.pyroscope_url",
             "sandbox.allow_degraded",
             "compiler.wall_ms_max",
             "runner.max_cycles_default",

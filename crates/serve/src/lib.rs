@@ -31,8 +31,10 @@ pub use metrics::{COMPILE_SECONDS, Metrics, RPC_SECONDS, RUN_SECONDS};
 pub use options::{Options, Request, main};
 pub use page::{Page, PageAnswer};
 pub use raw_config::{
-    RawCache, RawCompiler, RawConfig, RawListen, RawLog, RawMetrics, RawRunner, RawSandbox, RawTrace,
+    RawCache, RawCompiler, RawConfig, RawListen, RawLog, RawMetrics, RawProfilePush, RawRunner, RawSandbox,
+    RawTrace,
 };
+pub use sections::ProfilePush;
 pub use server::{App, ServeError, Server, stop_signal};
 pub use status::{ERROR_DOMAIN, Fault, chain};
 pub use telemetry::{Telemetry, TelemetryError, fact, inject, past_span};

@@ -23,6 +23,8 @@ pub struct RawConfig {
     pub log: RawLog,
     /// Traces.
     pub trace: RawTrace,
+    /// Profiles that are sent to others.
+    pub profile_push: RawProfilePush,
     /// The fence around workers.
     pub sandbox: RawSandbox,
     /// The store of scripts and artifacts (compiler).
@@ -90,6 +92,22 @@ pub struct RawTrace {
     /// Spans that wait for the collector; more are dropped.
     pub queue_max: u64,
     /// How long one export may take, milliseconds.
+    pub timeout_ms: u64,
+}
+
+/// Section `[profile_push]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RawProfilePush {
+    /// Whether profiles go to `trace.endpoint`, as OTLP profiles (v1development).
+    pub otlp: bool,
+    /// Pyroscope, or what takes its `/ingest`, such as `http://localhost:4040`; empty sends nothing there.
+    pub pyroscope_url: String,
+    /// Whether Pyroscope is told the tenant of each profile, as `X-Scope-OrgID`.
+    pub pyroscope_tenants: bool,
+    /// How often what was run meanwhile is sent, milliseconds.
+    pub interval_ms: u64,
+    /// How long a receiver may take for one profile, milliseconds.
     pub timeout_ms: u64,
 }
 
@@ -239,6 +257,18 @@ impl Default for RawLog {
 impl Default for RawTrace {
     fn default() -> Self {
         Self { endpoint: String::new(), sample_ratio: 1.0, queue_max: 2048, timeout_ms: 2_000 }
+    }
+}
+
+impl Default for RawProfilePush {
+    fn default() -> Self {
+        Self {
+            otlp: false,
+            pyroscope_url: String::new(),
+            pyroscope_tenants: false,
+            interval_ms: 15_000,
+            timeout_ms: 2_000,
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     check::Checker,
     config::{CHUNK_BYTES, Listen},
-    raw_config::{RawCompiler, RawListen, RawRunner},
+    raw_config::{RawCompiler, RawConfig, RawListen, RawRunner},
 };
 
 /// What `runner.reuse` may be.
@@ -13,6 +13,44 @@ const REUSE_POLICIES: [&str; 2] = ["per_execution", "per_artifact"];
 
 /// Workers that may wait, whatever the configuration says.
 const IDLE_WORKERS_MAX: u64 = 1_024;
+
+/// Where profiles are sent, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProfilePush {
+    /// A receiver of OTLP over gRPC, if it gets them.
+    pub otlp_endpoint: Option<String>,
+    /// Base URL of Pyroscope, if it gets them.
+    pub pyroscope_url: Option<String>,
+    /// Whether Pyroscope is told the tenant in a header.
+    pub pyroscope_tenants: bool,
+    /// Time between pushes.
+    pub interval: Duration,
+    /// Time for one profile.
+    pub timeout: Duration,
+}
+
+/// None where nobody gets profiles.
+pub(crate) fn check_profile_push(config: &RawConfig, checker: &mut Checker) -> Option<ProfilePush> {
+    let raw = &config.profile_push;
+    let push = ProfilePush {
+        otlp_endpoint: raw.otlp.then(|| config.trace.endpoint.clone()),
+        pyroscope_url: (!raw.pyroscope_url.is_empty()).then(|| raw.pyroscope_url.clone()),
+        pyroscope_tenants: raw.pyroscope_tenants,
+        interval: checker.time("profile_push.interval_ms", raw.interval_ms),
+        timeout: checker.time("profile_push.timeout_ms", raw.timeout_ms),
+    };
+    if push.otlp_endpoint.as_ref().is_some_and(String::is_empty) {
+        checker.note("profile_push.otlp", "needs trace.endpoint".to_owned());
+    }
+    if let Some(url) = &push.pyroscope_url {
+        checker.url("profile_push.pyroscope_url", url);
+    }
+    let is_on = push.otlp_endpoint.is_some() || push.pyroscope_url.is_some();
+    if is_on && config.runner.sample_cycles == 0 {
+        checker.note("profile_push", "makes no sense where runner.sample_cycles is 0".to_owned());
+    }
+    is_on.then_some(push)
+}
 
 pub(crate) fn check_listen(raw: &RawListen, call_time_max: Duration, checker: &mut Checker) -> Listen {
     Listen {

@@ -4,6 +4,7 @@
 mod guest;
 mod node;
 mod profiles;
+mod pushes;
 mod reflection;
 mod services;
 mod tiers;
