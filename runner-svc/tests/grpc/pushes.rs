@@ -38,18 +38,18 @@ impl ProfilesService for Collector {
 }
 
 async fn listen() -> (TcpListener, String) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
     (listener, url)
 }
 
 /// Cycles in a request, by the kind of the profile.
 fn sum(request: &ExportProfilesServiceRequest, kind: &str) -> i64 {
-    let texts = &request.dictionary.as_ref().unwrap().string_table;
+    let texts = &request.dictionary.as_ref().expect("a dictionary").string_table;
     let scopes = request.resource_profiles.iter().flat_map(|resource| &resource.scope_profiles);
     let profiles = scopes.flat_map(|scope| &scope.profiles).filter(|profile| {
-        let index = profile.sample_type.as_ref().unwrap().type_strindex;
-        texts[usize::try_from(index).unwrap()] == kind
+        let index = profile.sample_type.as_ref().expect("a type").type_strindex;
+        usize::try_from(index).is_ok_and(|index| texts[index] == kind)
     });
     let profiles = profiles.inspect(|profile| {
         assert!(profile.time_unix_nano > 1 << 60 && profile.period == 10_000, "{profile:?}");
@@ -84,7 +84,7 @@ async fn a_collector_gets_all_cycles_once() {
     let requests = collector.0.lock().unwrap().clone();
     let texts = &requests[0].dictionary.as_ref().unwrap().string_table;
     let digest = Sha256Digest::of(&guest::counts(100)).to_string();
-    assert!(texts.iter().any(|text| *text == digest), "{texts:?}");
+    assert!(texts.contains(&digest), "{texts:?}");
     let pushes = "antares_profile_pushes_total{receiver=\"otlp\",result=\"sent\"}";
     assert_eq!(node.metric(pushes), Some(f64::from(u32::try_from(requests.len()).unwrap())));
 }
