@@ -116,42 +116,70 @@ fn programs() -> [Guest; 6] {
     .map(|(name, times)| Guest::new(name, times))
 }
 
+/// Runs `guest` with samples often enough, and compares the functions that take most with an exact profile.
+fn agree(machine: &mut Machine, guest: &Guest, tier: CodeTier) {
+    let (exact, recording) = machine.profile(&guest.script(), &LIMITS).unwrap();
+    let wanted = guest.shares(&recording);
+    let library = guest.library(tier);
+    let mut found: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+    for seed in 0..SEEDS {
+        let sampling = Sampling { period: PERIOD, seed };
+        let (report, recording) = guest.sampled(machine, &library, sampling);
+        assert_eq!((&report.outcome, report.cycles), (&exact.outcome, exact.cycles), "{}", guest.name);
+        for (function, (own, total)) in guest.shares(&recording) {
+            let sum = found.entry(function).or_default();
+            sum.0 += own / SEEDS as f64;
+            sum.1 += total / SEEDS as f64;
+        }
+    }
+    let samples = (exact.cycles / PERIOD * SEEDS) as f64;
+    let mut top: Vec<_> = wanted.iter().collect();
+    top.sort_by(|one, two| two.1.0.total_cmp(&one.1.0));
+    for (function, (own, total)) in top.into_iter().take(20) {
+        let (own_found, total_found) = found.get(function).copied().unwrap_or_default();
+        let allowed = |share: f64| DEVIATIONS_MAX * (share * (1.0 - share) / samples).max(0.0).sqrt() + SKID;
+        let place = format!("{} {tier:?} {function:#x}: {own} {own_found}", guest.name);
+        assert!((own - own_found).abs() <= allowed(*own), "{place}");
+        assert!((total - total_found).abs() <= allowed(*total), "{place}, {total} {total_found}");
+    }
+}
+
 #[test]
 fn samples_add_up_and_agree_with_exact_profiles() {
     let mut machine = Machine::new().unwrap();
     for guest in programs() {
-        let (exact, recording) = machine.profile(&guest.script(), &LIMITS).unwrap();
-        let wanted = guest.shares(&recording);
         for tier in [CodeTier::Full, CodeTier::Baseline] {
-            let library = guest.library(tier);
-            let mut found: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
-            for seed in 0..SEEDS {
-                let sampling = Sampling { period: PERIOD, seed };
-                let (report, recording) = guest.sampled(&mut machine, &library, sampling);
-                assert_eq!(
-                    (&report.outcome, report.cycles),
-                    (&exact.outcome, exact.cycles),
-                    "{}",
-                    guest.name
-                );
-                for (function, (own, total)) in guest.shares(&recording) {
-                    let sum = found.entry(function).or_default();
-                    sum.0 += own / SEEDS as f64;
-                    sum.1 += total / SEEDS as f64;
-                }
-            }
-            let samples = (exact.cycles / PERIOD * SEEDS) as f64;
-            let mut top: Vec<_> = wanted.iter().collect();
-            top.sort_by(|one, two| two.1.0.total_cmp(&one.1.0));
-            for (function, (own, total)) in top.into_iter().take(20) {
-                let (own_found, total_found) = found.get(function).copied().unwrap_or_default();
-                let allowed =
-                    |share: f64| DEVIATIONS_MAX * (share * (1.0 - share) / samples).max(0.0).sqrt() + SKID;
-                let place = format!("{} {tier:?} {function:#x}: {own} {own_found}", guest.name);
-                assert!((own - own_found).abs() <= allowed(*own), "{place}");
-                assert!((total - total_found).abs() <= allowed(*total), "{place}, {total} {total_found}");
-            }
+            agree(&mut machine, &guest, tier);
         }
+    }
+}
+
+#[test]
+#[ignore = "compiles all programs of the bench: minutes"]
+fn samples_of_all_programs_of_the_bench_agree_with_exact_profiles() {
+    let mut machine = Machine::new().unwrap();
+    for (name, times) in [
+        ("secp256k1-b", "1"),
+        ("secp256k1-small-imc", "1"),
+        ("schnorr-imc", "1"),
+        ("schnorr-b", "1"),
+        ("rsa1024-b", "1"),
+        ("rsa2048-imc", "1"),
+        ("keccak-imc", "20"),
+        ("blake2b-imc", "20"),
+        ("blake2b-b", "20"),
+        ("mldsa-imc", "1"),
+        ("sphincs-imc", "1"),
+        ("bls12-381-imc", "1"),
+        ("lz4-unaligned-imc", "2"),
+        ("chase-imc", "2"),
+        ("sha256-imc", "20"),
+        ("sha256-b", "20"),
+        ("mulmod-imc", "2000"),
+        ("interpreter-imc", "100"),
+        ("blocks-imc", "200"),
+    ] {
+        agree(&mut machine, &Guest::new(name, times), CodeTier::Full);
     }
 }
 
