@@ -2,17 +2,19 @@
 # Builds the tools that the checks of the chart and of the services need, once, outside the repository.
 #
 #   deploy/check/tools.sh            build or reuse every tool; print one path a line
-#   deploy/check/tools.sh helm       the same for one tool (helm, kubeconform, grpcurl, pprof, collector, k8s-schema, python)
+#   deploy/check/tools.sh helm       the same for one tool (helm, kubeconform, grpcurl, ghz, pprof, collector, k8s-schema, python)
 #   deploy/check/tools.sh versions   print the Kubernetes versions that the chart is checked against
 #
 # Everything goes to ${XDG_CACHE_HOME:-$HOME/.cache}/antares-tools/NAME-VERSION. A tool that is there is reused;
 # one that is missing is built and the reason is said on standard error; a build that fails fails the script.
-# Needs: go >= 1.21 for helm, kubeconform and grpcurl; python3 with venv for the schemas and the checks in Python.
+# Needs: go >= 1.21 for helm, kubeconform, grpcurl and ghz; python3 with venv for the schemas and the checks in Python.
 set -euo pipefail
 
 HELM_VERSION=v3.22.0
 KUBECONFORM_VERSION=v0.8.0
 GRPCURL_VERSION=v1.9.4
+# Not among the tools that are built unasked: only scripts/bench-service.sh --ghz wants it.
+GHZ_VERSION=v0.93.0
 PPROF_VERSION=v0.0.0-20260906184651-6331bc6350fe
 # Of the modules in collector/go.mod.
 COLLECTOR_VERSION=v0.150.0
@@ -112,13 +114,14 @@ tool() {
     case $1 in
         helm) build_go helm "$HELM_VERSION" helm.sh/helm/v3/cmd/helm "$(helm_ldflags)" ;;
         kubeconform) build_go kubeconform "$KUBECONFORM_VERSION" github.com/yannh/kubeconform/cmd/kubeconform ;;
+        ghz) build_go ghz "$GHZ_VERSION" github.com/bojand/ghz/cmd/ghz ;;
         grpcurl) build_go grpcurl "$GRPCURL_VERSION" github.com/fullstorydev/grpcurl/cmd/grpcurl ;;
         pprof) build_go pprof "$PPROF_VERSION" github.com/google/pprof ;;
         collector) build_collector ;;
         k8s-schema) prepare_schema ;;
         python) prepare_python ;;
         versions) printf '%s\n' "${KUBERNETES_VERSIONS[@]}" ;;
-        *) fail "unknown tool $1: expected helm, kubeconform, grpcurl, pprof, collector, k8s-schema or python" ;;
+        *) fail "unknown tool $1: expected helm, kubeconform, grpcurl, ghz, pprof, collector, k8s-schema or python" ;;
     esac
 }
 

@@ -1,0 +1,36 @@
+//! Code that is loaded after the first sealing is sealed by the next one.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+
+use std::{ffi::c_void, io};
+
+use antares_sandbox::seal_loaded;
+
+/// Gives the page of `address` the permissions of code, which it has: nothing changes, unless that is refused.
+fn touch(address: *mut c_void) -> io::Result<()> {
+    let page = address.map_addr(|address| address & !4095);
+    // SAFETY: the page is code of a library and stays so.
+    match unsafe { libc::mprotect(page, 4096, libc::PROT_READ | libc::PROT_EXEC) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[test]
+fn what_is_loaded_later_is_sealed_too() {
+    match seal_loaded() {
+        Err(error) => return println!("skipped: this kernel does not seal: {error}"),
+        Ok(ranges) => assert!(ranges > 3, "{ranges}"),
+    }
+    assert!(touch(touch as *mut c_void).is_err());
+    // Part of the C library's package, and no dependency of this test.
+    // SAFETY: it has no constructor that matters here.
+    let library = unsafe { libc::dlopen(c"libm.so.6".as_ptr(), libc::RTLD_NOW) };
+    assert!(!library.is_null());
+    // SAFETY: the handle is good; the symbol is used as an address alone.
+    let code = unsafe { libc::dlsym(library, c"nextafter".as_ptr()) };
+    touch(code).unwrap();
+    assert!(seal_loaded().unwrap() > 0);
+    assert_eq!(touch(code).unwrap_err().raw_os_error(), Some(libc::EPERM));
+    // Nothing is new.
+    assert_eq!(seal_loaded().unwrap(), 0);
+}
