@@ -196,12 +196,19 @@ pub(crate) struct InsightsArgs {
 /// What to profile: a script, or a transaction.
 #[derive(Debug, Args)]
 pub(crate) struct TargetArgs {
-    /// The script: a RISC-V RV64 ELF file, - for standard input, or a profile in the format antares
-    #[arg(required_unless_present = "tx", conflicts_with = "tx")]
+    /// The script: a RISC-V RV64 ELF file, - for standard input, or a profile in the format antares; with --server also its
+    /// SHA-256
+    #[arg(required_unless_present_any = ["tx", "server"], conflicts_with = "tx")]
     pub elf: Option<PathBuf>,
     /// The transaction with the cells it uses, as for `antares verify`
     #[arg(long, value_name = "FILE")]
     pub tx: Option<PathBuf>,
+    /// Run nothing: take what this server has seen of all runs, of the script or of everything
+    #[arg(long, value_name = "URL", conflicts_with_all = ["tx", "max_cycles", "deadline_ms", "isa", "args"])]
+    pub server: Option<String>,
+    /// With --server: how far back, milliseconds [default: all that it keeps]
+    #[arg(long, value_name = "N", requires = "server")]
+    pub window_ms: Option<u64>,
     /// VM version of the script
     #[arg(long, value_name = "0|1|2", default_value_t = 2, value_parser = value_parser!(u32).range(0..=2))]
     pub vm_version: u32,

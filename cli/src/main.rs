@@ -18,6 +18,7 @@ mod progress;
 mod remote;
 mod report;
 mod run;
+mod seen;
 #[cfg(feature = "server")]
 mod serve;
 #[cfg(feature = "server")]

@@ -28,7 +28,7 @@ use crate::{
     failure::Failure,
     input,
     limits::{ARCHIVE_BYTES_MAX, CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX},
-    local, output, verify,
+    local, output, seen, verify,
 };
 
 /// A share in hundredths of a percent.
@@ -111,6 +111,8 @@ fn diff(args: &DiffArgs) -> Result<ExitCode, Failure> {
         let target = TargetArgs {
             elf: Some(path.to_owned()),
             tx: None,
+            server: None,
+            window_ms: None,
             vm_version: args.vm_version,
             isa: None,
             max_cycles: None,
@@ -151,6 +153,9 @@ fn format_of(path: &Path) -> Result<Format, Failure> {
 
 /// Profiles what `args` name, or reads it if it is a profile.
 pub(crate) fn target(args: &TargetArgs) -> Result<Profiled, Failure> {
+    if let Some(url) = &args.server {
+        return seen::profile(url, args);
+    }
     match (&args.tx, &args.elf) {
         (Some(tx), _) => profile_transaction(tx, args),
         (None, Some(elf)) => {

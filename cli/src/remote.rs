@@ -5,7 +5,8 @@ use std::time::Duration;
 use antares_abi::Sha256Digest;
 use antares_proto::v1::{
     self, BlobHeader, UploadRequest, compiler_service_client::CompilerServiceClient,
-    runner_service_client::RunnerServiceClient, upload_request::Part,
+    profile_service_client::ProfileServiceClient, runner_service_client::RunnerServiceClient,
+    upload_request::Part,
 };
 use anyhow::{Context as _, anyhow};
 use tonic::{
@@ -55,6 +56,18 @@ impl Server {
     pub(crate) fn verify(&self, request: &verify::Request) -> Result<Verdict, Failure> {
         let message = format!("verifying on {}", self.url);
         progress::while_working(&message, || runtime()?.block_on(self.verify_connected(request)))
+    }
+
+    /// A profile of what it has run.
+    pub(crate) fn profile(&self, request: v1::GetProfileRequest) -> Result<v1::GetProfileResponse, Failure> {
+        let work = async {
+            let mut call = Call::new(request);
+            call.set_timeout(CALL_OVERHEAD_MAX);
+            let client = ProfileServiceClient::new(self.connect().await?);
+            let answer = client.max_decoding_message_size(ANSWER_BYTES_MAX).get_profile(call).await;
+            answer.map(tonic::Response::into_inner).map_err(|status| status::failure(&self.url, &status))
+        };
+        runtime()?.block_on(work)
     }
 
     async fn connect(&self) -> Result<Channel, Failure> {

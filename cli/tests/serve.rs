@@ -162,6 +162,24 @@ fn a_server_lives_from_start_to_sigterm() {
 }
 
 #[test]
+fn a_server_tells_what_it_has_seen() {
+    let server = Server::start();
+    let (_, report) = server.run(&["--tier", "native"]);
+    let url = format!("http://{}", server.grpc);
+    let show = |words: &[&str]| {
+        let output = antares(&[&["profile", "--server", &url], words].concat()).output().expect("it starts");
+        (output.status.code(), String::from_utf8(output.stdout).expect("text"))
+    };
+    let (status, table) = show(&[]);
+    let cycles = format!("{} cycles of all runs", report["cycles"]);
+    assert!(status == Some(0) && table.starts_with(&cycles), "{table}");
+    // One that it has not seen, and a window without a run.
+    assert_eq!(show(&[&"0".repeat(64)]).0, Some(3));
+    assert_eq!(show(&["--max-cycles", "7"]).0, Some(2));
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
 fn every_metric_is_documented() {
     let server = Server::start();
     server.run(&[]);

@@ -12,5 +12,6 @@ mod profiles;
 mod programs;
 mod published;
 mod sampled;
+mod sampled_transactions;
 mod transactions;
 mod upstream;

@@ -92,9 +92,9 @@ fn the_same_run_gives_the_same_profile_bit_for_bit() {
 
 /// The engine of a transaction that is profiled.
 #[derive(Default)]
-struct Profiled {
+pub(crate) struct Profiled {
     session: Arc<ProfileSession>,
-    groups: std::cell::RefCell<Vec<GroupRecording>>,
+    pub(crate) groups: std::cell::RefCell<Vec<GroupRecording>>,
 }
 
 impl Engine for &Profiled {

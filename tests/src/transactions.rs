@@ -1,18 +1,21 @@
 //! Transactions on the native machine: what the run worker does in its jail.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use antares_abi::{CompileOptions, Isa};
 use antares_transaction::{Environment, Mock, programs};
 use antares_verifier::{Counts, Engine, Prepared};
-use antares_vm::{NativeMachine, Program, Session, Tier};
+use antares_vm::{NativeMachine, Program, Recording, Sampling, Session, Tier};
 use anyhow::Result;
 
 use crate::kept;
 
 /// The machine of antares-vm as an engine.
 #[derive(Clone, Debug)]
-pub struct Native(Arc<Session>);
+pub struct Native {
+    session: Arc<Session>,
+    samples: Arc<Mutex<Vec<Recording>>>,
+}
 
 impl Native {
     /// With native code of the programs among the cells of `mock`, which are compiled or taken from the last run.
@@ -31,7 +34,19 @@ impl Native {
                 compiled.extend(Program::new(elf.clone(), library).map(Arc::new));
             }
         }
-        Ok(Self(Session::new(tier, compiled)))
+        Ok(Self { session: Session::new(tier, compiled), samples: Arc::default() })
+    }
+
+    /// The same engine, nobody else's yet, whose script groups are sampled.
+    #[must_use]
+    pub fn sampled(self, sampling: Sampling) -> Self {
+        Self { session: self.session.sampled(sampling), ..self }
+    }
+
+    /// What was sampled, by script group.
+    #[must_use]
+    pub fn samples(&self) -> Vec<Recording> {
+        std::mem::take(&mut *self.samples.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -39,11 +54,13 @@ impl Engine for Native {
     type Machine = NativeMachine;
 
     fn attempt<T>(&self, attempt: impl FnMut() -> T) -> T {
-        self.0.attempt(attempt)
+        self.session.attempt(attempt)
     }
 
     fn take_counts(&self) -> Option<Counts> {
-        let counts = self.0.take_counts();
+        let sampled = self.session.take_samples(0);
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner).extend(sampled);
+        let counts = self.session.take_counts();
         let (native_cycles, interpreted_cycles) = (counts.native_cycles, counts.interpreted_cycles);
         let restarted = counts.restarted.map(|reason| reason.name());
         Some(Counts { native_cycles, interpreted_cycles, restarted })

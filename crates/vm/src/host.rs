@@ -20,7 +20,7 @@ use crate::{
     sampler::{CodeFrame, Sampled},
     signals::{self, Active},
     stack::NativeStack,
-    walk,
+    walk::{self, GuestFrame},
 };
 
 /// Bytes of an ecall instruction: the interpreter's pc is behind it while a syscall runs.
@@ -30,6 +30,8 @@ const ECALL_BYTES: u64 = 4;
 pub(crate) const LOAD_CODE: u64 = 2091;
 /// Number of the syscall that may put another program into the machine, `exec` of VM version 1.
 const EXEC: u64 = 2043;
+/// Number of the syscall that makes another VM.
+const SPAWN: u64 = 2601;
 
 /// An answer to the trampolines in [`enter`]: 0 goes on with native code.
 const CONTINUE: u64 = 0;
@@ -241,6 +243,20 @@ pub(crate) unsafe extern "C" fn meter(base: *mut u8) -> u64 {
     CONTINUE
 }
 
+/// Fills `frames` with the guest functions under way, the last one that was called first, at the place of `event`.
+fn find_frames(state: &State, code: &dyn Code, stack_top: usize, event: Event, frames: &mut Vec<GuestFrame>) {
+    let stack_pointer = usize::try_from(state.native_stack_pointer).unwrap_or(0);
+    // SAFETY: native code waits on the stack, whose end this is, and left its stack pointer in the state.
+    let back = unsafe { walk::walk(code, stack_pointer, stack_top, frames) };
+    let pc = match event {
+        Event::Meter => walk::marked(code, back),
+        Event::Ecall | Event::Syscall(_) => Some(state.pc),
+    };
+    if let (Some(pc), Some(frame)) = (pc, frames.first_mut()) {
+        frame.1 = pc;
+    }
+}
+
 impl Stay<'_> {
     /// Lets ckb-vm handle the ecall. `None` goes on with the script.
     fn ecall(&mut self, state: &mut State) -> Option<Ended> {
@@ -251,6 +267,9 @@ impl Stay<'_> {
         }
         let number = state.registers[A7];
         self.look(state, self.left(), Event::Ecall);
+        if matches!(number, EXEC | SPAWN) {
+            self.look_at_caller(state);
+        }
         self.vm.update_pc(state.pc.wrapping_add(ECALL_BYTES));
         self.vm.commit_pc();
         if number == EXEC {
@@ -265,6 +284,10 @@ impl Stay<'_> {
             Ok(()) => {
                 if number == LOAD_CODE && !self.code.changed(self.vm.inner_mut()) {
                     return Some(Ended::Outdated);
+                }
+                if let Some(sampled) = &mut self.sampled {
+                    // Whatever it asked for, it goes on without.
+                    sampled.sampler.lineage().ask(None);
                 }
                 state.registers[A0] = self.vm.registers()[A0];
                 self.grant(state, self.left());
@@ -291,21 +314,22 @@ impl Stay<'_> {
         if !is_due {
             return;
         }
-        let stack_pointer = usize::try_from(state.native_stack_pointer).unwrap_or(0);
-        // SAFETY: native code waits on the stack, whose end this is, and left its stack pointer in the state.
-        let back = unsafe { walk::walk(self.code, stack_pointer, self.stack_top, &mut sampled.frames) };
-        let pc = match event {
-            Event::Meter => walk::marked(self.code, back),
-            Event::Ecall | Event::Syscall(_) => Some(state.pc),
-        };
-        if let (Some(pc), Some(frame)) = (pc, sampled.frames.first_mut()) {
-            frame.1 = pc;
-        }
+        find_frames(state, self.code, self.stack_top, event, &mut sampled.frames);
         let syscall = match event {
             Event::Syscall(number) => Some(number),
             Event::Meter | Event::Ecall => None,
         };
         sampled.sampler.sample(sampled.root, &sampled.frames, &sampled.programs, syscall);
+    }
+
+    /// Tells the profile who asks for another program: what that does stands on its stack.
+    fn look_at_caller(&mut self, state: &State) {
+        let Some(Sampled { sampler, root, programs, frames, .. }) = self.sampled.as_deref_mut() else {
+            return;
+        };
+        find_frames(state, self.code, self.stack_top, Event::Ecall, frames);
+        let site = sampler.context(*root, frames, programs);
+        sampler.lineage().ask(Some(site));
     }
 
     /// Grants native code a part of the `left` cycles.
@@ -357,6 +381,11 @@ impl Stay<'_> {
                 self.commit(state);
                 if self.vm.cycles() > self.vm.max_cycles() {
                     return Attempted::Left(LeaveReason::OutOfCycles);
+                }
+                if let Some(sampled) = self.sampled.take() {
+                    // Sample points in between were met by the meter; what is left counts for the next one.
+                    let used = self.vm.cycles().saturating_sub(self.cycles);
+                    sampled.sampler.advance(used.saturating_sub(sampled.seen));
                 }
                 self.vm.update_pc(state.pc);
                 self.vm.commit_pc();

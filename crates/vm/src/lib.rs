@@ -21,6 +21,7 @@ mod heap;
 mod host;
 mod interpreter;
 pub mod limits;
+mod lineage;
 mod machine;
 mod mapping;
 mod memory;

@@ -114,18 +114,24 @@ impl ProfiledMachine {
         if let Some(id) = self.id {
             return id;
         }
-        let (a0, a7) = (self.vm.registers()[A0], self.vm.registers()[A7]);
-        self.vm.set_register(A0, 0);
-        self.vm.set_register(A7, PROCESS_ID);
-        // It changes nothing but a0. It fails where it does not exist, and, behind its work, where the cycle limit is
-        // already passed.
-        let _ = self.vm.ecall();
-        let id = self.vm.registers()[A0];
-        self.vm.set_register(A0, a0);
-        self.vm.set_register(A7, a7);
+        let id = process_id(&mut self.vm);
         self.id = Some(id);
         id
     }
+}
+
+/// Asks the syscall for the number of the VM that a machine is, and leaves its registers as they were.
+pub(crate) fn process_id(vm: &mut DefaultMachine<Core>) -> u64 {
+    let (a0, a7) = (vm.registers()[A0], vm.registers()[A7]);
+    vm.set_register(A0, 0);
+    vm.set_register(A7, PROCESS_ID);
+    // It changes nothing but a0. It fails where it does not exist, and, behind its work, where the cycle limit is
+    // already passed.
+    let _ = vm.ecall();
+    let id = vm.registers()[A0];
+    vm.set_register(A0, a0);
+    vm.set_register(A7, a7);
+    id
 }
 
 impl DefaultMachineRunner for ProfiledMachine {

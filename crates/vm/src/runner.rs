@@ -27,6 +27,7 @@ use crate::{
     limits::{MACHINES_CROWDED, NATIVE_STACK_BYTES, STAY_CYCLES_MIN, STAYS_MIN},
     memory::Core,
     prepare_thread,
+    profiled::process_id,
     program::Programs,
     recording::Recorded,
     reserve::STACKS,
@@ -57,8 +58,8 @@ pub struct NativeMachine {
     has_unmarked: bool,
     /// Calls of `inner_mut` since the last run.
     looks: u32,
-    /// Its number among the machines that were loaded.
-    index: u32,
+    /// The number of the VM that this machine is, once it was asked for.
+    id: Option<u64>,
 }
 
 /// How far a machine is.
@@ -197,6 +198,7 @@ impl NativeMachine {
             Attempted::Done => Ok(None),
             Attempted::Replaced => {
                 (self.phase, self.unknown) = (Phase::New, None);
+                self.tell_loaded();
                 Ok(None)
             }
             Attempted::Yielded => {
@@ -227,11 +229,25 @@ impl NativeMachine {
     /// What a stay needs to be sampled, if the session is.
     fn take_sampled(&mut self) -> Option<Sampled> {
         let mut sampler = self.session.take_sampler()?;
-        let root = sampler.machine(self.index);
+        let root = sampler.lineage().root(self.id());
         let (vm_version, isa) = (self.vm.machine.version(), self.vm.machine.isa());
         let elfs = self.programs.elfs().map(|elf| Recorded { elf: Some(elf.clone()), vm_version, isa });
         let programs = elfs.map(|program| sampler.program(program)).collect();
         Some(Sampled::new(sampler, root, programs))
+    }
+
+    /// The number of the VM that this machine is.
+    fn id(&mut self) -> u64 {
+        let machine = &mut self.vm.machine;
+        *self.id.get_or_insert_with(|| process_id(machine))
+    }
+
+    /// Tells the profile, if there is one, that a program was loaded.
+    fn tell_loaded(&mut self) {
+        if self.session.is_sampled() {
+            let id = self.id();
+            self.session.with_sampler(|sampler| sampler.load(id));
+        }
     }
 
     /// The stack for native code, on a thread that can run it.
@@ -268,7 +284,7 @@ impl DefaultMachineRunner for NativeMachine {
             stays: Stays::default(),
             has_unmarked: false,
             looks: 0,
-            index: 0,
+            id: None,
         }
     }
 
@@ -294,6 +310,10 @@ impl DefaultMachineRunner for NativeMachine {
 
     fn run(&mut self) -> Result<i8, Error> {
         self.looks = 0;
+        if self.session.is_sampled() {
+            let id = self.id();
+            self.session.with_sampler(|sampler| sampler.lineage().run(id));
+        }
         if self.phase != Phase::Interpreted && self.session.has_lost_registers() {
             return Err(self.give_up(LeaveReason::Ecall));
         }
@@ -312,10 +332,10 @@ impl DefaultMachineRunner for NativeMachine {
     ) -> Result<u64, Error> {
         let bytes = self.vm.machine.load_program_with_metadata(program, metadata, args)?;
         let (vm_version, isa) = (self.vm.machine.version(), self.vm.machine.isa());
-        self.index = self.session.machine_loaded();
         self.loaded = self.session.find(program, vm_version, isa);
         self.unknown = self.loaded.is_none().then(|| program.clone());
         self.phase = Phase::New;
+        self.tell_loaded();
         Ok(bytes)
     }
 }

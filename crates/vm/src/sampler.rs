@@ -8,6 +8,7 @@ use antares_abi::FrameAt;
 
 use crate::{
     limits::SAMPLED_FRAMES_MAX,
+    lineage::Lineage,
     recording::{Place, ROOT, Recorded, Recording},
     walk::GuestFrame,
 };
@@ -41,6 +42,7 @@ pub struct Sampler {
     stack: Vec<(u32, u64)>,
     contexts: Vec<u32>,
     root: u32,
+    lineage: Lineage,
     recording: Recording,
 }
 
@@ -60,6 +62,7 @@ impl Sampler {
             stack: Vec::with_capacity(SAMPLED_FRAMES_MAX),
             contexts: Vec::with_capacity(SAMPLED_FRAMES_MAX),
             root: ROOT,
+            lineage: Lineage::default(),
             recording: Recording::default(),
         };
         sampler.choose();
@@ -89,12 +92,14 @@ impl Sampler {
         self.recording.program(program)
     }
 
-    /// The context of the VM with this number in the order in which they were made, from 0.
-    pub(crate) fn machine(&mut self, index: u32) -> u32 {
-        match index {
-            0 => ROOT,
-            _ => self.recording.context(ROOT, Place::Spawn(index)).0,
-        }
+    /// The VMs of the script group.
+    pub(crate) fn lineage(&mut self) -> &mut Lineage {
+        &mut self.lineage
+    }
+
+    /// A program was loaded into this VM.
+    pub(crate) fn load(&mut self, vm: u64) {
+        self.lineage.load(vm, &mut self.recording);
     }
 
     /// Cycles to the next sample point.
@@ -118,6 +123,20 @@ impl Sampler {
         programs: &[u32],
         syscall: Option<u64>,
     ) {
+        let mut context = self.context(root, frames, programs);
+        if let Some(number) = syscall {
+            context = self.recording.context(context, Place::Syscall(number)).0;
+        }
+        self.recording.spend(context, std::mem::take(&mut self.pending));
+        self.last = Some(context);
+        self.samples += 1;
+        while self.next < self.clock {
+            self.choose();
+        }
+    }
+
+    /// The context of these frames, the last one that was called first, on `root`.
+    pub(crate) fn context(&mut self, root: u32, frames: &[GuestFrame], programs: &[u32]) -> u32 {
         let number = |library: usize| programs.get(library).copied().unwrap_or(0);
         let stack = frames.iter().rev().map(|(library, pc)| (number(*library), *pc));
         let same = match self.root == root {
@@ -132,16 +151,7 @@ impl Sampler {
             self.contexts.push(self.recording.context(below, Place::Code { program, pc }).0);
             self.stack.push((program, pc));
         }
-        let mut context = self.contexts.last().copied().unwrap_or(root);
-        if let Some(number) = syscall {
-            context = self.recording.context(context, Place::Syscall(number)).0;
-        }
-        self.recording.spend(context, std::mem::take(&mut self.pending));
-        self.last = Some(context);
-        self.samples += 1;
-        while self.next < self.clock {
-            self.choose();
-        }
+        self.contexts.last().copied().unwrap_or(root)
     }
 
     /// Picks the sample point of the next period.

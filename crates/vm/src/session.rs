@@ -55,8 +55,6 @@ struct State {
     counts: Counts,
     /// The profile of the attempt under way, while no machine has it.
     sampler: Option<Sampler>,
-    /// Machines that were loaded in this attempt.
-    loaded: u32,
 }
 
 impl Session {
@@ -80,7 +78,6 @@ impl Session {
             has_lost_registers: false,
             counts: Counts::default(),
             sampler: None,
-            loaded: 0,
         };
         Self { finder, machines: AtomicUsize::new(0), state: Mutex::new(state), sampling: None }
     }
@@ -114,11 +111,16 @@ impl Session {
         self.lock().sampler = Some(sampler);
     }
 
-    /// The number of a machine that is loaded, in the order in which they are.
-    pub(crate) fn machine_loaded(&self) -> u32 {
-        let mut state = self.lock();
-        state.loaded += 1;
-        state.loaded - 1
+    /// Whether attempts are sampled.
+    pub(crate) fn is_sampled(&self) -> bool {
+        self.sampling.is_some()
+    }
+
+    /// Lets `change` see the profile of the attempt under way, if it is sampled and no machine has it.
+    pub(crate) fn with_sampler(&self, change: impl FnOnce(&mut Sampler)) {
+        if let Some(sampler) = &mut self.lock().sampler {
+            change(sampler);
+        }
     }
 
     /// The session that is current on this thread; without one, a session without native code.
@@ -159,7 +161,6 @@ impl Session {
         let mut state = self.lock();
         state.has_lost_registers = false;
         state.counts.restarted = None;
-        state.loaded = 0;
         state.sampler = self.sampling.map(Sampler::new);
     }
 
