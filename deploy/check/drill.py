@@ -175,22 +175,33 @@ class Drill:
         limits = ["--deadline-ms", str(deadline_ms), "--max-cycles", "1000000000000"]
         return self.run(self.script(ENDLESS), *limits)
 
+    def wait_for_run(self):
+        dashboard.wait(lambda: any(is_running(worker) for worker in self.runner.workers()), 20, "no worker runs")
+
     def signal_worker(self, how):
         """A run is under way, and its worker gets a signal."""
         client = self.endless(20000)
-        dashboard.wait(lambda: any(is_running(worker) for worker in self.runner.workers()), 20, "no worker runs")
+        self.wait_for_run()
         for worker in self.runner.workers():
             os.kill(worker, how)
         client.wait()
 
     def expect(self, prometheus, *names):
-        """Waits until all of these alerts fire."""
-        for name in names:
-            def is_firing(name=name):
-                return any(rule["name"] == name and rule["state"] == "firing" for rule in prometheus.alerts())
-            dashboard.wait(is_firing, FIRING_DEADLINE_S, f"{name} does not fire")
-            self.fired.add(name)
-            print(f"drill: {name} fires", flush=True)
+        """Waits until each of these alerts has fired; they need not do so at the same time."""
+        left = set(names)
+
+        def have_fired():
+            for rule in prometheus.alerts():
+                if rule["name"] in left and rule["state"] == "firing":
+                    left.remove(rule["name"])
+                    self.fired.add(rule["name"])
+                    print(f"drill: {rule['name']} fires", flush=True)
+            return not left
+
+        try:
+            dashboard.wait(have_fired, FIRING_DEADLINE_S, "all fire")
+        except TimeoutError:
+            raise TimeoutError(f"{', '.join(sorted(left))} does not fire within {FIRING_DEADLINE_S} s") from None
 
 
 def is_running(process):
@@ -211,12 +222,12 @@ def missing_layer(drill, prometheus):
 def busy_workers(drill, prometheus):
     """One run holds the only worker for long, and many short ones wait behind it."""
     keepers = [drill.endless(6000) for _ in range(3)]
+    drill.wait_for_run()
     short = drill.script(EXIT)
     clients = [drill.run(short, "--tier", "interpreter") for _ in range(30)]
-    drill.expect(prometheus, "AntaresWorkersSaturated")
+    drill.expect(prometheus, "AntaresWorkersSaturated", "AntaresQueueWait", "AntaresOverhead")
     for client in [*keepers, *clients]:
         client.wait()
-    drill.expect(prometheus, "AntaresQueueWait", "AntaresOverhead")
 
 
 def violation(drill, prometheus):
