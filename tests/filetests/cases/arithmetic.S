@@ -113,6 +113,7 @@ _start:
 # enter_10000:
 # .Lfunc_begin1:
 #   movq  $-510, %r11
+# .Ltmp0:
 #   addq  4260104(%rax), %r11
 #   js  .LBB1_1
 # .LBB1_2:
@@ -130,6 +131,7 @@ _start:
 #   callq  *4260152(%r10)
 #   #NO_APP
 #   jmp  .LBB1_2
+# .Ltmp1:
 # .Lfunc_end1:
 
 #=== outcome

@@ -20,7 +20,9 @@ _start:
 # enter_10000:
 # .Lfunc_begin0:
 #   movq  4260104(%rax), %r11
+# .Ltmp0:
 # .LBB0_1:
+# .Ltmp1:
 #   addq  $-3, %r11
 #   jns  .LBB0_1
 #   movq  %rax, %r10
@@ -28,6 +30,7 @@ _start:
 #   callq  *4260152(%r10)
 #   #NO_APP
 #   jmp  .LBB0_1
+# .Ltmp2:
 # .Lfunc_end0:
 
 #=== outcome

@@ -18,6 +18,7 @@ _start:
 #   pushq  %rbx
 #   movq  %rax, %rbx
 #   movq  $-506, %r11
+# .Ltmp0:
 #   addq  4260104(%rax), %r11
 #   js  .LBB1_1
 # .LBB1_2:
@@ -52,4 +53,5 @@ _start:
 #   callq  *4260152(%r10)
 #   #NO_APP
 #   jmp  .LBB1_4
+# .Ltmp1:
 # .Lfunc_end1:

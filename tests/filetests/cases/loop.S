@@ -103,12 +103,14 @@ _start:
 # enter_10000:
 # .Lfunc_begin1:
 #   movq  4260104(%rax), %rsi
+# .Ltmp0:
 #   leaq  -2(%rsi), %r11
 #   addq  $4194302, %rsi
 #   movl  $100, %edx
 #   xorl  %ecx, %ecx
 #   cmpq  $499, %rsi
 #   jle  .LBB1_1
+# .Ltmp1:
 # .LBB1_4:
 #   addq  $-5, %r11
 #   addq  %rdx, %rcx
@@ -126,6 +128,7 @@ _start:
 #   movq  %r11, 4260104(%rax)
 #   callq  ecall
 #   ud1l  4(%eax), %eax
+# .Ltmp2:
 # .LBB1_1:
 #   addq  $-5, %r11
 #   js  .LBB1_2
@@ -146,6 +149,7 @@ _start:
 #   callq  *4260152(%r10)
 #   #NO_APP
 #   jmp  .LBB1_7
+# .Ltmp3:
 # .Lfunc_end1:
 
 #=== baseline
