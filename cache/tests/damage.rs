@@ -205,7 +205,8 @@ fn a_store_that_is_damaged_under_an_open_cache_is_replaced() {
     assert!((0..ENTRIES).all(|number| present(&cache, number)), "{:?}", cache.stats());
     let stats = cache.stats();
     assert_eq!(stats.state, CacheState::Rebuilt, "{stats:?}");
-    assert!(stats.quarantines == 1 && stats.store_errors == 1, "{stats:?}");
+    // The thread that writes the store back may have met the damage too.
+    assert!(stats.quarantines == 1 && stats.store_errors >= 1, "{stats:?}");
 }
 
 #[test]

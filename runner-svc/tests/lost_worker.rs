@@ -51,8 +51,8 @@ async fn a_killed_worker_fails_its_own_call_and_no_other() {
         node.metric("antares_workers_busy{role=\"run\"}") == Some(1.0)
     })
     .await;
+    wait_until("the run stage", || async { !workers_of("antares-run-worker").is_empty() }).await;
     let workers = workers_of("antares-run-worker");
-    assert!(!workers.is_empty());
     assert!(Command::new("kill").arg("-9").args(&workers).status().unwrap().success());
     let status = call.await.unwrap().unwrap_err();
     assert_eq!((status.code(), reason(&status).as_str()), (Code::Unavailable, "WORKER_LOST"), "{status}");
