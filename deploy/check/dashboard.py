@@ -21,6 +21,7 @@ nothing but Python's own library. Exits with 1 and a list of what is wrong.
 """
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -293,9 +294,16 @@ class Prometheus:
 
 
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    return free_ports(1)[0]
+
+
+def free_ports(count):
+    """Ports that nobody listens on, each another one: all are taken at once."""
+    with contextlib.ExitStack() as stack:
+        listeners = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for listener in listeners:
+            listener.bind(("127.0.0.1", 0))
+        return [listener.getsockname()[1] for listener in listeners]
 
 
 def wait(condition, seconds, what):
