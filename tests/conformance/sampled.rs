@@ -155,7 +155,6 @@ fn samples_add_up_and_agree_with_exact_profiles() {
 }
 
 #[test]
-#[ignore = "compiles all programs of the bench: minutes"]
 fn samples_of_all_programs_of_the_bench_agree_with_exact_profiles() {
     let mut machine = Machine::new().unwrap();
     for (name, times) in [
