@@ -18,6 +18,7 @@ mod progress;
 mod remote;
 mod report;
 mod run;
+#[cfg(feature = "server")]
 mod seen;
 #[cfg(feature = "server")]
 mod serve;

@@ -28,7 +28,7 @@ use crate::{
     failure::Failure,
     input,
     limits::{ARCHIVE_BYTES_MAX, CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX},
-    local, output, seen, verify,
+    local, output, verify,
 };
 
 /// A share in hundredths of a percent.
@@ -151,10 +151,20 @@ fn format_of(path: &Path) -> Result<Format, Failure> {
     })
 }
 
+#[cfg(feature = "server")]
+fn seen_by(url: &str, args: &TargetArgs) -> Result<Profiled, Failure> {
+    crate::seen::profile(url, args)
+}
+
+#[cfg(not(feature = "server"))]
+fn seen_by(url: &str, _args: &TargetArgs) -> Result<Profiled, Failure> {
+    Err(crate::run::no_server(url))
+}
+
 /// Profiles what `args` name, or reads it if it is a profile.
 pub(crate) fn target(args: &TargetArgs) -> Result<Profiled, Failure> {
     if let Some(url) = &args.server {
-        return seen::profile(url, args);
+        return seen_by(url, args);
     }
     match (&args.tx, &args.elf) {
         (Some(tx), _) => profile_transaction(tx, args),

@@ -1,17 +1,19 @@
 //! The files of the checkout that git knows or would add, read once.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     process::Command,
 };
 
 use anyhow::{Context as _, bail};
 
-/// Paths relative to the root, with `/`, and what the files contain. Binary files are left out.
+/// Paths relative to the root, with `/`, and what the files contain; of binary files there are the paths alone.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     files: BTreeMap<String, String>,
+    /// Paths of what is no text.
+    binaries: BTreeSet<String>,
 }
 
 impl Tree {
@@ -30,14 +32,18 @@ impl Tree {
             bail!("git ls-files: {}", String::from_utf8_lossy(&listing.stderr));
         }
         let names = String::from_utf8(listing.stdout).context("a path is not UTF-8")?;
-        let files = names.split_terminator('\0').filter_map(|name| read_text(&root, name)).collect();
-        Ok(Self { files })
+        let names = names.split_terminator('\0');
+        let files: BTreeMap<_, _> = names.clone().filter_map(|name| read_text(&root, name)).collect();
+        let binaries = names.filter(|name| !files.contains_key(*name) && root.join(name).is_file());
+        let binaries = binaries.map(str::to_owned).collect();
+        Ok(Self { files, binaries })
     }
 
     /// A tree of the given files, for tests.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
-        Self { files: files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect() }
+        let files = files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
+        Self { files, binaries: BTreeSet::new() }
     }
 
     /// Number of files.
@@ -53,7 +59,9 @@ impl Tree {
     /// Whether there is such a file, or a folder with a file in it.
     pub(crate) fn has(&self, path: &str) -> bool {
         let folder = format!("{}/", path.trim_end_matches('/'));
-        self.files.contains_key(path) || self.files.keys().any(|file| file.starts_with(&folder))
+        self.files.contains_key(path)
+            || self.binaries.contains(path)
+            || self.files.keys().any(|file| file.starts_with(&folder))
     }
 
     /// All files with their contents, by path.
