@@ -12,6 +12,8 @@ use crate::programs::OPTIONS;
 /// Cycles that no program reaches.
 pub(crate) const CYCLES_MAX: u64 = 1 << 50;
 
+const LIMITS: Limits = Limits { cycles_max: CYCLES_MAX, debug_bytes_max: 0 };
+
 /// A program that is ready to run.
 pub(crate) struct Engine {
     machine: Machine,
@@ -67,12 +69,10 @@ impl Engine {
 
     fn sampled_report(&mut self, repetitions: u32, seed: u64) -> Result<(Report, u64)> {
         let args = [Bytes::from(repetitions.to_string())];
-        let script =
-            Script { elf: &self.elf, args: &args, vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 };
-        let limits = Limits { cycles_max: CYCLES_MAX, debug_bytes_max: 0 };
+        let script = script(&self.elf, &args);
         let sampling = Sampling { period: SAMPLE_CYCLES, seed };
         let native = (Tier::Native, Some(&self.library));
-        let (report, recording) = self.machine.run_sampled(&script, &limits, native, sampling)?;
+        let (report, recording) = self.machine.run_sampled(&script, &LIMITS, native, sampling)?;
         ensure!(recording.cycles() == report.cycles, "samples do not add up to the cycles of the run");
         let sampled = recording.contexts().iter().filter(|context| context.cycles > 0).count();
         Ok((report, sampled as u64))
@@ -80,11 +80,13 @@ impl Engine {
 
     fn report(&mut self, repetitions: u32) -> Result<Report> {
         let args = [Bytes::from(repetitions.to_string())];
-        let script =
-            Script { elf: &self.elf, args: &args, vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 };
-        let limits = Limits { cycles_max: CYCLES_MAX, debug_bytes_max: 0 };
-        Ok(self.machine.run(&script, &limits, Tier::Native, Some(&self.library))?)
+        let script = script(&self.elf, &args);
+        Ok(self.machine.run(&script, &LIMITS, Tier::Native, Some(&self.library))?)
     }
+}
+
+fn script<'a>(elf: &'a Bytes, args: &'a [Bytes]) -> Script<'a> {
+    Script { elf, args, vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 }
 }
 
 fn exit_code(report: &Report) -> Result<i32> {

@@ -57,16 +57,14 @@ pub(crate) fn measure(programs: &[&Program]) -> Result<()> {
     Ok(())
 }
 
-/// What the process behind [`ONCE`] does.
-pub(crate) fn run_once(arguments: &[String]) -> Result<i32> {
-    let [elf, library, repetitions] = arguments else { bail!("{ONCE} ELF LIBRARY REPETITIONS") };
-    Engine::new(fs::read(elf)?, &fs::read(library)?)?.run_untimed(repetitions.parse()?)
-}
-
-/// What the process behind [`ONCE_SAMPLED`] does.
-pub(crate) fn run_once_sampled(arguments: &[String]) -> Result<i32> {
-    let [elf, library, repetitions] = arguments else { bail!("{ONCE_SAMPLED} ELF LIBRARY REPETITIONS") };
-    Engine::new(fs::read(elf)?, &fs::read(library)?)?.run_sampled_untimed(repetitions.parse()?)
+/// What the process behind [`ONCE`] or [`ONCE_SAMPLED`] does.
+pub(crate) fn run_once(mode: &str, arguments: &[String]) -> Result<i32> {
+    let [elf, library, repetitions] = arguments else { bail!("{mode} ELF LIBRARY REPETITIONS") };
+    let mut engine = Engine::new(fs::read(elf)?, &fs::read(library)?)?;
+    match mode {
+        ONCE_SAMPLED => engine.run_sampled_untimed(repetitions.parse()?),
+        _ => engine.run_untimed(repetitions.parse()?),
+    }
 }
 
 /// Instructions that samples add to `repetitions` of a program, as a part of those without.

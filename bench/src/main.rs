@@ -42,11 +42,11 @@ const PROFILING: &str = "profiling";
 
 fn main() -> Result<()> {
     let mut wanted: Vec<String> = env::args().skip(1).collect();
-    if wanted.first().is_some_and(|first| first == instructions::ONCE) {
-        std::process::exit(instructions::run_once(&wanted[1..])?);
-    }
-    if wanted.first().is_some_and(|first| first == instructions::ONCE_SAMPLED) {
-        std::process::exit(instructions::run_once_sampled(&wanted[1..])?);
+    if let Some(mode) = wanted
+        .first()
+        .filter(|mode| [instructions::ONCE, instructions::ONCE_SAMPLED].contains(&mode.as_str()))
+    {
+        std::process::exit(instructions::run_once(mode, &wanted[1..])?);
     }
     let mut take = |switch: &str| {
         let before = wanted.len();

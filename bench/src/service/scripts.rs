@@ -1,7 +1,10 @@
 //! The scripts that are measured with, ready for the pool.
 
 use antares_pool::Sealed;
-use antares_tests::{guests, native};
+use antares_tests::{
+    elf::{Elf, Segment},
+    guests, native,
+};
 use anyhow::{Context, Result};
 
 use crate::programs::OPTIONS;
@@ -61,12 +64,8 @@ impl Script {
 
 /// An RV64 executable of `code`.
 fn elf(code: &[u32]) -> Vec<u8> {
-    let code: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let length = code.len() as u64;
-    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
-    elf.extend([ENTRY, 64, 0].into_iter().flat_map(u64::to_le_bytes));
-    elf.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 64, 0, 0, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0]);
-    elf.extend([120, ENTRY, ENTRY, length, length, 1].into_iter().flat_map(u64::to_le_bytes));
-    elf.extend(code);
-    elf
+    let bytes: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let memory_bytes = bytes.len() as u64;
+    let segment = Segment { address: ENTRY, flags: 5, bytes, memory_bytes };
+    Elf { entry: ENTRY, segments: vec![segment], symbols: None }.to_bytes()
 }

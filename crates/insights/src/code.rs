@@ -7,6 +7,8 @@ use antares_profile::{Frame, Value};
 use antares_profile_view::{Symbols, View};
 use antares_program::{Function, Instruction, Limits, Op, Program, Reg, Terminator, read, recover};
 
+use crate::{Finding, Rule};
+
 /// Limits of the search for functions.
 const LIMITS: Limits = Limits { code_bytes_max: 4 << 20, functions_max: 100_000, blocks_max: 400_000 };
 
@@ -33,6 +35,20 @@ pub(crate) struct Loop {
 }
 
 impl<'a> Code<'a> {
+    /// A finding about the code at `at`, of which nobody has measured what it gives.
+    pub(crate) fn finding(&self, rule: Rule, at: u64, cycles: u64, why: String, advice: &str) -> Finding {
+        Finding {
+            rule,
+            function: self.name(at),
+            place: self.place(at),
+            address: Some(at),
+            cycles,
+            why,
+            advice: advice.to_owned(),
+            measured: None,
+        }
+    }
+
     /// The code of one of the view's programs, if its ELF is at hand and can be read.
     pub(crate) fn of(view: &'a View<'_>, program: u32) -> Option<Self> {
         let known = view.profile().programs().get(program as usize)?;

@@ -23,19 +23,6 @@ pub(crate) fn findings(code: &Code<'_>) -> Vec<Finding> {
     all
 }
 
-fn finding(code: &Code<'_>, rule: Rule, at: u64, cycles: u64, why: String, advice: &str) -> Finding {
-    Finding {
-        rule,
-        function: code.name(at),
-        place: code.place(at),
-        address: Some(at),
-        cycles,
-        why,
-        advice: advice.to_owned(),
-        measured: None,
-    }
-}
-
 fn loads(found: &Loop) -> impl Iterator<Item = &At> {
     found.instructions.iter().filter(|(_, instruction)| loaded_bytes(instruction.op).is_some())
 }
@@ -90,7 +77,7 @@ fn byte_loop(code: &Code<'_>, found: &Loop) -> Option<Finding> {
     let why = format!("this loop {what} byte by byte, about {per_byte} cycles for each");
     Some(Finding {
         measured: (stored == 1).then_some(crate::libraries::WORDS_MEASURED),
-        ..finding(code, Rule::ByteLoop, found.start, found.cycles, why, advice)
+        ..code.finding(Rule::ByteLoop, found.start, found.cycles, why, advice)
     })
 }
 
@@ -103,9 +90,7 @@ fn narrow_limbs(code: &Code<'_>, found: &Loop) -> Option<Finding> {
     let is_it = narrow >= 2 && has(Op::Mul) >= 1 && has(Op::Sw) >= 1 && halves >= 1 && has(Op::Ld) == 0;
     (is_it && !found.calls).then(|| Finding {
         measured: Some(crate::libraries::LIMBS_MEASURED),
-        ..finding(
-            code,
-            Rule::NarrowLimbs,
+        ..code.finding(Rule::NarrowLimbs,
             found.start,
             found.cycles,
             "this loop multiplies long numbers in limbs of 32 bits: the VM multiplies 64 bits by 64 bits in 5 cycles for \
@@ -131,7 +116,7 @@ fn soft_division(code: &Code<'_>, found: &Loop) -> Option<Finding> {
     (is_it && !touches && !found.calls).then(|| {
         let why = "this loop divides bit by bit".to_owned();
         let advice = "div and divu of the M extension (32 cycles), or a multiplication by the reciprocal";
-        finding(code, Rule::SoftDivision, found.start, found.cycles, why, advice)
+        code.finding(Rule::SoftDivision, found.start, found.cycles, why, advice)
     })
 }
 
@@ -156,7 +141,7 @@ fn aliased_loads(code: &Code<'_>, found: &Loop) -> Option<Finding> {
     );
     let advice = "read the value into a local variable before the loop, or store through a pointer of another type \
                   (or a restrict one)";
-    Some(finding(code, Rule::AliasedLoad, *first, cycles, why, advice))
+    Some(code.finding(Rule::AliasedLoad, *first, cycles, why, advice))
 }
 
 /// Loads and stores on the stack within a loop that does not call.
@@ -171,5 +156,5 @@ fn spills(code: &Code<'_>, found: &Loop) -> Option<Finding> {
     let why = format!("{} loads and stores on the stack in a loop that calls nothing", on_stack.len());
     let advice =
         "split the loop, or keep fewer values alive across it: unroll less, or load constants inside";
-    Some(finding(code, Rule::Spill, *first, cycles, why, advice))
+    Some(code.finding(Rule::Spill, *first, cycles, why, advice))
 }

@@ -25,19 +25,6 @@ pub(crate) fn findings(code: &Code<'_>) -> Vec<Finding> {
     all
 }
 
-fn finding(code: &Code<'_>, rule: Rule, at: u64, cycles: u64, why: String, advice: &str) -> Finding {
-    Finding {
-        rule,
-        function: code.name(at),
-        place: code.place(at),
-        address: Some(at),
-        cycles,
-        why,
-        advice: advice.to_owned(),
-        measured: None,
-    }
-}
-
 /// The constant that `register` has before the instruction at `index` of a block, if the block makes it.
 fn constant(block: &Block, index: usize, register: Reg) -> Option<i64> {
     let mut before = block.instructions[..index].iter().rev();
@@ -65,7 +52,7 @@ fn constant_divisions(code: &Code<'_>, function: &Function) -> Vec<Finding> {
             let why = format!("a division by the constant {divisor} takes 32 cycles each time");
             let advice = "compile this file with -O2 instead of -Os: a multiplication by the reciprocal takes about 7, and \
                           a power of two is a shift";
-            found.push(finding(code, Rule::ConstantDivision, pc.0, cycles, why, advice));
+            found.push(code.finding(Rule::ConstantDivision, pc.0, cycles, why, advice));
         }
     }
     found
@@ -94,7 +81,7 @@ fn missing_b(code: &Code<'_>, function: &Function) -> Option<Finding> {
     let names: Vec<&str> = shapes.keys().copied().collect();
     let why = format!("several instructions do what the B extension does in one: {}", names.join(", "));
     let advice = "compile with -march=rv64imc_zba_zbb_zbc_zbs: VM versions 1 and 2 have it";
-    Some(finding(code, Rule::MissingB, first?, cycles, why, advice))
+    Some(code.finding(Rule::MissingB, first?, cycles, why, advice))
 }
 
 /// The shape that ends at `index`, and the addresses of the instructions that would go.
@@ -162,5 +149,5 @@ fn inlinable(code: &Code<'_>, function: &Function) -> Option<Finding> {
         block.instructions.len()
     );
     let advice = "make it static inline in a header, or compile with -flto";
-    Some(finding(code, Rule::InlinableCall, function.entry.0, cycles, why, advice))
+    Some(code.finding(Rule::InlinableCall, function.entry.0, cycles, why, advice))
 }

@@ -1,6 +1,9 @@
 //! A script in a jailed child: what it answers, and what becomes of it when things go wrong.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "scripts/elf.rs"]
+mod smallest;
+
 use std::{
     path::PathBuf,
     time::{Duration, Instant},
@@ -13,8 +16,6 @@ use antares_pool::{
 };
 use antares_profile::Profile;
 
-/// Guest address of the code.
-const ENTRY: u64 = 0x1_0000;
 /// `addi a7, zero, 93`, `ecall`: ends with the number in a0.
 const EXIT: [u32; 2] = [0x05d0_0893, 0x0000_0073];
 /// `addi a0, zero, 7`.
@@ -33,14 +34,7 @@ fn pool() -> Pool {
 
 /// An RV64 executable of `code`.
 fn elf(code: &[u32]) -> Sealed {
-    let code: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let length = code.len() as u64;
-    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
-    elf.extend([ENTRY, 64, 0].into_iter().flat_map(u64::to_le_bytes));
-    elf.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 64, 0, 0, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0]);
-    elf.extend([120, ENTRY, ENTRY, length, length, 1].into_iter().flat_map(u64::to_le_bytes));
-    elf.extend(code);
-    Sealed::new("elf", &elf).unwrap()
+    Sealed::new("elf", &smallest::elf(code)).unwrap()
 }
 
 fn job(cycles_max: u64, args: &[&[u8]], debug_bytes_max: u64) -> RunJob {

@@ -1,6 +1,9 @@
 //! Transactions in a jailed child: what it answers, and that hostile ones find enough memory reserved.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "scripts/elf.rs"]
+mod elf;
+
 use std::{
     path::PathBuf,
     time::{Duration, Instant},
@@ -36,22 +39,9 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// An RV64 executable of `code` at 0x10000.
-fn elf(code: &[u32]) -> Vec<u8> {
-    const ENTRY: u64 = 0x1_0000;
-    let code: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let length = code.len() as u64;
-    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
-    elf.extend([ENTRY, 64, 0].into_iter().flat_map(u64::to_le_bytes));
-    elf.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 64, 0, 0, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0]);
-    elf.extend([120, ENTRY, ENTRY, length, length, 1].into_iter().flat_map(u64::to_le_bytes));
-    elf.extend(code);
-    elf
-}
-
 /// A transaction with one input, whose lock is `code`, and `witnesses` (a list in JSON).
 fn transaction(code: &[u32], witnesses: &str) -> String {
-    let elf = elf(code);
+    let elf = elf::elf(code);
     let code_hash = hex(&ckb_hash::blake2b_256(&elf));
     let zeros = "0".repeat(63);
     let place = |last: u8| format!("{{\"tx_hash\":\"0x{zeros}{last}\",\"index\":\"0x0\"}}");

@@ -2,8 +2,9 @@
 
 use antares_pool::Sealed;
 
-/// Guest address of the code.
-const ENTRY: u64 = 0x1_0000;
+#[path = "elf.rs"]
+mod elf;
+
 /// `ld a0, 8(sp)`, `lbu a0, 0(a0)`: the first byte of the first argument; of nothing without one.
 pub(crate) const FIRST_BYTE: [u32; 2] = [0x0081_3503, 0x0005_4503];
 /// `lui a1, 256`, `ld a2, 0(a1)`, `addi a3, zero, 1`, `sd a3, 0(a1)`, `add a0, a0, a2`: counts the runs before this one at
@@ -16,12 +17,5 @@ pub(crate) const PRINT: [u32; 4] = [0x0081_3503, 0x0000_18b7, 0x8818_8893, 0x000
 
 /// An RV64 executable of `code`.
 pub(crate) fn elf(code: &[&[u32]]) -> Sealed {
-    let code: Vec<u8> = code.concat().iter().flat_map(|word| word.to_le_bytes()).collect();
-    let length = code.len() as u64;
-    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
-    elf.extend([ENTRY, 64, 0].into_iter().flat_map(u64::to_le_bytes));
-    elf.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 64, 0, 0, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0]);
-    elf.extend([120, ENTRY, ENTRY, length, length, 1].into_iter().flat_map(u64::to_le_bytes));
-    elf.extend(code);
-    Sealed::new("elf", &elf).unwrap()
+    Sealed::new("elf", &elf::elf(&code.concat())).unwrap()
 }
