@@ -43,6 +43,14 @@ pub enum SandboxError {
 }
 
 impl SandboxError {
+    /// The layer that does not stand, if the error is about one.
+    pub(crate) fn layer(&self) -> Option<Layer> {
+        match self {
+            Self::Step { layer, .. } | Self::NoEffect { layer, .. } => Some(*layer),
+            Self::Threads { .. } | Self::ParentGone | Self::Filter { .. } => None,
+        }
+    }
+
     /// For `map_err`: a kernel error in `step` of `layer`.
     pub(crate) fn step<E: Into<io::Error>>(layer: Layer, step: &'static str) -> impl FnOnce(E) -> Self {
         move |source| Self::Step { layer, step, source: source.into() }

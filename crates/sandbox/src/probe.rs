@@ -19,6 +19,8 @@ use crate::{Fork, Jail, Layer, LayerStatus, Policy, SandboxError, exit_now, fork
 const BEGUN: u8 = 0;
 const DENIED: u8 = 1;
 const OPENED: u8 = 2;
+/// From here on: locking in failed at the layer that [`Layer::ALL`] has at the difference.
+const FAILED_AT: u8 = 16;
 /// Bytes of the memory that the probe shares, a page.
 const SHARED_BYTES: usize = 4096;
 /// Exit status of a probe that survived a forbidden system call.
@@ -44,16 +46,22 @@ pub unsafe fn self_test(zygote: &[LayerStatus]) -> Result<Vec<LayerStatus>, Sand
     };
     let ended = ended_by(child).map_err(io::Error::from).map_err(step("wait for the self-test"))?;
     let told = told.byte().load(Ordering::SeqCst);
+    let stopped_at = told.checked_sub(FAILED_AT).and_then(|at| Layer::ALL.get(usize::from(at)));
+    let missing = |layer| match (stopped_at, layer) {
+        (Some(stop), Layer::Landlock | Layer::Seccomp) => {
+            Some(format!("not tried, {stop} could not be put up"))
+        }
+        (Some(stop), layer) if *stop == layer => Some("the self-test could not put it up".to_owned()),
+        (None, Layer::Landlock) if told != DENIED => Some("the self-test opened /".to_owned()),
+        (None, Layer::Seccomp) if ended != Some(libc::SIGSYS) || told == BEGUN => {
+            Some(format!("the self-test was not stopped (step {told}, signal {ended:?})"))
+        }
+        _ => None,
+    };
     let mut layers = zygote.to_vec();
-    for layer in &mut layers {
-        let failed = match layer.layer {
-            Layer::Landlock => told != DENIED,
-            Layer::Seccomp => ended != Some(libc::SIGSYS) || told == BEGUN,
-            _ => false,
-        };
-        if layer.active && failed {
-            layer.active = false;
-            layer.detail = format!("the self-test got through (step {told}, signal {ended:?})");
+    for layer in layers.iter_mut().filter(|layer| layer.active) {
+        if let Some(detail) = missing(layer.layer) {
+            *layer = LayerStatus { active: false, detail, ..*layer };
         }
     }
     Ok(layers)
@@ -94,16 +102,24 @@ fn probe(zygote: Pid, told: &AtomicU8) -> ! {
     let stages = [Policy::run_load(), Policy::run()].map(Jail::new);
     let [Ok(load), Ok(run)] = stages else { exit_now(1) };
     // SAFETY: this child uses no descriptor and ends by exit_now.
-    if unsafe { load.lock_in(zygote) }.is_err() {
-        exit_now(2);
+    if let Err(error) = unsafe { load.lock_in(zygote) } {
+        tell_failure(&error, told, 2);
     }
     let opened = openat(CWD, "/", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     told.store(if opened.is_err() { DENIED } else { OPENED }, Ordering::SeqCst);
     // SAFETY: as above.
-    if unsafe { run.lock_in(zygote) }.is_err() {
-        exit_now(3);
+    if let Err(error) = unsafe { run.lock_in(zygote) } {
+        tell_failure(&error, told, 3);
     }
     // Harmless, and allowed in every stage but the last.
     let _ = getpid();
     exit_now(SURVIVED)
+}
+
+fn tell_failure(error: &SandboxError, told: &AtomicU8, status: i32) -> ! {
+    let at = error.layer().and_then(|layer| Layer::ALL.iter().position(|other| *other == layer));
+    if let Some(at) = at.and_then(|at| u8::try_from(at).ok()) {
+        told.store(FAILED_AT + at, Ordering::SeqCst);
+    }
+    exit_now(status)
 }

@@ -2,6 +2,7 @@
 
 use std::{
     path::PathBuf,
+    sync::Once,
     time::{Duration, Instant},
 };
 
@@ -14,8 +15,15 @@ use antares_pool::{
 /// Time that an attempt has, unless the test is about time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Workers inherit nothing that whoever runs the tests left open: what a test sees does not depend on it.
+static NOTHING_INHERITED: Once = Once::new();
+
 /// Path of the hostile worker, which `cargo test` builds as an example.
 pub(crate) fn worker() -> PathBuf {
+    NOTHING_INHERITED.call_once(|| {
+        // SAFETY: nothing is closed here, and descriptors made by the standard library are not inherited anyway.
+        unsafe { libc::close_range(3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC.cast_signed()) };
+    });
     let test = std::env::current_exe().unwrap();
     let path = test.ancestors().nth(2).unwrap().join("examples/hostile-worker");
     assert!(
