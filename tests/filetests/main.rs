@@ -8,6 +8,7 @@
 
 mod case;
 mod show;
+mod tampered;
 
 use std::{env, fs, path::PathBuf};
 

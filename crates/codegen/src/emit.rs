@@ -11,7 +11,7 @@ mod stubs;
 mod word;
 
 use antares_abi::{ABI_VERSION, EntryTable, LIBRARY_MAGIC, LIBRARY_SYMBOL, LeaveReason};
-use antares_lift::ir;
+use antares_lift::ir::{self, Terminator};
 use antares_program::{FunctionId, Reg};
 use inkwell::{
     AddressSpace, GlobalVisibility,
@@ -40,6 +40,9 @@ const OPTIMIZED_BLOCKS_MAX: usize = 4000;
 
 /// A function with more operations than this is not optimized.
 const OPTIMIZED_OPERATIONS_MAX: usize = 200_000;
+
+/// A function of one block with so many operations goes where it is called.
+const INLINED_OPERATIONS_MAX: usize = 48;
 
 /// How a function is called: guest registers in parameter order, results in registers, results through the state.
 pub(crate) struct Signature {
@@ -107,6 +110,7 @@ pub(crate) fn module<'c>(
     emitter.stubs(&tables)?;
     for function in ir.functions.iter().filter(|function| emitter.is_own(function.id)) {
         emitter.bound_time(function);
+        emitter.inline_where_called(function);
         function::emit(&emitter, function)?;
     }
     emitter.leave_scope();
@@ -272,6 +276,17 @@ impl<'c, 'm> Emitter<'c, 'm> {
                 let value = self.function(function.id);
                 value.add_attribute(AttributeLoc::Function, self.attribute(name));
             }
+        }
+    }
+
+    /// A function that does little and returns costs less where it is called than the call.
+    fn inline_where_called(&self, function: &ir::Function) {
+        if let [block] = function.blocks.as_slice()
+            && matches!(block.terminator, Terminator::Return { .. })
+            && block.ops.len() <= INLINED_OPERATIONS_MAX
+        {
+            let value = self.function(function.id);
+            value.add_attribute(AttributeLoc::Function, self.attribute("alwaysinline"));
         }
     }
 

@@ -167,7 +167,7 @@ impl Finished {
         };
         let mut by_base: HashMap<Value, Vec<&Op>> = HashMap::new();
         for check in checks {
-            if let Op::Check { base, .. } = check {
+            if let Op::Check { base, .. } | Op::Proved { base, .. } = check {
                 by_base.entry(*base).or_default().push(check);
             }
         }

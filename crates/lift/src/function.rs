@@ -7,8 +7,10 @@ use antares_program::{
 use crate::{
     LiftError,
     block::{BlockBuilder, Finished},
+    hoist,
     instruction::{self, Lifted},
     ir::{self, BinaryOp, Value},
+    ranges::Implied,
 };
 
 /// A function whose blocks are lifted and whose checks are not placed yet.
@@ -201,7 +203,7 @@ fn sp_moved(builder: &mut BlockBuilder) -> Option<i64> {
 
 impl FunctionDraft {
     /// Places the checks; `distances` say where `sp` stands at each block's entry, from its place at the function's.
-    pub(crate) fn finish(self, distances: &[Option<i64>], vm_version: u32) -> ir::Function {
+    pub(crate) fn finish(self, distances: &[Option<i64>], vm_version: u32, implied: Implied) -> ir::Function {
         let mut frame_low: Option<i64> = None;
         let mut blocks = Vec::with_capacity(self.blocks.len());
         for (mut block, &distance) in self.blocks.into_iter().zip(distances) {
@@ -211,8 +213,9 @@ impl FunctionDraft {
             if self.link == Reg::RA {
                 block.allow_tail_call(distance);
             }
-            blocks.push(block.finish(vm_version));
+            blocks.push(block.with_checks(vm_version));
         }
+        hoist::place(&mut blocks, frame_low, implied);
         ir::Function {
             id: self.id,
             entry: self.entry,
@@ -222,8 +225,22 @@ impl FunctionDraft {
             params: RegSet::EMPTY,
             results: RegSet::EMPTY,
             frame_low,
-            blocks,
+            blocks: blocks.into_iter().map(finish).collect(),
         }
+    }
+}
+
+/// The block with its checks in place.
+fn finish(draft: hoist::Draft) -> ir::Block {
+    let finished = Finished::new(&draft.ops, &draft.checks);
+    ir::Block {
+        pc: draft.pc,
+        cycles: draft.cycles,
+        is_metered: false,
+        is_bounded: false,
+        writes: draft.writes.into_iter().map(|(register, value)| (register, finished.value(value))).collect(),
+        terminator: draft.terminator.map(|value| finished.value(value)),
+        ops: finished.ops,
     }
 }
 
@@ -244,18 +261,14 @@ impl BlockDraft {
         self.builder.accesses.take_frame(sp, distance)
     }
 
-    fn finish(self, vm_version: u32) -> ir::Block {
-        let checks = self.builder.accesses.checks(vm_version);
-        let finished = Finished::new(&self.builder.ops, &checks);
-        let writes = self.builder.writes();
-        ir::Block {
+    fn with_checks(self, vm_version: u32) -> hoist::Draft {
+        hoist::Draft {
             pc: self.pc,
             cycles: self.cycles,
-            is_metered: false,
-            is_bounded: false,
-            writes: writes.into_iter().map(|(register, value)| (register, finished.value(value))).collect(),
-            terminator: self.terminator.map(|value| finished.value(value)),
-            ops: finished.ops,
+            checks: self.builder.accesses.checks(vm_version),
+            writes: self.builder.writes(),
+            ops: self.builder.ops,
+            terminator: self.terminator,
         }
     }
 }

@@ -139,6 +139,19 @@ pub enum Access {
     Write,
 }
 
+impl Access {
+    /// Where accesses may lie, `[start, end)`, if stores may lie in `writable`. In VM version 0 a load may not touch the
+    /// last byte of memory.
+    #[must_use]
+    pub fn bounds(self, vm_version: u32, writable: (u64, u64)) -> (u64, u64) {
+        match self {
+            Self::Write => writable,
+            Self::Read if vm_version == 0 => (0, GUEST_MEMORY_BYTES - 1),
+            Self::Read => (0, GUEST_MEMORY_BYTES),
+        }
+    }
+}
+
 /// An operation. Addresses are `base + offset` modulo 2^64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
@@ -319,6 +332,26 @@ impl Terminator {
         }
     }
 
+    /// Goes to `new` wherever it went to `old`.
+    pub fn retarget(&mut self, old: BlockId, new: BlockId) {
+        let change = |to: &mut BlockId| {
+            if *to == old {
+                *to = new;
+            }
+        };
+        match self {
+            Self::Jump(to)
+            | Self::Call { to, .. }
+            | Self::CallIndirect { to, .. }
+            | Self::Ecall { to, .. } => change(to),
+            Self::Branch { taken, otherwise, .. } => [taken, otherwise].into_iter().for_each(change),
+            Self::JumpIndirect { candidates: blocks, .. } | Self::Return { locals: blocks, .. } => {
+                blocks.iter_mut().for_each(|(_, block)| change(block));
+            }
+            Self::TailCall { .. } | Self::Exit { .. } | Self::Leave => {}
+        }
+    }
+
     /// The same terminator on other values.
     #[must_use]
     pub fn map(&self, mut other: impl FnMut(Value) -> Value) -> Self {
@@ -432,13 +465,9 @@ pub struct Module {
 }
 
 impl Module {
-    /// Where accesses may lie, `[start, end)`. In VM version 0 a load may not touch the last byte of memory.
+    /// Where accesses may lie, `[start, end)`.
     #[must_use]
     pub fn bounds(&self, access: Access) -> (u64, u64) {
-        match access {
-            Access::Write => self.writable,
-            Access::Read if self.options.vm_version == 0 => (0, GUEST_MEMORY_BYTES - 1),
-            Access::Read => (0, GUEST_MEMORY_BYTES),
-        }
+        access.bounds(self.options.vm_version, self.writable)
     }
 }

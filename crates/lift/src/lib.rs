@@ -9,6 +9,7 @@ mod bits;
 mod block;
 mod function;
 mod fused;
+mod hoist;
 mod instruction;
 pub mod ir;
 mod leave;
@@ -16,6 +17,7 @@ mod liveness;
 mod loops;
 mod memory;
 mod meter;
+mod ranges;
 mod stack;
 mod text;
 mod verify;
@@ -45,10 +47,12 @@ pub fn lift(program: &Program, operations_max: u64) -> Result<ir::Module, LiftEr
     let habits = leave::habits(&drafts, vm_version);
     leave::widen_syscalls(&mut drafts, habits);
     let stack = stack::analyze(&drafts);
+    let bounds = |access: ir::Access| access.bounds(vm_version, program.writable);
+    let implied = ranges::Implied::between(bounds(ir::Access::Read), bounds(ir::Access::Write));
     let functions = drafts
         .into_iter()
         .zip(&stack.distances)
-        .map(|(draft, distances)| draft.finish(distances, vm_version))
+        .map(|(draft, distances)| draft.finish(distances, vm_version, implied))
         .collect();
     let mut module = ir::Module {
         options: program.options,

@@ -17,8 +17,16 @@ fn place_in(function: &mut Function) {
         function.blocks[target].is_metered = !function.blocks[target].is_bounded;
     }
     for block in &mut function.blocks {
-        block.is_metered |=
-            !matches!(block.terminator, Terminator::Jump(_) | Terminator::Branch { .. } | Terminator::Leave);
+        block.is_metered |= !stays(&block.terminator);
+    }
+}
+
+/// Whether what follows is in the function too, or native code is left for good.
+fn stays(terminator: &Terminator) -> bool {
+    match terminator {
+        Terminator::Jump(_) | Terminator::Branch { .. } | Terminator::Leave => true,
+        Terminator::JumpIndirect { may_call, .. } => !may_call,
+        _ => false,
     }
 }
 

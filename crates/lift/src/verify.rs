@@ -4,7 +4,13 @@ use std::collections::HashMap;
 
 use antares_program::{BlockId, FunctionId, Reg, RegSet};
 
-use crate::ir::{Access, Block, Function, Module, Op, Terminator, Value};
+use crate::{
+    ir::{Access, Block, Function, Module, Op, Terminator, Value},
+    ranges::{self, Both, Facts, Implied, Range, Summary},
+};
+
+/// How often what holds at a block may be looked at: more than where checks are placed.
+const VISITS_MAX: u32 = 512;
 
 /// A rule that a module breaks, and where. This is our mistake, never the input's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -69,6 +75,16 @@ pub enum VerifyError {
         /// Index of the operation.
         operation: usize,
     },
+    /// An address check is left out, and not all that comes before has seen to it.
+    #[error("{function} {block}: operation {operation} is not proved")]
+    Unproved {
+        /// Function.
+        function: FunctionId,
+        /// Block.
+        block: BlockId,
+        /// Index of the operation.
+        operation: usize,
+    },
     /// A function without blocks, or not at the index of its id.
     #[error("{function} is out of place or empty")]
     Shape {
@@ -93,6 +109,7 @@ pub fn verify(module: &Module) -> Result<(), VerifyError> {
             place.writes()?;
             place.targets()?;
         }
+        proofs(module, function)?;
         let reads = function.blocks[0].ops.iter().filter_map(|op| match op {
             Op::Read(register) => Some(*register),
             _ => None,
@@ -100,6 +117,49 @@ pub fn verify(module: &Module) -> Result<(), VerifyError> {
         for register in reads {
             if !function.params.has(register) {
                 return Err(VerifyError::Param { function: function.id, register });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Every check that is left out holds because of checks that come before on all paths. Those of counted loops stand on
+/// what the block in front asks, and are not looked at.
+fn proofs(module: &Module, function: &Function) -> Result<(), VerifyError> {
+    let is_proved = |op: &Op| matches!(op, Op::Proved { .. });
+    if !function.blocks.iter().any(|block| !block.is_bounded && block.ops.iter().any(is_proved)) {
+        return Ok(());
+    }
+    let implied = Implied::of(module);
+    let summary =
+        |block: &Block| Summary::new(&block.ops, block.ops.iter(), &block.writes, &block.terminator);
+    let summaries: Vec<Summary> = function.blocks.iter().map(summary).collect();
+    let successors = |block: &Block| block.terminator.successors().iter().map(|id| id.0 as usize).collect();
+    let successors: Vec<Vec<usize>> = function.blocks.iter().map(successors).collect();
+    let own: Vec<Facts> = summaries.iter().map(|summary| summary.own).collect();
+    let mut entry = Facts::default();
+    if let Some(low) = function.frame_low {
+        entry[Reg::SP.index()] = implied.all(Both::of(Access::Write, Range::new(low, 0)));
+    }
+    let before = ranges::solve(&summaries, &successors, &own, &entry, (implied, VISITS_MAX));
+    for ((number, block), before) in (0..).zip(&function.blocks).zip(&before) {
+        let Some(before) = before.as_ref().filter(|_| !block.is_bounded) else { continue };
+        for (operation, op) in block.ops.iter().enumerate() {
+            let Op::Proved { access, base, low, high } = *op else { continue };
+            let Op::Read(register) = block.ops[base.0 as usize] else {
+                return Err(VerifyError::Unproved {
+                    function: function.id,
+                    block: BlockId(number),
+                    operation,
+                });
+            };
+            let known = implied.all(before[register.index()]).get(access);
+            if Range::new(low, high).is_empty() || !known.covers(Range::new(low, high)) {
+                return Err(VerifyError::Unproved {
+                    function: function.id,
+                    block: BlockId(number),
+                    operation,
+                });
             }
         }
     }
@@ -139,7 +199,10 @@ impl Place<'_> {
         let mut checks: HashMap<Value, Vec<(Access, i64, i64)>> = HashMap::new();
         for (operation, op) in ops.iter().enumerate() {
             if let Op::Check { access, base, low, high } | Op::Proved { access, base, low, high } = *op {
-                checks.entry(base).or_default().push((access, low, high));
+                let known = checks.entry(base).or_default();
+                known.push((access, low, high));
+                let follows = Implied::of(self.module).all(Both::of(access, Range::new(low, high)));
+                known.extend(follows.iter().map(|(access, range)| (access, range.low(), range.high())));
             }
             let (base, offset, width, needs_write) = match *op {
                 Op::Load { base, offset, width, .. } => (base, offset, width, false),

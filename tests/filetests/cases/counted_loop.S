@@ -75,7 +75,7 @@ _start:
 #     v0 = read a0
 #     v1 = const 0x0
 #     v2 = const 0x5d
-#     check.read v0-8..+0
+#     proved.read v0-8..+0
 #     v4 = load.du v0-8
 #     a0 = v4
 #     a7 = v2

@@ -23,7 +23,7 @@ _start:
 #     v3 = const 0x5d
 #     check.read v0+0..+4
 #     v5 = load.w v0+0
-#     check.read v5+8..+16
+#     check.read v5+0..+16
 #     v7 = add v5, v1
 #     v8 = load.du v5+8
 #     a0 = v8

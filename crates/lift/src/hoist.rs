@@ -1,0 +1,382 @@
+//! Address checks across blocks: each as early as all paths need it, and none where all that comes before has seen to it.
+//!
+//! A block that accesses memory around a register checks, with its own accesses, those that follow on every path. What it
+//! needs may then hold already on all edges to it (nothing is checked), on some (the others get the check: this is how
+//! checks leave loops), or on none (it checks). A check that fails leaves native code for good, so an early one
+//! refuses a script that would have failed a little later, or have ended in between; what the script may do is the same.
+
+use antares_program::{BlockId, GuestAddr, Reg};
+
+use crate::{
+    ir::{Access, Op, Terminator, Value},
+    ranges::{self, Both, Exit, Facts, Implied, Range, Summary},
+};
+
+/// Functions with more blocks keep the checks of their blocks; they are not optimized either.
+const BLOCKS_MAX: usize = 4000;
+
+/// Accesses further apart are not checked together.
+const SPAN_MAX: i64 = 4096;
+
+/// How many blocks ahead accesses are looked for.
+const ROUNDS: usize = 16;
+
+/// How often checks move out, one loop further each time.
+const MOVES: usize = 3;
+
+/// How often what holds at a block is looked at.
+const VISITS_MAX: u32 = 64;
+
+/// Edges that may get one check.
+const EDGES_MAX: usize = 4;
+
+/// Loads this far above a register are checked from the register on, which needs no sum. It refuses registers just
+/// below zero besides; such a script goes on in the interpreter.
+const LOW_MAX: i64 = 2048;
+
+/// A function with more jumps to addresses shares the switches for them, so their edges are not split.
+const OWN_SWITCHES_MAX: usize = 8;
+
+/// A block whose checks have no place yet.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) pc: GuestAddr,
+    pub(crate) cycles: u64,
+    pub(crate) ops: Vec<Op>,
+    /// Checks of values in `ops`.
+    pub(crate) checks: Vec<Op>,
+    pub(crate) writes: Vec<(Reg, Value)>,
+    pub(crate) terminator: Terminator,
+}
+
+impl Draft {
+    /// The value of `register` at the start.
+    fn read(&mut self, register: Reg) -> Value {
+        let index = self.ops.iter().position(|op| *op == Op::Read(register)).unwrap_or_else(|| {
+            self.ops.push(Op::Read(register));
+            self.ops.len() - 1
+        });
+        Value(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
+    fn check(&mut self, access: Access, base: Value, range: Range) {
+        let (mut low, high) = (range.low(), range.high());
+        if access == Access::Read && (1..LOW_MAX).contains(&low) {
+            low = 0;
+        }
+        self.checks.push(Op::Check { access, base, low, high });
+    }
+}
+
+/// Moves the checks of a function's blocks; stores to `[sp + frame_low, sp)` are checked before all of them.
+pub(crate) fn place(blocks: &mut Vec<Draft>, frame_low: Option<i64>, implied: Implied) {
+    if blocks.len() > BLOCKS_MAX {
+        return;
+    }
+    let mut flow = Flow::new(blocks, implied);
+    let needed = flow.look_ahead(blocks);
+    flow.widen(&needed);
+    let mut entry = Facts::default();
+    if let Some(low) = frame_low {
+        entry[Reg::SP.index()] = implied.all(Both::of(Access::Write, Range::new(low, 0)));
+    }
+    let (ensured, after) = flow.ensure(&needed, &entry);
+    let plan = flow.plan(&ensured, &after);
+    rewrite(blocks, &flow, plan);
+}
+
+/// A function's control flow, and what its blocks do.
+struct Flow {
+    implied: Implied,
+    summaries: Vec<Summary>,
+    successors: Vec<Vec<usize>>,
+    predecessors: Vec<Vec<usize>>,
+    /// Edges back, `(from, to)`.
+    back: Vec<(usize, usize)>,
+    /// Whether the edges of a block may be given a block of their own.
+    is_open: Vec<bool>,
+    /// Whether a block goes to one of its successors whatever happens.
+    is_certain: Vec<bool>,
+}
+
+/// Where a check goes.
+struct Plan {
+    /// Block, register, what for, range; whether it is known to hold there.
+    at: Vec<(usize, Reg, Access, Range, bool)>,
+    /// The edge, register, what for, range.
+    on_edges: Vec<((usize, usize), Reg, Access, Range)>,
+}
+
+impl Flow {
+    fn new(blocks: &[Draft], implied: Implied) -> Self {
+        let successors: Vec<Vec<usize>> = blocks
+            .iter()
+            .map(|block| {
+                let mut to: Vec<_> = block.terminator.successors().iter().map(|id| id.0 as usize).collect();
+                to.sort_unstable();
+                to.dedup();
+                to
+            })
+            .collect();
+        let mut predecessors = vec![Vec::new(); blocks.len()];
+        for (from, to) in successors.iter().enumerate() {
+            to.iter().for_each(|to| predecessors[*to].push(from));
+        }
+        let is_switch = |block: &&Draft| matches!(block.terminator, Terminator::JumpIndirect { .. });
+        let shares_switches = blocks.iter().filter(is_switch).count() > OWN_SWITCHES_MAX;
+        let summary = |block: &Draft| {
+            let mut summary = Summary::new(&block.ops, block.checks.iter(), &block.writes, &block.terminator);
+            summary.own = summary.own.map(|both| implied.fewest(both));
+            summary.made.iter_mut().for_each(|(_, both)| *both = implied.fewest(*both));
+            summary
+        };
+        Self {
+            implied,
+            summaries: blocks.iter().map(summary).collect(),
+            back: edges_back(&successors),
+            successors,
+            predecessors,
+            is_open: blocks.iter().map(|block| !(shares_switches && is_switch(&block))).collect(),
+            is_certain: blocks.iter().map(|block| is_certain(&block.terminator)).collect(),
+        }
+    }
+
+    /// What each block needs: what it checks, and what every path from it checks soon.
+    fn look_ahead(&self, blocks: &[Draft]) -> Vec<Facts> {
+        let mut needed: Vec<Facts> = self.summaries.iter().map(|summary| summary.own).collect();
+        for _ in 0..ROUNDS {
+            let mut has_changed = false;
+            for block in (0..blocks.len()).rev() {
+                let ahead = self.needed_at_end(block, &needed);
+                let summary = &self.summaries[block];
+                let mut before = summary.own;
+                for (exit, ahead) in summary.exits.iter().zip(ahead) {
+                    if let Exit::Moved(register, by) = *exit {
+                        let both = &mut before[register.index()];
+                        *both = self.implied.fewest(together(*both, ahead.moved(by)));
+                    }
+                }
+                has_changed |= before != needed[block];
+                needed[block] = before;
+            }
+            if !has_changed {
+                break;
+            }
+        }
+        needed
+    }
+
+    fn needed_at_end(&self, block: usize, needed: &[Facts]) -> Facts {
+        if !self.is_certain[block] {
+            return Facts::default();
+        }
+        // A store's range can be loaded from too.
+        let all = |both: Both| both.join(Both::of(Access::Read, both.get(Access::Write)));
+        let mut ahead = self.successors[block].iter().map(|next| needed[*next].map(all));
+        let Some(first) = ahead.next() else { return Facts::default() };
+        ahead.fold(first, |met, next| std::array::from_fn(|index| met[index].meet(next[index])))
+    }
+
+    /// Lets checks of values that blocks make cover what follows.
+    fn widen(&mut self, needed: &[Facts]) {
+        for block in 0..self.summaries.len() {
+            let ahead = self.needed_at_end(block, needed);
+            let implied = self.implied;
+            let summary = &mut self.summaries[block];
+            for (exit, ahead) in summary.exits.iter().zip(ahead) {
+                let Exit::Made(value, by) = *exit else { continue };
+                for (made, both) in &mut summary.made {
+                    if *made == value {
+                        *both = implied.fewest(together(*both, ahead.moved(by)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// What each block sees to at its start, and what then holds at its end.
+    fn ensure(&self, needed: &[Facts], entry: &Facts) -> (Vec<Facts>, Vec<Option<Facts>>) {
+        let own = |(summary, needed): (&Summary, &Facts)| -> Facts {
+            std::array::from_fn(|index| match summary.own[index].is_empty() {
+                true => Both::default(),
+                false => needed[index],
+            })
+        };
+        let mut ensured: Vec<Facts> = self.summaries.iter().zip(needed).map(own).collect();
+        let mut after = self.after(&ensured, entry);
+        for _ in 0..MOVES {
+            let mut has_changed = false;
+            for block in 1..needed.len() {
+                for register in (1..32).map(Reg) {
+                    let index = register.index();
+                    let both = needed[block][index];
+                    if !both.is_empty()
+                        && ensured[block][index].is_empty()
+                        && both.iter().all(|(access, range)| {
+                            matches!(self.lacking(block, register, access, range, &after), Lacking::Edges(_))
+                        })
+                    {
+                        ensured[block][index] = both;
+                        has_changed = true;
+                    }
+                }
+            }
+            if !has_changed {
+                break;
+            }
+            after = self.after(&ensured, entry);
+        }
+        (ensured, after)
+    }
+
+    fn after(&self, ensured: &[Facts], entry: &Facts) -> Vec<Option<Facts>> {
+        let before =
+            ranges::solve(&self.summaries, &self.successors, ensured, entry, (self.implied, VISITS_MAX));
+        let ends = before.iter().zip(ensured).zip(&self.summaries).map(|((before, ensured), summary)| {
+            let before = before.as_ref()?;
+            let start: Facts =
+                std::array::from_fn(|index| self.implied.all(before[index].join(ensured[index])));
+            Some(summary.after(&start, self.implied))
+        });
+        ends.collect()
+    }
+
+    /// Where the range is not known to hold when `block` is entered.
+    fn lacking(
+        &self,
+        block: usize,
+        register: Reg,
+        access: Access,
+        range: Range,
+        after: &[Option<Facts>],
+    ) -> Lacking {
+        let from: Vec<usize> =
+            self.predecessors[block].iter().copied().filter(|from| after[*from].is_some()).collect();
+        let holds = |from: &usize| {
+            after[*from].is_some_and(|facts| facts[register.index()].get(access).covers(range))
+        };
+        let lacking: Vec<usize> = from.iter().copied().filter(|from| !holds(from)).collect();
+        let may_split = |from: &usize| self.is_open[*from] && !self.back.contains(&(*from, block));
+        if block == 0 || from.is_empty() || lacking.len() == from.len() {
+            Lacking::Everywhere
+        } else if lacking.is_empty() {
+            Lacking::Nowhere
+        } else if lacking.len() <= EDGES_MAX && lacking.iter().all(may_split) {
+            Lacking::Edges(lacking)
+        } else {
+            Lacking::Everywhere
+        }
+    }
+
+    fn plan(&self, ensured: &[Facts], after: &[Option<Facts>]) -> Plan {
+        let mut plan = Plan { at: Vec::new(), on_edges: Vec::new() };
+        for (block, facts) in ensured.iter().enumerate() {
+            for register in (1..32).map(Reg) {
+                for (access, range) in facts[register.index()].iter() {
+                    let lacking = self.lacking(block, register, access, range, after);
+                    plan.at.push((block, register, access, range, !matches!(lacking, Lacking::Everywhere)));
+                    if let Lacking::Edges(from) = lacking {
+                        let edges = from.into_iter().map(|from| ((from, block), register, access, range));
+                        plan.on_edges.extend(edges);
+                    }
+                }
+            }
+        }
+        plan.on_edges.sort_by_key(|(edge, ..)| *edge);
+        plan
+    }
+}
+
+enum Lacking {
+    Nowhere,
+    /// On the edges from these blocks alone, which may get a block of their own.
+    Edges(Vec<usize>),
+    Everywhere,
+}
+
+/// Both, if they are near each other; else the first.
+fn together(own: Both, other: Both) -> Both {
+    let joined = own.join(other);
+    let is_near = joined.iter().all(|(_, range)| range.high() - range.low() <= SPAN_MAX);
+    if is_near { joined } else { own }
+}
+
+fn is_certain(terminator: &Terminator) -> bool {
+    match terminator {
+        Terminator::Jump(_) | Terminator::Branch { .. } => true,
+        Terminator::JumpIndirect { candidates, may_call, .. } => !may_call && !candidates.is_empty(),
+        _ => false,
+    }
+}
+
+/// Edges to a block that is still open in a depth-first search.
+fn edges_back(successors: &[Vec<usize>]) -> Vec<(usize, usize)> {
+    let (mut is_seen, mut is_open) = (vec![false; successors.len()], vec![false; successors.len()]);
+    let mut back = Vec::new();
+    let mut path = vec![(0, 0)];
+    (is_seen[0], is_open[0]) = (true, true);
+    while let Some((block, edge)) = path.last_mut() {
+        let block = *block;
+        let Some(&next) = successors[block].get(*edge) else {
+            is_open[block] = false;
+            path.pop();
+            continue;
+        };
+        *edge += 1;
+        if is_open[next] {
+            back.push((block, next));
+        } else if !std::mem::replace(&mut is_seen[next], true) {
+            is_open[next] = true;
+            path.push((next, 0));
+        }
+    }
+    back
+}
+
+/// Puts the checks where `plan` says.
+fn rewrite(blocks: &mut Vec<Draft>, flow: &Flow, plan: Plan) {
+    for (block, summary) in blocks.iter_mut().zip(&flow.summaries) {
+        let ops = &block.ops;
+        block.checks.retain(|op| {
+            let Op::Check { base, low, high, .. } = *op else { return true };
+            let (root, offset) = ranges::root(ops, base);
+            let is_followed = !Range::new(low, high).moved(offset).is_empty();
+            !is_followed || matches!(ops[root.0 as usize], Op::Const(_) | Op::Read(Reg::ZERO))
+        });
+        for (value, both) in &summary.made {
+            for (access, range) in both.iter() {
+                block.check(access, *value, range);
+            }
+        }
+    }
+    for (block, register, access, range, is_proved) in plan.at {
+        let base = blocks[block].read(register);
+        if is_proved {
+            let (low, high) = (range.low(), range.high());
+            blocks[block].checks.push(Op::Proved { access, base, low, high });
+        } else {
+            blocks[block].check(access, base, range);
+        }
+    }
+    for edge in plan.on_edges.chunk_by(|a, b| a.0 == b.0) {
+        let (from, to) = edge[0].0;
+        let of_edge = blocks.len();
+        blocks.push(Draft {
+            pc: blocks[to].pc,
+            cycles: 0,
+            ops: Vec::new(),
+            checks: Vec::new(),
+            writes: Vec::new(),
+            terminator: Terminator::Jump(id(to)),
+        });
+        for &(_, register, access, range) in edge {
+            let base = blocks[of_edge].read(register);
+            blocks[of_edge].check(access, base, range);
+        }
+        blocks[from].terminator.retarget(id(to), id(of_edge));
+    }
+}
+
+fn id(index: usize) -> BlockId {
+    BlockId(u32::try_from(index).unwrap_or(u32::MAX))
+}

@@ -1,0 +1,292 @@
+//! What is known about registers as addresses: the range around each that may be accessed, and how a block changes that.
+//!
+//! Memory, and the part of it where stores are native, are one range each. So two ranges around the same value that lie in
+//! it lie there with all that is between them, and facts about one register are one range for each kind of access.
+
+use antares_program::Reg;
+
+use crate::ir::{Access, BinaryOp, Module, Op, Terminator, Value};
+
+/// Distances beyond this are not followed.
+const REACH: i64 = 1 << 20;
+
+const ACCESSES: [Access; 2] = [Access::Read, Access::Write];
+
+/// Offsets `[low, high)` from a value; empty if nothing is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Range {
+    low: i32,
+    high: i32,
+}
+
+impl Range {
+    /// The range, or the empty one if it is out of reach.
+    pub(crate) fn new(low: i64, high: i64) -> Self {
+        let is_near = -REACH <= low && low < high && high <= REACH;
+        match (i32::try_from(low), i32::try_from(high)) {
+            (Ok(low), Ok(high)) if is_near => Self { low, high },
+            _ => Self::default(),
+        }
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.low >= self.high
+    }
+
+    pub(crate) fn low(self) -> i64 {
+        i64::from(self.low)
+    }
+
+    pub(crate) fn high(self) -> i64 {
+        i64::from(self.high)
+    }
+
+    pub(crate) fn covers(self, other: Self) -> bool {
+        other.is_empty() || self.low <= other.low && other.high <= self.high
+    }
+
+    /// What both say.
+    pub(crate) fn meet(self, other: Self) -> Self {
+        Self::new(self.low().max(other.low()), self.high().min(other.high()))
+    }
+
+    /// What both say together.
+    pub(crate) fn join(self, other: Self) -> Self {
+        match (self.is_empty(), other.is_empty()) {
+            (true, _) => other,
+            (_, true) => self,
+            _ => Self::new(self.low().min(other.low()), self.high().max(other.high())),
+        }
+    }
+
+    /// The same addresses, seen from a value that is lower by `by`.
+    pub(crate) fn moved(self, by: i64) -> Self {
+        if self.is_empty() {
+            return self;
+        }
+        Self::new(self.low().saturating_add(by), self.high().saturating_add(by))
+    }
+}
+
+/// Ranges for loads and for stores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Both([Range; 2]);
+
+impl Both {
+    pub(crate) fn of(access: Access, range: Range) -> Self {
+        let mut both = Self::default();
+        both.0[access as usize] = range;
+        both
+    }
+
+    pub(crate) fn get(self, access: Access) -> Range {
+        self.0[access as usize]
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+
+    fn map(self, mut change: impl FnMut(Range) -> Range) -> Self {
+        Self([change(self.0[0]), change(self.0[1])])
+    }
+
+    pub(crate) fn moved(self, by: i64) -> Self {
+        self.map(|range| range.moved(by))
+    }
+
+    pub(crate) fn join(self, other: Self) -> Self {
+        Self([self.0[0].join(other.0[0]), self.0[1].join(other.0[1])])
+    }
+
+    pub(crate) fn meet(self, other: Self) -> Self {
+        Self([self.0[0].meet(other.0[0]), self.0[1].meet(other.0[1])])
+    }
+
+    pub(crate) fn iter(self) -> impl Iterator<Item = (Access, Range)> {
+        ACCESSES.into_iter().zip(self.0).filter(|(_, range)| !range.is_empty())
+    }
+}
+
+/// What checks of stores say about loads: where both end at the end of memory, whatever may be stored to may be loaded,
+/// and so may as many bytes below it as lie below all that may be stored to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Implied {
+    below: Option<i64>,
+}
+
+impl Implied {
+    pub(crate) fn of(module: &Module) -> Self {
+        Self::between(module.bounds(Access::Read), module.bounds(Access::Write))
+    }
+
+    /// With loads and stores between these bounds.
+    pub(crate) fn between((read_start, read_end): (u64, u64), (start, end): (u64, u64)) -> Self {
+        let is_same_end = end == read_end && start < end;
+        let below = is_same_end.then(|| start.checked_sub(read_start)).flatten();
+        Self { below: below.and_then(|below| i64::try_from(below).ok()) }
+    }
+
+    /// All that follows from `known`.
+    pub(crate) fn all(self, known: Both) -> Both {
+        let write = known.get(Access::Write);
+        let Some(below) = self.below.filter(|_| !write.is_empty()) else { return known };
+        let low = write.low().saturating_sub(below).max(-REACH);
+        known.join(Both::of(Access::Read, Range::new(low, write.high())))
+    }
+
+    /// The fewest checks from which `needed` follows.
+    pub(crate) fn fewest(self, needed: Both) -> Both {
+        let (read, write) = (needed.get(Access::Read), needed.get(Access::Write));
+        let Some(below) = self.below.filter(|_| !read.is_empty() && !write.is_empty()) else { return needed };
+        if read.low() < write.low().saturating_sub(below) {
+            return needed;
+        }
+        Both::of(Access::Write, Range::new(write.low(), write.high().max(read.high())))
+    }
+}
+
+/// Facts about all registers.
+pub(crate) type Facts = [Both; 32];
+
+/// The value that `value` is a fixed distance from, and that distance.
+pub(crate) fn root(ops: &[Op], value: Value) -> (Value, i64) {
+    let (mut root, mut offset) = (value, 0_i64);
+    while let Op::Binary(BinaryOp::Add, x, y) = ops[root.0 as usize] {
+        let Op::Const(number) = ops[y.0 as usize] else { break };
+        let Some(sum) = offset.checked_add(number).filter(|sum| sum.abs() <= REACH) else { break };
+        (root, offset) = (x, sum);
+    }
+    (root, offset)
+}
+
+/// What a register holds at the end of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// What a register held at the start, plus a number.
+    Moved(Reg, i64),
+    /// A value that the block makes, plus a number.
+    Made(Value, i64),
+    /// Something that nothing is known about.
+    Unknown,
+}
+
+/// What a block does to facts.
+pub(crate) struct Summary {
+    /// What it checks about registers at its start.
+    pub(crate) own: Facts,
+    /// What it checks about values that it makes.
+    pub(crate) made: Vec<(Value, Both)>,
+    pub(crate) exits: [Exit; 32],
+}
+
+impl Summary {
+    pub(crate) fn new<'a>(
+        ops: &[Op],
+        checks: impl Iterator<Item = &'a Op>,
+        writes: &[(Reg, Value)],
+        terminator: &Terminator,
+    ) -> Self {
+        let mut summary = Self {
+            own: Facts::default(),
+            made: Vec::new(),
+            exits: std::array::from_fn(|index| match u8::try_from(index) {
+                Ok(number) if number > 0 => Exit::Moved(Reg(number), 0),
+                _ => Exit::Unknown,
+            }),
+        };
+        for op in checks {
+            if let Op::Check { access, base, low, high } | Op::Proved { access, base, low, high } = *op {
+                let (root, offset) = root(ops, base);
+                summary.note(ops, root, Both::of(access, Range::new(low, high).moved(offset)));
+            }
+        }
+        for &(register, value) in writes {
+            let (root, offset) = root(ops, value);
+            summary.exits[register.index()] = match ops[root.0 as usize] {
+                Op::Read(register) => Exit::Moved(register, offset),
+                Op::Const(_) => Exit::Unknown,
+                _ => Exit::Made(root, offset),
+            };
+        }
+        for register in changed_by(terminator) {
+            summary.exits[register.index()] = Exit::Unknown;
+        }
+        summary
+    }
+
+    /// Notes what is known about `value`, which is no sum.
+    pub(crate) fn note(&mut self, ops: &[Op], value: Value, known: Both) {
+        match ops[value.0 as usize] {
+            Op::Read(Reg::ZERO) | Op::Const(_) => {}
+            Op::Read(register) => {
+                let own = &mut self.own[register.index()];
+                *own = own.join(known);
+            }
+            _ => match self.made.iter_mut().find(|(made, _)| *made == value) {
+                Some((_, both)) => *both = both.join(known),
+                None => self.made.push((value, known)),
+            },
+        }
+    }
+
+    pub(crate) fn made(&self, value: Value) -> Both {
+        let found = self.made.iter().find(|(made, _)| *made == value);
+        found.map_or(Both::default(), |(_, both)| *both)
+    }
+
+    /// What holds at the end if `before` holds at the start.
+    pub(crate) fn after(&self, before: &Facts, implied: Implied) -> Facts {
+        self.exits.map(|exit| match exit {
+            Exit::Moved(register, by) => before[register.index()].moved(by.saturating_neg()),
+            Exit::Made(value, by) => implied.all(self.made(value)).moved(by.saturating_neg()),
+            Exit::Unknown => Both::default(),
+        })
+    }
+}
+
+/// Registers that `terminator` may change.
+fn changed_by(terminator: &Terminator) -> Vec<Reg> {
+    match terminator {
+        Terminator::Call { .. } | Terminator::CallIndirect { .. } => (1..32).map(Reg).collect(),
+        Terminator::Ecall { .. } => vec![Reg::A0],
+        _ => Vec::new(),
+    }
+}
+
+/// What holds at the start of each block, if each ensures `ensured` there, `entry` holds at the function's, and edges
+/// go where `successors` say. `None` for a block that nothing leads to; what still changes at a block after
+/// `visits_max` looks is taken for unknown.
+pub(crate) fn solve(
+    summaries: &[Summary],
+    successors: &[Vec<usize>],
+    ensured: &[Facts],
+    entry: &Facts,
+    (implied, visits_max): (Implied, u32),
+) -> Vec<Option<Facts>> {
+    let mut before: Vec<Option<Facts>> = vec![None; summaries.len()];
+    let mut visits = vec![0_u32; summaries.len()];
+    let mut queue = vec![0];
+    before[0] = Some(*entry);
+    while let Some(block) = queue.pop() {
+        let Some(start) = before[block] else { continue };
+        let ensured = &ensured[block];
+        let start = std::array::from_fn(|index| implied.all(start[index].join(ensured[index])));
+        let end = summaries[block].after(&start, implied);
+        for &next in &successors[block] {
+            let met = match &before[next] {
+                None => end,
+                Some(old) => std::array::from_fn(|index| match old[index].meet(end[index]) {
+                    met if met != old[index] && visits[next] > visits_max => Both::default(),
+                    met => met,
+                }),
+            };
+            if before[next] != Some(met) {
+                before[next] = Some(met);
+                visits[next] += 1;
+                queue.push(next);
+            }
+        }
+    }
+    before
+}
