@@ -37,6 +37,7 @@ fn set_options() {
     // LLVM takes carries for predictable: as branches, those of bignum code cost four times as much. Inlining what has
     // one caller gains, and what is tiny (see `emit`); the rest only grows, since guest calls pass what they need in
     // registers. Few targets are found sooner by comparing than by a table: branches are foretold better than jumps.
+    // Guest code comes in an order for twice our registers, and loads must be able to pass stores to get a better one.
     let arguments = [
         c"antares".as_ptr(),
         c"-disable-lsr".as_ptr(),
@@ -44,6 +45,8 @@ fn set_options() {
         c"-inline-threshold=0".as_ptr(),
         c"-min-jump-table-entries=32".as_ptr(),
         c"-cgpp-huge-func=0".as_ptr(),
+        c"-enable-aa-sched-mi".as_ptr(),
+        c"-greedy-reverse-local-assignment".as_ptr(),
         c"-experimental-debug-variable-locations=false".as_ptr(),
     ];
     let count = i32::try_from(arguments.len()).unwrap_or(0);
