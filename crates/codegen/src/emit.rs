@@ -190,10 +190,11 @@ impl<'c, 'm> Emitter<'c, 'm> {
         }
         function.add_attribute(AttributeLoc::Function, self.attribute("nounwind"));
         function.add_attribute(AttributeLoc::Function, self.attribute("noredzone"));
-        // Guest code is scalar: copies through vector registers would only wait for the stores before them.
-        function.add_attribute(AttributeLoc::Function, self.attribute("noimplicitfloat"));
-        let probes = self.context.create_string_attribute("probe-stack", "inline-asm");
-        function.add_attribute(AttributeLoc::Function, probes);
+        // Frames with vectors keep their place, so that the frame table knows how big they are.
+        for (name, value) in [("probe-stack", "inline-asm"), ("no-realign-stack", "")] {
+            let attribute = self.context.create_string_attribute(name, value);
+            function.add_attribute(AttributeLoc::Function, attribute);
+        }
     }
 
     /// Makes a call follow our convention.

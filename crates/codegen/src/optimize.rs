@@ -5,20 +5,26 @@ use std::sync::{Once, PoisonError, RwLock};
 use antares_abi::{TARGET_CPU, TARGET_FEATURES, TARGET_TRIPLE};
 use inkwell::{
     OptimizationLevel,
+    attributes::{Attribute, AttributeLoc},
     module::Module,
     passes::PassBuilderOptions,
     targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple},
+    values::FunctionValue,
 };
 
 use crate::CodegenError;
 
 /// Passes over the emitted module, found by measuring (docs/engine.md). The first GVN comes before instcombine, which
 /// would change products and word arithmetic into forms that do not become `mulx` and `adc`; `reassociate` tears carry
-/// chains apart. No vectorizers: guest code is scalar.
+/// chains apart. Vectors are for loops without checks and meter: a loop that calls the meter cannot become one of vectors.
 const PASSES: &str = "function(sroa,early-cse<memssa>,simplifycfg),\
      cgscc(inline),\
      globaldce,\
-     function(gvn,instcombine<no-verify-fixpoint>,loop-mssa(licm),correlated-propagation,dse,adce,simplifycfg)";
+     function(gvn,instcombine<no-verify-fixpoint>,loop-mssa(licm),correlated-propagation,dse,adce,simplifycfg,\
+     loop-vectorize,simplifycfg)";
+
+/// Passes over functions with vectors, after the others: what one operation was for each element may be one for all.
+const PASSES_AFTER_VECTORS: &str = "early-cse,instcombine<no-verify-fixpoint>,simplifycfg";
 
 static START: Once = Once::new();
 
@@ -92,8 +98,27 @@ pub(crate) fn target_machine() -> Result<TargetMachine, CodegenError> {
 
 /// Optimizes a module.
 pub(crate) fn run(module: &Module, target: &TargetMachine) -> Result<(), CodegenError> {
-    let options = PassBuilderOptions::create();
-    module.run_passes(PASSES, target, options).map_err(llvm_error("passes"))
+    module.run_passes(PASSES, target, PassBuilderOptions::create()).map_err(llvm_error("passes"))?;
+    let context = module.get_context();
+    let loops = context.get_kind_id("llvm.loop");
+    // Guest code is scalar: copies through vector registers would only wait for the stores before them. Passes take the
+    // attribute for a ban on vectors in loops too, so it comes after them.
+    let kind = Attribute::get_named_enum_kind_id("noimplicitfloat");
+    let attribute = context.create_enum_attribute(kind, 0);
+    for function in module.get_functions().filter(|function| function.count_basic_blocks() > 0) {
+        if has_vectors(function, loops) {
+            let options = PassBuilderOptions::create();
+            function.run_passes(PASSES_AFTER_VECTORS, target, options).map_err(llvm_error("passes"))?;
+        }
+        function.add_attribute(AttributeLoc::Function, attribute);
+    }
+    Ok(())
+}
+
+/// Whether a loop of `function` was made one of vectors: nothing else marks loops, by metadata of the kind `loops`.
+fn has_vectors(function: FunctionValue, loops: u32) -> bool {
+    let ends = function.get_basic_block_iter().filter_map(|block| block.get_terminator());
+    ends.into_iter().any(|end| end.get_metadata(loops).is_some())
 }
 
 /// Generates host code.

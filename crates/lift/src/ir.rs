@@ -370,6 +370,21 @@ impl Terminator {
         mapped
     }
 
+    /// The same jump, branch or call with other blocks to go on at. The blocks of other terminators stay.
+    #[must_use]
+    pub(crate) fn map_targets(&self, other: impl Fn(BlockId) -> BlockId) -> Self {
+        let mut mapped = self.clone();
+        match &mut mapped {
+            Self::Jump(to) | Self::Call { to, .. } => *to = other(*to),
+            Self::Branch { taken, otherwise, .. } => {
+                *taken = other(*taken);
+                *otherwise = other(*otherwise);
+            }
+            _ => {}
+        }
+        mapped
+    }
+
     /// The values that it looks at.
     #[must_use]
     pub fn values(&self) -> Vec<Value> {

@@ -55,22 +55,16 @@ _start:
 #     v7 = const 0x1000000
 #     v8 = lt.u v6, v7
 #     v9 = and v5, v8
-#     v10 = const 0x0
+#     v10 = const 0x1
 #     v11 = add v6, v10
-#     v12 = const 0x0
-#     v13 = lshr v11, v12
-#     v14 = const 0x0
-#     v15 = add v13, v14
-#     v16 = const 0x1
-#     v17 = add v15, v16
-#     v18 = const 0x5
-#     v19 = mul v17, v18
-#     v20 = cycles.left
-#     v21 = const 0x400000
-#     v22 = add v20, v21
-#     v23 = ge v22, v19
-#     v24 = and v9, v23
-#     branch v24, block4, block3
+#     v12 = const 0x5
+#     v13 = mul v11, v12
+#     v14 = cycles.left
+#     v15 = const 0x400000
+#     v16 = add v14, v15
+#     v17 = ge v16, v13
+#     v18 = and v9, v17
+#     branch v18, block4, block3
 # block2 at 0x1000c cycles 501 metered:
 #     v0 = const 0x0
 #     v1 = const 0x5d

@@ -1,9 +1,10 @@
-//! Counted: loops of one block with a counter, an end and pointers that move, all near the values where something wraps,
-//! leaves memory or meets an executable page; with every condition, on words and doublewords.
+//! Counted: loops with a counter, an end and pointers that move, all near the values where something wraps, leaves memory
+//! or meets an executable page; with every condition, on words and doublewords. Some have more blocks: steps aside, other
+//! ways out, calls of a small function, which may count too; and addresses that are sums, of the counter among others.
 
 use super::{
     CONSTANTS, Program, SCRATCH, TEXT,
-    builder::{Builder, RA},
+    builder::{Builder, RA, S10, S11},
 };
 use crate::asm::{
     Item, Label, Register, encode,
@@ -16,6 +17,9 @@ const CYCLES_MAX: [u64; 5] = [200, 700, 3_000, 20_000, 20_000];
 const COUNTER: Register = 28;
 const END: Register = 29;
 const POINTERS: [Register; 2] = [30, 31];
+/// Where the program returns to.
+const LINK: Register = S10;
+const ADDRESS: Register = S11;
 
 /// Where counters start.
 const STARTS: [i64; 12] =
@@ -24,19 +28,32 @@ const STARTS: [i64; 12] =
 /// Builds a program of one or two loops.
 pub(super) fn build(mut builder: Builder) -> Program {
     builder.prologue();
-    for register in [RA, COUNTER, END, POINTERS[0], POINTERS[1]] {
+    for register in [RA, COUNTER, END, POINTERS[0], POINTERS[1], LINK, ADDRESS] {
         builder.keep(register);
     }
+    builder.addi(LINK, RA, 0);
+    let mut leaves = Vec::new();
     for _ in 0..builder.random.between(1, 2) {
-        builder.edge_loop();
+        leaves.extend(builder.edge_loop());
     }
+    builder.addi(RA, LINK, 0);
     builder.epilogue();
+    for leaf in leaves {
+        builder.leaf(leaf);
+    }
     let cycles_max = builder.random.pick(&CYCLES_MAX);
     builder.finish(cycles_max)
 }
 
+/// A function that a loop calls: its place, and the steps that it takes for the loop.
+struct Leaf {
+    label: Label,
+    step: i32,
+    moves: Vec<i32>,
+}
+
 impl Builder {
-    fn edge_loop(&mut self) {
+    fn edge_loop(&mut self) -> Option<Leaf> {
         let step = self.random.pick(&[1, 1, -1, 2, 4, 4, 8, 8, -4, -8, 3, -7, 16, 0]);
         let passes = self.random.pick(&[0, 1, 2, 3, 5, 9, 30, 100, 600]);
         // The end is met, missed by a little, or on the wrong side.
@@ -46,26 +63,155 @@ impl Builder {
         self.load_number(END, start.wrapping_add(i64::from(passes * step + off)));
         let moves: Vec<i32> =
             POINTERS.iter().map(|_| self.random.pick(&[0, 1, 4, 8, -1, -8, -2, -4, 16, -24])).collect();
+        let scale = self.random.below(4) as u32;
         for (pointer, moved) in POINTERS.iter().zip(&moves) {
-            let travel = passes * moved;
-            self.place_pointer(*pointer, travel, *moved);
+            let way = if self.random.one_in(3) { step << scale } else { 0 } + *moved;
+            self.place_pointer(*pointer, passes * way, way);
         }
-        let again = self.new_label();
+        let (again, out) = (self.new_label(), self.new_label());
+        let is_simple = self.random.one_in(3);
+        let calls = !is_simple && self.random.one_in(3);
+        // Who counts: the loop at its start or its end, or the function that it calls.
+        let counts_inside = calls && self.random.one_in(3);
+        let (own_step, own_moves) = if counts_inside { (0, vec![0, 0]) } else { (step, moves.clone()) };
         self.place(again);
         let is_counted_first = self.random.one_in(3);
         if is_counted_first {
-            self.count(step);
+            self.count(own_step);
         }
         for _ in 0..self.random.between(1, 3) {
-            self.near_access();
+            if is_simple { self.near_access() } else { self.loop_statement(scale, out) }
         }
-        for (pointer, moved) in POINTERS.iter().zip(&moves) {
-            self.addi(*pointer, *pointer, *moved);
-        }
+        let leaf = calls.then(|| {
+            let label = self.new_label();
+            self.push(Item::Jump { rd: RA, to: label });
+            if counts_inside {
+                Leaf { label, step, moves: moves.clone() }
+            } else {
+                Leaf { label, step: 0, moves: vec![0, 0] }
+            }
+        });
+        self.move_pointers(&own_moves, is_simple);
         if !is_counted_first {
-            self.count(step);
+            self.count(own_step);
+        }
+        if !is_simple && self.random.one_in(3) {
+            self.loop_statement(scale, out);
         }
         self.again(again);
+        self.place(out);
+        leaf
+    }
+
+    fn move_pointers(&mut self, moves: &[i32], is_simple: bool) {
+        for (pointer, moved) in POINTERS.iter().zip(moves) {
+            // A pointer that moves in some passes only.
+            let aside = self.new_label();
+            if !is_simple && self.random.one_in(6) {
+                self.aside(aside);
+            }
+            self.addi(*pointer, *pointer, *moved);
+            self.place(aside);
+        }
+    }
+
+    /// A function that does what a loop may do, without a loop.
+    fn leaf(&mut self, leaf: Leaf) {
+        self.place(leaf.label);
+        let aside = self.new_label();
+        if self.random.one_in(3) {
+            self.aside(aside);
+        }
+        for _ in 0..self.random.between(0, 2) {
+            self.near_access();
+        }
+        if self.random.one_in(2) {
+            self.place(aside);
+            self.move_pointers(&leaf.moves, true);
+        } else {
+            self.move_pointers(&leaf.moves, true);
+            self.place(aside);
+        }
+        self.count(leaf.step);
+        self.half(0x8082);
+    }
+
+    /// A branch on anything.
+    fn aside(&mut self, to: Label) {
+        let funct3 = self.random.pick(&[0, 1, 4, 5, 6, 7]);
+        let sources = [self.source(), self.source(), COUNTER, END, POINTERS[0]];
+        let (rs1, rs2) = (self.random.pick(&sources), self.random.pick(&sources));
+        self.push(Item::Branch { funct3, rs1, rs2, to, plus: 0 });
+    }
+
+    /// What loops of several blocks are made of.
+    fn loop_statement(&mut self, scale: u32, out: Label) {
+        match self.random.below(8) {
+            0 => self.near_access(),
+            1 => {
+                let aside = self.new_label();
+                self.aside(aside);
+                self.near_access();
+                self.place(aside);
+            }
+            2 => self.aside(out),
+            3 => {
+                let next = self.new_label();
+                self.push(Item::Jump { rd: 0, to: next });
+                self.place(next);
+                self.near_access();
+            }
+            _ => self.access_of_sum(scale),
+        }
+    }
+
+    /// An access at a pointer and something else.
+    fn access_of_sum(&mut self, scale: u32) {
+        let pointer = self.random.pick(&POINTERS);
+        let shift = |funct3, rd, rs1, distance: u32, high: u32| {
+            encode::i(0x13, funct3, rd, rs1, (distance | high << 10) as i32)
+        };
+        match self.random.below(8) {
+            0 => self.addi(ADDRESS, COUNTER, 0),
+            1 => self.word(shift(1, ADDRESS, COUNTER, scale, 0)),
+            // The low word, sign extended, and scaled.
+            2 => {
+                let offset = self.random.pick(&[0, 0, 1, -1, 8]);
+                self.word(encode::i(0x1b, 0, ADDRESS, COUNTER, offset));
+                self.word(shift(1, ADDRESS, ADDRESS, scale, 0));
+            }
+            // The low word, zero extended, and scaled.
+            3 => {
+                let offset = self.random.pick(&[0, 0, 1, -1, 8]);
+                self.addi(ADDRESS, COUNTER, offset);
+                self.word(shift(1, ADDRESS, ADDRESS, 32, 0));
+                self.word(shift(5, ADDRESS, ADDRESS, 32 - scale, 0));
+            }
+            4 => {
+                let mask = self.random.pick(&[-8, -4, -2, -16, -3]);
+                self.word(encode::i(0x13, 7, ADDRESS, COUNTER, mask));
+            }
+            5 => {
+                let source = self.source();
+                let mask = self.random.pick(&[7, 255, 31, 2047, 56]);
+                self.word(encode::i(0x13, 7, ADDRESS, source, mask));
+            }
+            6 => {
+                let (base, width) = (self.random.pick(&POINTERS), self.random.pick(&[4, 5]));
+                self.word(operations::load(width, ADDRESS, base, 0));
+            }
+            _ => {
+                let source = self.source();
+                let distance = self.random.pick(&[63, 60, 52, 48, 44]);
+                self.word(shift(5, ADDRESS, source, distance, 0));
+            }
+        }
+        if self.random.one_in(4) {
+            self.register_op("sub", ADDRESS, pointer, ADDRESS);
+        } else {
+            self.register_op("add", ADDRESS, ADDRESS, pointer);
+        }
+        self.access_near(ADDRESS);
     }
 
     /// Moves the counter, on a word now and then.
@@ -117,6 +263,10 @@ impl Builder {
 
     fn near_access(&mut self) {
         let base = self.random.pick(&POINTERS);
+        self.access_near(base);
+    }
+
+    fn access_near(&mut self, base: Register) {
         let offset = self.random.pick(&[0, 0, 0, 8, -8, 1, 16, -1]);
         if self.random.one_in(2) {
             let (funct3, _) = self.random.pick(&LOADS);

@@ -1,6 +1,6 @@
 //! One guest function: registers in stack slots (which LLVM turns into SSA values), blocks, operations.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, ops::Range};
 
 use antares_lift::ir::{self, BinaryOp, Op, Terminator, UnaryOp};
 use antares_program::{BlockId, GuestAddr, Reg, RegSet};
@@ -10,7 +10,10 @@ use inkwell::{
     values::{FunctionValue, IntValue, PointerValue},
 };
 
-use crate::{CodegenError, emit::Emitter};
+use crate::{
+    CodegenError,
+    emit::{Emitter, memory::Address},
+};
 
 /// A function being emitted.
 pub(crate) struct FunctionEmitter<'e, 'c, 'm> {
@@ -52,6 +55,15 @@ pub(crate) fn emit(emitter: &Emitter, ir: &ir::Function) -> Result<(), CodegenEr
         function.terminator(block, &values)?;
     }
     Ok(())
+}
+
+/// What another block has proved for the accesses of this one: ranges from a base.
+fn proved(block: &ir::Block) -> Vec<(ir::Value, Range<i64>)> {
+    let range = |op: &Op| match *op {
+        Op::Proved { base, low, high, .. } => Some((base, low..high)),
+        _ => None,
+    };
+    block.ops.iter().filter_map(range).collect()
 }
 
 /// Registers that the function holds at any time.
@@ -171,6 +183,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         self.charge(block)?;
         let mut values: Vec<IntValue<'c>> = Vec::with_capacity(block.ops.len());
         let has_wide = block.ops.iter().any(|op| matches!(op, Op::Binary(BinaryOp::MulHighUnsigned, ..)));
+        let proved = proved(block);
         for op in &block.ops {
             let value = match *op {
                 // Both halves of a product come from one multiplication, once LLVM sees that the operands are the same.
@@ -179,9 +192,9 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
                 }
                 Op::Unary(UnaryOp::SextW, x) => match self.emitter.word(block, x, &values)? {
                     Some(word) => word,
-                    None => self.operation(op, &values)?,
+                    None => self.operation(op, &values, &proved)?,
                 },
-                _ => self.operation(op, &values)?,
+                _ => self.operation(op, &values, &proved)?,
             };
             values.push(value);
         }
@@ -212,19 +225,28 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
     }
 
     /// One operation; those without a value give a zero that nothing uses.
-    fn operation(&self, op: &Op, values: &[IntValue<'c>]) -> Result<IntValue<'c>, CodegenError> {
+    fn operation(
+        &self,
+        op: &Op,
+        values: &[IntValue<'c>],
+        proved: &[(ir::Value, Range<i64>)],
+    ) -> Result<IntValue<'c>, CodegenError> {
         let emitter = self.emitter;
         let value = |value: ir::Value| values[value.0 as usize];
+        let address = |base: ir::Value, offset: i64| {
+            let is_proved = proved.iter().any(|(value, range)| *value == base && range.contains(&offset));
+            Address { base: value(base), offset, is_proved }
+        };
         match *op {
             Op::Const(number) => Ok(emitter.number(number)),
             Op::Read(register) => self.get(register),
             Op::Binary(op, a, b) => emitter.binary(op, value(a), value(b)),
             Op::Unary(op, a) => emitter.unary(op, value(a)),
             Op::Load { width, is_signed, base, offset } => {
-                emitter.load(self.base, (width, is_signed), value(base), offset)
+                emitter.load(self.base, (width, is_signed), address(base, offset))
             }
             Op::Store { width, base, offset, value: stored } => {
-                emitter.store(self.base, width, (value(base), offset), value(stored))?;
+                emitter.store(self.base, width, address(base, offset), value(stored))?;
                 Ok(emitter.i64.const_zero())
             }
             Op::Check { access, base, low, high } => {

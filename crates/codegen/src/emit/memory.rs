@@ -4,11 +4,21 @@ use antares_abi::LeaveReason;
 use antares_lift::ir::{Access, Width};
 use inkwell::{
     IntPredicate,
-    types::IntType,
-    values::{FunctionValue, InstructionValue, IntValue, PointerValue},
+    types::{AsTypeRef, IntType},
+    values::{AsValueRef, FunctionValue, InstructionValue, IntValue, PointerValue},
 };
+use llvm_sys::{LLVMGEPFlagNUSW, core::LLVMBuildGEPWithNoWrapFlags};
 
 use crate::{CodegenError, emit::Emitter};
+
+/// Where a guest access goes.
+#[derive(Clone, Copy)]
+pub(crate) struct Address<'c> {
+    pub(crate) base: IntValue<'c>,
+    pub(crate) offset: i64,
+    /// Whether a block in front of a loop has seen to it that it lies in memory.
+    pub(crate) is_proved: bool,
+}
 
 impl<'c> Emitter<'c, '_> {
     fn width(&self, width: Width) -> IntType<'c> {
@@ -65,10 +75,13 @@ impl<'c> Emitter<'c, '_> {
     fn host_address(
         &self,
         memory: PointerValue<'c>,
-        base: IntValue<'c>,
-        offset: i64,
+        Address { base, offset, is_proved }: Address<'c>,
     ) -> Result<PointerValue<'c>, CodegenError> {
         let i8 = self.context.i8_type();
+        if is_proved {
+            let index = self.builder.build_int_add(base, self.number(offset), "index")?;
+            return Ok(self.inside_memory(memory, index));
+        }
         // SAFETY: inkwell marks address arithmetic unsafe; it is not `inbounds` and wraps, whatever the operands are.
         // That the sum lies in guest memory was checked by the IR's `check` before.
         unsafe {
@@ -77,14 +90,32 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
+    /// The host address of a guest address that is known to be one, so that LLVM knows how far a loop's accesses are apart.
+    fn inside_memory(&self, memory: PointerValue<'c>, index: IntValue<'c>) -> PointerValue<'c> {
+        let mut indices = [index.as_value_ref()];
+        // SAFETY: the builder stands in a block; pointer, type and index are of its context, and the index is counted. The
+        // sum cannot wrap where it is used: guest memory lies in the address space as a whole, and a front has proved that
+        // the index is in it.
+        unsafe {
+            PointerValue::new(LLVMBuildGEPWithNoWrapFlags(
+                self.builder.as_mut_ptr(),
+                self.context.i8_type().as_type_ref(),
+                memory.as_value_ref(),
+                indices.as_mut_ptr(),
+                1,
+                c"address".as_ptr(),
+                LLVMGEPFlagNUSW,
+            ))
+        }
+    }
+
     pub(crate) fn load(
         &self,
         memory: PointerValue<'c>,
         (width, is_signed): (Width, bool),
-        base: IntValue<'c>,
-        offset: i64,
+        address: Address<'c>,
     ) -> Result<IntValue<'c>, CodegenError> {
-        let address = self.host_address(memory, base, offset)?;
+        let address = self.host_address(memory, address)?;
         let value = self.builder.build_load(self.width(width), address, "loaded")?.into_int_value();
         unaligned(value.as_instruction());
         Ok(match (width, is_signed) {
@@ -98,10 +129,10 @@ impl<'c> Emitter<'c, '_> {
         &self,
         memory: PointerValue<'c>,
         width: Width,
-        (base, offset): (IntValue<'c>, i64),
+        address: Address<'c>,
         value: IntValue<'c>,
     ) -> Result<(), CodegenError> {
-        let address = self.host_address(memory, base, offset)?;
+        let address = self.host_address(memory, address)?;
         let value = match width {
             Width::Double => value,
             _ => self.builder.build_int_truncate(value, self.width(width), "")?,

@@ -1,0 +1,270 @@
+//! What a value is in terms of the registers at the start of a pass, and how it moves from pass to pass.
+
+use antares_program::{BlockId, Reg};
+
+use crate::ir::{BinaryOp, Block, Op, UnaryOp, Value, Width};
+
+/// Registers in one sum.
+const TERMS_MAX: usize = 4;
+
+/// Factors, and how far a value may be off its sum.
+const FACTOR_MAX: i64 = 1 << 20;
+
+/// How deep operations are followed.
+const DEPTH_MAX: u32 = 12;
+
+/// Offsets up to this are followed through extensions of a counter.
+pub(super) const STEP_MAX: i64 = 4096;
+
+/// `factor * register + ... + offset - rest` modulo 2^64, the registers at the start of a pass, `rest` in `0..=slack`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Affine {
+    /// Registers in order, factors other than 0.
+    pub(super) terms: Vec<(Reg, i64)>,
+    pub(super) offset: i64,
+    pub(super) slack: i64,
+}
+
+impl Affine {
+    pub(super) fn constant(number: i64) -> Self {
+        Self { offset: number, ..Self::default() }
+    }
+
+    fn register(register: Reg) -> Self {
+        Self { terms: vec![(register, 1)], ..Self::default() }
+    }
+
+    /// Some value of `0..=end`.
+    fn below(end: i64) -> Option<Self> {
+        (0..=FACTOR_MAX).contains(&end).then(|| Self { offset: end, slack: end, ..Self::default() })
+    }
+
+    fn plus(&self, other: &Self) -> Option<Self> {
+        let mut sum = self.clone();
+        for &(register, factor) in &other.terms {
+            match sum.terms.binary_search_by_key(&register.0, |(register, _)| register.0) {
+                Ok(index) => sum.terms[index].1 += factor,
+                Err(index) => sum.terms.insert(index, (register, factor)),
+            }
+        }
+        sum.terms.retain(|(_, factor)| *factor != 0);
+        sum.offset = sum.offset.wrapping_add(other.offset);
+        sum.slack += other.slack;
+        sum.bounded()
+    }
+
+    fn times(&self, number: i64) -> Option<Self> {
+        if number.abs() > FACTOR_MAX || (number < 0 && self.slack > 0) {
+            return None;
+        }
+        let mut product = self.clone();
+        for (_, factor) in &mut product.terms {
+            *factor *= number;
+        }
+        product.terms.retain(|(_, factor)| *factor != 0);
+        product.offset = product.offset.wrapping_mul(number);
+        product.slack *= number;
+        product.bounded()
+    }
+
+    fn bounded(self) -> Option<Self> {
+        let is_small = self.slack <= FACTOR_MAX && self.terms.len() <= TERMS_MAX;
+        (is_small && self.terms.iter().all(|(_, factor)| factor.abs() <= FACTOR_MAX)).then_some(self)
+    }
+
+    /// The register that it is, but for an offset.
+    pub(super) fn alone(&self) -> Option<Reg> {
+        match self.terms[..] {
+            [(register, 1)] if self.slack == 0 => Some(register),
+            _ => None,
+        }
+    }
+}
+
+/// Where a value starts, and how far it moves in a pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reach {
+    pub(super) start: Affine,
+    pub(super) step: i64,
+}
+
+/// One pass through a loop.
+pub(super) struct Pass<'a> {
+    blocks: &'a [Block],
+    first: BlockId,
+    /// Blocks that every pass runs through.
+    is_certain: Vec<bool>,
+    /// Where each register is written, in order.
+    writes: Vec<Vec<(usize, Value)>>,
+    counter: Option<Counter>,
+}
+
+/// A register that is known to stay between -2^13 and 2^31 in all passes, so that its low word says all of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counter {
+    pub(super) register: Reg,
+    /// With offsets from here on it is not below zero.
+    pub(super) positive_from: i64,
+}
+
+impl<'a> Pass<'a> {
+    /// `blocks` are in the order of a pass; the first one is the header and has the number `first`.
+    pub(super) fn new(blocks: &'a [Block], first: BlockId) -> Self {
+        let mut writes = vec![Vec::new(); 32];
+        for (node, block) in blocks.iter().enumerate() {
+            for &(register, value) in &block.writes {
+                writes[register.index()].push((node, value));
+            }
+        }
+        let mut pass = Self { blocks, first, is_certain: Vec::new(), writes, counter: None };
+        pass.is_certain = (0..blocks.len()).map(|node| !pass.comes_back_without(node)).collect();
+        pass
+    }
+
+    /// The same pass, if nothing but what is known of `counter` is assumed.
+    pub(super) fn counted_by(&mut self, counter: Option<Counter>) {
+        self.counter = counter;
+    }
+
+    /// Registers that move on their low word alone.
+    pub(super) fn word_counters(&self) -> impl Iterator<Item = Reg> {
+        let registers = (1..32).map(Reg);
+        registers.filter(|register| matches!(self.step(*register), Some((step, true)) if step != 0))
+    }
+
+    /// The blocks that every pass runs through.
+    pub(super) fn certain(&self) -> impl Iterator<Item = (usize, &'a Block)> {
+        self.blocks.iter().enumerate().filter(|(node, _)| self.is_certain[*node])
+    }
+
+    /// The place of a block in the pass.
+    pub(super) fn node(&self, id: BlockId) -> Option<usize> {
+        let node = id.0.checked_sub(self.first.0)? as usize;
+        (node < self.blocks.len()).then_some(node)
+    }
+
+    pub(super) fn op(&self, node: usize, value: Value) -> Op {
+        self.blocks[node].ops[value.0 as usize]
+    }
+
+    /// Whether some way from the header back to it avoids a block.
+    fn comes_back_without(&self, avoided: usize) -> bool {
+        let mut is_reached = vec![false; self.blocks.len()];
+        is_reached[0] = avoided != 0;
+        for (node, block) in self.blocks.iter().enumerate() {
+            if !is_reached[node] {
+                continue;
+            }
+            for next in block.terminator.successors().into_iter().filter_map(|id| self.node(id)) {
+                if next == 0 {
+                    return true;
+                }
+                is_reached[next] |= next != avoided;
+            }
+        }
+        false
+    }
+
+    /// `value` of a block in terms of the registers at the start of a pass.
+    pub(super) fn affine(&self, node: usize, value: Value) -> Option<Affine> {
+        self.follow(node, value, DEPTH_MAX)
+    }
+
+    fn follow(&self, node: usize, value: Value, depth: u32) -> Option<Affine> {
+        let depth = depth.checked_sub(1)?;
+        let number = |value: Value| match self.op(node, value) {
+            Op::Const(number) => Some(number),
+            _ => None,
+        };
+        match self.op(node, value) {
+            Op::Const(number) => Some(Affine::constant(number)),
+            Op::Read(register) => self.read(node, register, depth),
+            Op::Binary(BinaryOp::Add, x, y) => {
+                self.follow(node, x, depth)?.plus(&self.follow(node, y, depth)?)
+            }
+            Op::Binary(BinaryOp::Sub, x, y) => {
+                self.follow(node, x, depth)?.plus(&self.follow(node, y, depth)?.times(-1)?)
+            }
+            Op::Binary(BinaryOp::Shl, x, y) => {
+                let distance = number(y).filter(|distance| (0..=20).contains(distance))?;
+                self.follow(node, x, depth)?.times(1 << distance)
+            }
+            Op::Binary(BinaryOp::And, x, y) => match number(y)? {
+                mask if mask >= 0 => Affine::below(mask),
+                // The low bits go.
+                mask if mask.wrapping_neg().count_ones() == 1 && mask >= -FACTOR_MAX => {
+                    let lost = Affine { slack: !mask, ..Affine::default() };
+                    self.follow(node, x, depth)?.plus(&lost)
+                }
+                _ => None,
+            },
+            Op::Binary(BinaryOp::Lshr, x, y) => self.shifted_right(node, (x, number(y)?), depth),
+            Op::Unary(UnaryOp::SextW, x) => self.extended(node, x, true, depth),
+            Op::Unary(UnaryOp::ZextW, x) => self.extended(node, x, false, depth),
+            Op::Unary(UnaryOp::ZextH, _) => Affine::below(0xffff),
+            Op::Load { width: Width::Byte, is_signed: false, .. } => Affine::below(0xff),
+            Op::Load { width: Width::Half, is_signed: false, .. } => Affine::below(0xffff),
+            _ => None,
+        }
+    }
+
+    /// A register when a block is entered.
+    fn read(&self, node: usize, register: Reg, depth: u32) -> Option<Affine> {
+        match self.writes[register.index()].iter().rev().find(|(writer, _)| *writer < node) {
+            None => Some(Affine::register(register)),
+            // Every way to this block and on to the header runs through the writer, which is before it in the order.
+            Some(&(writer, value)) if self.is_certain[writer] => self.follow(writer, value, depth),
+            Some(_) => None,
+        }
+    }
+
+    /// The counter and an offset: extending its low word changes nothing.
+    fn extended(&self, node: usize, value: Value, is_signed: bool, depth: u32) -> Option<Affine> {
+        let counter = self.counter?;
+        let inner = self.follow(node, value, depth)?;
+        let low = if is_signed { -STEP_MAX } else { counter.positive_from };
+        let is_same = inner.alone() == Some(counter.register) && (low..=STEP_MAX).contains(&inner.offset);
+        is_same.then_some(inner)
+    }
+
+    fn shifted_right(&self, node: usize, (x, distance): (Value, i64), depth: u32) -> Option<Affine> {
+        // A word shifted up and down again: zero extended, and shifted by the difference.
+        if let Op::Binary(BinaryOp::Shl, inner, up) = self.op(node, x)
+            && self.op(node, up) == Op::Const(32)
+            && (12..=32).contains(&distance)
+        {
+            return self.extended(node, inner, false, depth)?.times(1 << (32 - distance));
+        }
+        (44..64).contains(&distance).then(|| Affine::below((1 << (64 - distance)) - 1)).flatten()
+    }
+
+    /// How far a register moves in each pass, and whether on its low word alone; none if that is no constant.
+    pub(super) fn step(&self, register: Reg) -> Option<(i64, bool)> {
+        let Some(&(node, value)) = self.writes[register.index()].last() else { return Some((0, false)) };
+        if !self.is_certain[node] {
+            return None;
+        }
+        let (value, is_word) = match self.op(node, value) {
+            Op::Unary(UnaryOp::SextW, inner) => (inner, true),
+            _ => (value, false),
+        };
+        let end = self.affine(node, value)?;
+        (end.alone() == Some(register)).then_some((end.offset, is_word))
+    }
+
+    /// How far a sum moves in each pass.
+    pub(super) fn step_of(&self, sum: &Affine) -> Option<i64> {
+        sum.terms.iter().try_fold(0_i64, |total, &(register, factor)| {
+            let (step, is_word) = self.step(register)?;
+            let is_exact = !is_word || self.counter.is_some_and(|counter| counter.register == register);
+            (is_exact && step.abs() <= STEP_MAX).then_some(total + step * factor)
+        })
+    }
+
+    /// Where `value` goes over all passes, if that is known.
+    pub(super) fn reach(&self, node: usize, value: Value) -> Option<Reach> {
+        let start = self.affine(node, value)?;
+        let step = self.step_of(&start).filter(|step| step.abs() <= FACTOR_MAX)?;
+        Some(Reach { start, step })
+    }
+}

@@ -1,0 +1,213 @@
+//! The block in front of a loop, being built: it asks whether the bounded body may run.
+
+use antares_program::{BlockId, GuestAddr, Reg};
+
+use crate::{
+    ir::{Access, BinaryOp, Block, Op, Terminator, Value},
+    loops::affine::{Affine, Reach},
+};
+
+/// Spans wider than this are not merged.
+const SPAN_BYTES_MAX: i64 = 1 << 20;
+
+/// More ranges than this are not asked for: what lies in others stays checked.
+const SPANS_MAX: usize = 12;
+
+/// The block in front of a loop, being built.
+#[derive(Default)]
+pub(super) struct Front {
+    ops: Vec<Op>,
+    /// Whether everything asked so far holds.
+    all: Option<Value>,
+}
+
+impl Front {
+    pub(super) fn push(&mut self, op: Op) -> Value {
+        let is_pure = matches!(op, Op::Const(_) | Op::Read(_));
+        if let Some(known) = self.ops.iter().position(|known| is_pure && *known == op) {
+            return Value(u32::try_from(known).unwrap_or(u32::MAX));
+        }
+        self.ops.push(op);
+        Value(u32::try_from(self.ops.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    pub(super) fn binary(&mut self, op: BinaryOp, x: Value, y: Value) -> Value {
+        self.push(Op::Binary(op, x, y))
+    }
+
+    pub(super) fn binary_const(&mut self, op: BinaryOp, x: Value, number: i64) -> Value {
+        let is_neutral = match op {
+            BinaryOp::Add | BinaryOp::Lshr => number == 0,
+            BinaryOp::Mul => number == 1,
+            _ => false,
+        };
+        if is_neutral {
+            return x;
+        }
+        let y = self.push(Op::Const(number));
+        self.binary(op, x, y)
+    }
+
+    /// The value of a sum before the first pass, without its slack.
+    pub(super) fn sum(&mut self, sum: &Affine) -> Value {
+        let mut total = None;
+        for &(register, factor) in &sum.terms {
+            let value = self.push(Op::Read(register));
+            let product = self.binary_const(BinaryOp::Mul, value, factor);
+            total = Some(match total {
+                Some(total) => self.binary(BinaryOp::Add, total, product),
+                None => product,
+            });
+        }
+        match total {
+            Some(total) => self.binary_const(BinaryOp::Add, total, sum.offset),
+            None => self.push(Op::Const(sum.offset)),
+        }
+    }
+
+    pub(super) fn ask(&mut self, holds: Value) {
+        self.all = Some(match self.all {
+            Some(all) => self.binary(BinaryOp::And, all, holds),
+            None => holds,
+        });
+    }
+
+    pub(super) fn ask_below(&mut self, x: Value, end: i64) {
+        let is_below = self.binary_const(BinaryOp::LtUnsigned, x, end);
+        self.ask(is_below);
+    }
+
+    /// Asks whether the cycles left, and `more`, are enough for passes 0 to `last`.
+    pub(super) fn ask_for_cycles(&mut self, last: Value, cycles: u64, more: i64) {
+        let passes = self.binary_const(BinaryOp::Add, last, 1);
+        let cycles = self.binary_const(BinaryOp::Mul, passes, cycles.cast_signed());
+        let left = self.push(Op::CyclesLeft);
+        let left = self.binary_const(BinaryOp::Add, left, more);
+        let fits = self.binary(BinaryOp::Ge, left, cycles);
+        self.ask(fits);
+    }
+
+    /// Asks whether `from + low` and `extent` together are at most `room`.
+    fn ask_within(&mut self, from: Value, low: i64, extent: Option<Value>, room: i64) {
+        let mut room = self.push(Op::Const(room));
+        if let Some(extent) = extent {
+            let fits = self.binary(BinaryOp::GeUnsigned, room, extent);
+            self.ask(fits);
+            room = self.binary(BinaryOp::Sub, room, extent);
+        }
+        let distance = self.binary_const(BinaryOp::Add, from, low);
+        let is_inside = self.binary(BinaryOp::GeUnsigned, room, distance);
+        self.ask(is_inside);
+    }
+
+    /// The block: to `bounded` if everything asked for holds, else to `plain`.
+    pub(super) fn finish(mut self, pc: GuestAddr, bounded: BlockId, plain: BlockId) -> Block {
+        let condition = match self.all {
+            Some(all) => all,
+            None => self.push(Op::Const(1)),
+        };
+        Block {
+            pc,
+            cycles: 0,
+            is_metered: false,
+            is_bounded: false,
+            ops: self.ops,
+            writes: Vec::new(),
+            terminator: Terminator::Branch { condition, taken: bounded, otherwise: plain },
+        }
+    }
+}
+
+/// What the accesses of a loop reach from one place, over all passes.
+struct Span {
+    access: Access,
+    terms: Vec<(Reg, i64)>,
+    step: i64,
+    low: i64,
+    high: i64,
+    /// Where they may lie, `[start, end)`.
+    bounds: (u64, u64),
+}
+
+impl Span {
+    /// The numbers of places where it may begin in its bounds, less one.
+    fn room(&self) -> Option<i64> {
+        let (start, end) = self.bounds;
+        let bytes = self.high.checked_sub(self.low)?.cast_unsigned();
+        i64::try_from(end.checked_sub(start)?.checked_sub(bytes)?).ok()
+    }
+
+    /// Whether all that `other` asks for is asked for here.
+    fn covers(&self, other: &Self) -> bool {
+        let is_stricter = other.bounds.0 <= self.bounds.0 && self.bounds.1 <= other.bounds.1;
+        let is_wider = self.low <= other.low && other.high <= self.high;
+        self.terms == other.terms && self.step == other.step && is_stricter && is_wider
+    }
+}
+
+/// The ranges that a bounded body needs.
+#[derive(Default)]
+pub(super) struct Spans {
+    spans: Vec<Span>,
+}
+
+impl Spans {
+    /// Adds the accesses of `[reach + low, reach + high)`; false if they cannot be asked for.
+    pub(super) fn add(
+        &mut self,
+        access: Access,
+        reach: Reach,
+        (low, high): (i64, i64),
+        bounds: (u64, u64),
+    ) -> bool {
+        let Reach { start: Affine { terms, offset, slack }, step } = reach;
+        let low = low.checked_add(offset).and_then(|low| low.checked_sub(slack));
+        let (Some(low), Some(high)) = (low, high.checked_add(offset)) else { return false };
+        let span = Span { access, terms, step, low, high, bounds };
+        if span.room().is_none() {
+            return false;
+        }
+        let joined = |known: &Span| {
+            let joined = Span {
+                low: known.low.min(low),
+                high: known.high.max(high),
+                terms: known.terms.clone(),
+                ..*known
+            };
+            let is_same = (known.access, &known.terms, known.step) == (access, &span.terms, step);
+            let bytes = joined.high.checked_sub(joined.low);
+            let fits = is_same && bytes.is_some_and(|bytes| bytes <= SPAN_BYTES_MAX);
+            (fits && joined.room().is_some()).then_some(joined)
+        };
+        for known in &mut self.spans {
+            if let Some(joined) = joined(known) {
+                *known = joined;
+                return true;
+            }
+        }
+        let has_room = self.spans.len() < SPANS_MAX;
+        if has_room {
+            self.spans.push(span);
+        }
+        has_room
+    }
+
+    /// Asks for all of them, over passes 0 to `last`.
+    pub(super) fn ask(self, front: &mut Front, last: Value) {
+        for (index, span) in self.spans.iter().enumerate() {
+            let is_covered =
+                |(other, by): (usize, &Span)| other != index && by.access == Access::Write && by.covers(span);
+            if span.access == Access::Read && self.spans.iter().enumerate().any(is_covered) {
+                continue;
+            }
+            let Some(room) = span.room() else { continue };
+            let extent = front.binary_const(BinaryOp::Mul, last, span.step.abs());
+            let mut from = front.sum(&Affine { terms: span.terms.clone(), ..Affine::default() });
+            if span.step < 0 {
+                from = front.binary(BinaryOp::Sub, from, extent);
+            }
+            let low = span.low.wrapping_sub_unsigned(span.bounds.0);
+            front.ask_within(from, low, (span.step != 0).then_some(extent), room);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Which blocks a loop is made of, and what its bounded body is made of.
+
+use std::collections::{BTreeMap, HashMap};
+
+use antares_program::{BlockId, FunctionId, Reg};
+
+use crate::{
+    ir::{Block, Function, Module, Terminator},
+    loops::OPS_MAX,
+};
+
+/// A loop of more blocks is not doubled.
+const BLOCKS_MAX: usize = 24;
+
+/// What is called in a loop becomes part of its bounded body if it has no more operations and blocks than these.
+const LEAF_OPS_MAX: usize = 48;
+const LEAF_BLOCKS_MAX: usize = 4;
+
+/// How control flows between the blocks of a function, before any of its loops is doubled.
+pub(super) struct Flow {
+    successors: Vec<Vec<usize>>,
+    predecessors: Vec<Vec<usize>>,
+    /// Edges to a block that is still open in a depth-first search, by that block.
+    latches: BTreeMap<usize, Vec<usize>>,
+}
+
+impl Flow {
+    pub(super) fn of(function: &Function) -> Self {
+        let successors: Vec<Vec<usize>> = function.blocks.iter().map(successors).collect();
+        let mut predecessors = vec![Vec::new(); successors.len()];
+        for (block, successors) in successors.iter().enumerate() {
+            for &successor in successors {
+                predecessors[successor].push(block);
+            }
+        }
+        let latches = latches(&successors);
+        Self { successors, predecessors, latches }
+    }
+
+    /// Blocks that loops go back to.
+    pub(super) fn headers(&self) -> impl Iterator<Item = usize> {
+        self.latches.keys().copied()
+    }
+
+    /// The blocks of the loop of `header`, each before those that follow it in a pass; none if there is a loop in it, if it
+    /// has another way in or too many blocks.
+    pub(super) fn body(&self, header: usize) -> Option<Vec<usize>> {
+        let mut inside = vec![header];
+        let mut next = self.latches.get(&header)?.clone();
+        while let Some(block) = next.pop() {
+            if inside.contains(&block) {
+                continue;
+            }
+            // The function is entered at its first block. A block with that many ways in has some from elsewhere.
+            if block == 0 || inside.len() == BLOCKS_MAX || self.predecessors[block].len() > BLOCKS_MAX {
+                return None;
+            }
+            inside.push(block);
+            next.extend(&self.predecessors[block]);
+        }
+        self.order(header, &inside)
+    }
+
+    /// `inside` in an order of its flow without the edges back to the header; none if a loop is left.
+    fn order(&self, header: usize, inside: &[usize]) -> Option<Vec<usize>> {
+        let mut waits: HashMap<usize, usize> = HashMap::new();
+        let edges = |block: usize| {
+            let next = self.successors[block].iter().copied();
+            next.filter(|next| *next != header && inside.contains(next))
+        };
+        for &block in inside {
+            for next in edges(block) {
+                *waits.entry(next).or_default() += 1;
+            }
+        }
+        let mut order = vec![header];
+        let mut index = 0;
+        while let Some(&block) = order.get(index) {
+            index += 1;
+            for next in edges(block) {
+                if let Some(count) = waits.get_mut(&next) {
+                    *count -= 1;
+                    if *count == 0 {
+                        order.push(next);
+                    }
+                }
+            }
+        }
+        (order.len() == inside.len()).then_some(order)
+    }
+}
+
+/// Edges to a block that is still open in a depth-first search, by that block.
+fn latches(successors: &[Vec<usize>]) -> BTreeMap<usize, Vec<usize>> {
+    let mut latches: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    let (mut is_seen, mut is_open) = (vec![false; successors.len()], vec![false; successors.len()]);
+    let mut path = vec![(0, 0)];
+    (is_seen[0], is_open[0]) = (true, true);
+    while let Some((block, edge)) = path.last_mut() {
+        let Some(&next) = successors[*block].get(*edge) else {
+            is_open[*block] = false;
+            path.pop();
+            continue;
+        };
+        *edge += 1;
+        if is_open[next] {
+            latches.entry(next).or_default().push(*block);
+        }
+        if !is_seen[next] {
+            (is_seen[next], is_open[next]) = (true, true);
+            path.push((next, 0));
+        }
+    }
+    latches
+}
+
+fn successors(block: &Block) -> Vec<usize> {
+    let mut successors: Vec<usize> =
+        block.terminator.successors().iter().map(|target| target.0 as usize).collect();
+    successors.sort_unstable();
+    successors.dedup();
+    successors
+}
+
+/// Functions that a bounded body may take in: small, without loops, calls and a stack frame, and back where they were
+/// called from.
+pub(super) fn leaves(module: &Module) -> HashMap<FunctionId, Vec<Block>> {
+    let is_leaf = |function: &&Function| {
+        let ops: usize = function.blocks.iter().map(|block| block.ops.len()).sum();
+        let is_small = ops <= LEAF_OPS_MAX && function.blocks.len() <= LEAF_BLOCKS_MAX;
+        is_small
+            && function.link == Reg::RA
+            && function.frame_low.is_none()
+            && function.blocks.iter().all(is_plain)
+            && function.blocks.iter().enumerate().all(goes_down)
+    };
+    let leaves = module.functions.iter().filter(is_leaf);
+    leaves.map(|function| (function.id, function.blocks.clone())).collect()
+}
+
+/// Whether the block of a function is nothing but arithmetic and memory, and the stack pointer and the return address stay.
+fn is_plain(block: &Block) -> bool {
+    let ends_well = match &block.terminator {
+        Terminator::Jump(_) | Terminator::Branch { .. } => true,
+        Terminator::Return { link: None, locals } => locals.is_empty(),
+        _ => false,
+    };
+    ends_well && block.writes.iter().all(|(register, _)| ![Reg::RA, Reg::SP].contains(register))
+}
+
+/// Whether the block goes to later ones alone, so that blocks are in the order of a pass.
+fn goes_down((index, block): (usize, &Block)) -> bool {
+    block.terminator.successors().iter().all(|target| target.0 as usize > index)
+}
+
+/// A bounded body before its checks are gone: blocks in the order of a pass, with their numbers in the function.
+pub(super) struct Nodes {
+    /// The number of the header.
+    pub(super) first: BlockId,
+    pub(super) blocks: Vec<Block>,
+}
+
+impl Nodes {
+    /// The body that `body` becomes, with what it calls taken in; none if something in it is more than jumps and branches.
+    pub(super) fn new(
+        function: &Function,
+        body: &[usize],
+        leaves: &HashMap<FunctionId, Vec<Block>>,
+    ) -> Option<Self> {
+        // One number before is for the header with its checks.
+        let first = u32::try_from(function.blocks.len()).ok()? + 1;
+        let mut numbers = HashMap::new();
+        let mut number = first;
+        for &index in body {
+            let block = &function.blocks[index];
+            numbers.insert(BlockId(u32::try_from(index).ok()?), BlockId(number));
+            number += 1;
+            match &block.terminator {
+                Terminator::Jump(_) | Terminator::Branch { .. } => {}
+                Terminator::Call { callee, .. } => {
+                    number += u32::try_from(leaves.get(callee)?.len()).ok()?;
+                }
+                _ => return None,
+            }
+        }
+        let renumbered = |id: BlockId| numbers.get(&id).copied().unwrap_or(id);
+        let mut blocks: Vec<Block> = Vec::new();
+        for &index in body {
+            let mut block = function.blocks[index].clone();
+            let Terminator::Call { callee, to } = block.terminator else {
+                block.terminator = block.terminator.map_targets(renumbered);
+                blocks.push(block);
+                continue;
+            };
+            let inner = first + u32::try_from(blocks.len()).ok()? + 1;
+            block.terminator = Terminator::Jump(BlockId(inner));
+            blocks.push(block);
+            for leaf in leaves.get(&callee)? {
+                let mut leaf = leaf.clone();
+                leaf.terminator = match leaf.terminator {
+                    Terminator::Return { .. } => Terminator::Jump(renumbered(to)),
+                    other => other.map_targets(|id| BlockId(inner + id.0)),
+                };
+                blocks.push(leaf);
+            }
+        }
+        let ops: usize = blocks.iter().map(|block| block.ops.len()).sum();
+        (ops <= OPS_MAX && blocks.len() <= BLOCKS_MAX).then_some(Self { first: BlockId(first), blocks })
+    }
+}
