@@ -93,7 +93,7 @@ fn double_one(function: &mut Function, body: &[usize], mut nodes: Nodes, bounds:
             *op = Op::Proved { access, base, low, high };
         }
     }
-    nodes.blocks[0].is_bounded = true;
+    nodes.blocks.iter_mut().for_each(|block| block.is_bounded = true);
     let header = body[0];
     let plain = BlockId(nodes.first.0 - 1);
     let own = BlockId(u32::try_from(header).unwrap_or(u32::MAX));
