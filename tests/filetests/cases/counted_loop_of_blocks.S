@@ -111,7 +111,7 @@ half:
 #     v1 = read s1
 #     v2 = const 0x0
 #     v3 = const 0x5d
-#     check.read v0+67..+68
+#     check.read v0+0..+68
 #     v5 = load.bu v0+67
 #     v6 = add v5, v1
 #     a0 = v6
@@ -143,7 +143,7 @@ half:
 #     a1 = v5
 #     a2 = v7
 #     jump block7
-# block7 at 0x10038 cycles 5:
+# block7 at 0x10038 cycles 5 bounded:
 #     v0 = read a0
 #     v1 = read a2
 #     v2 = const 0x5
@@ -151,7 +151,7 @@ half:
 #     v4 = xor v3, v2
 #     a0 = v4
 #     jump block8
-# block8 at 0x1001c cycles 8:
+# block8 at 0x1001c cycles 8 bounded:
 #     v0 = read s1
 #     v1 = read s0
 #     v2 = read a0
@@ -165,7 +165,7 @@ half:
 #     s1 = v8
 #     a3 = v5
 #     branch v9, block9, block4
-# block9 at 0x1000e cycles 3:
+# block9 at 0x1000e cycles 3 bounded:
 #     v0 = read a0
 #     v1 = const 0x0
 #     v2 = eq v0, v1
