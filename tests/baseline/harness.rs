@@ -1,7 +1,7 @@
 //! Modules of IR made by hand, compiled by the baseline and run.
 
 use antares_abi::{CompileOptions, Isa, LeaveReason};
-use antares_lift::ir::{Block, Function, Module, Op, Terminator, Value};
+use antares_lift::ir::{Block, Charge, Function, Module, Op, Terminator, Value};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 use antares_tests::{
     elf::{Elf, Segment},
@@ -58,6 +58,7 @@ impl Build {
         Block {
             pc,
             cycles: 1,
+            charge: Charge::Entered,
             is_metered: false,
             is_bounded: false,
             ops: self.ops,

@@ -14,10 +14,11 @@ use crate::check::script;
 const LIMITS: Limits = Limits { cycles_max: 1 << 32, debug_bytes_max: 1 << 20 };
 
 /// Runs of each program, with different sample points.
-const SEEDS: u64 = 20;
+const SEEDS: u64 = 60;
 
-/// Cycles between samples: shorter than what is always on, so that short programs have enough of them.
-const PERIOD: u64 = 2_000;
+/// Cycles between samples: shorter than what is always on, so that short programs have enough of them, and longer than
+/// most loops that ask once, at whose end a sample counts for all that came since the one before.
+const PERIOD: u64 = 10_000;
 
 /// Standard deviations by which a share may be off.
 const DEVIATIONS_MAX: f64 = 5.0;

@@ -76,7 +76,7 @@ fn instructions(assembly: &str) -> Vec<String> {
 fn baseline(case: &Case, elf: &[u8]) -> Result<Vec<String>> {
     let limits = Limits { code_bytes_max: 1 << 20, functions_max: 1000, blocks_max: 10_000 };
     let program = antares_program::recover(&antares_program::read(elf, case.options, &limits)?, &limits)?;
-    let listing = antares_baseline::listing(&antares_lift::lift(&program, 1 << 20)?)?;
+    let listing = antares_baseline::listing(&antares_lift::lift(&program, 1 << 20, CodeTier::Baseline)?)?;
     let mut lines = Vec::new();
     for (entry, range) in &listing.functions {
         lines.push(format!("function at {:#x}:", entry.0));

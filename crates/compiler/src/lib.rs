@@ -5,7 +5,7 @@
 
 mod limits;
 
-use antares_abi::{CompileOptions, parts_of};
+use antares_abi::{CodeTier, CompileOptions, parts_of};
 use antares_baseline::BaselineError;
 use antares_codegen::{CodegenError, Form, Part};
 use antares_lift::{LiftError, VerifyError, ir::Module};
@@ -142,7 +142,8 @@ pub fn compile(elf: &[u8], request: &Request) -> Result<Output, CompileError> {
     if request.stage == Stage::Program {
         return Ok(output(&program, program.to_string().into()));
     }
-    let module = antares_lift::lift(&program, request.limits.operations_max)?;
+    let tier = if request.stage == Stage::Baseline { CodeTier::Baseline } else { CodeTier::Full };
+    let module = antares_lift::lift(&program, request.limits.operations_max, tier)?;
     antares_lift::verify(&module)?;
     let bytes = match request.stage {
         Stage::Ir => module.to_string().into(),

@@ -236,6 +236,7 @@ fn finish(draft: hoist::Draft) -> ir::Block {
     ir::Block {
         pc: draft.pc,
         cycles: draft.cycles,
+        charge: ir::Charge::Entered,
         is_metered: false,
         is_bounded: false,
         writes: draft.writes.into_iter().map(|(register, value)| (register, finished.value(value))).collect(),

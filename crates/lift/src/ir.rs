@@ -397,16 +397,35 @@ impl Terminator {
     }
 }
 
+/// When a block's cycles are charged, and whose they are. Their sum is the same, whoever takes no notice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Charge {
+    /// When the block is entered, to the function that it is in.
+    #[default]
+    Entered,
+    /// When the bounded loop that it is in has ended: it is a copy of a block of a function that the loop calls.
+    Later,
+    /// The loop has ended: here is charged what was put off, to `callee`.
+    PutOff {
+        /// The function whose blocks are in the loop.
+        callee: FunctionId,
+        /// A guest address inside of the instruction that called it.
+        call: GuestAddr,
+    },
+}
+
 /// A straight line of operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Guest address.
     pub pc: GuestAddr,
-    /// Cycles of the whole block, charged when it is entered.
+    /// Cycles of the whole block.
     pub cycles: u64,
+    /// When they are charged.
+    pub charge: Charge,
     /// Whether the cycle limit is looked at when the block is entered.
     pub is_metered: bool,
-    /// Whether it is a loop of its own that ends within the cycles left: no meter looks at it.
+    /// Whether it is in a loop that ends within the cycles left: no meter looks at it, and its proofs stand in front.
     pub is_bounded: bool,
     /// Operations.
     pub ops: Vec<Op>,

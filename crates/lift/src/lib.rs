@@ -22,6 +22,7 @@ mod stack;
 mod text;
 mod verify;
 
+use antares_abi::CodeTier;
 use antares_program::Program;
 
 pub use verify::{VerifyError, verify};
@@ -37,11 +38,11 @@ pub enum LiftError {
     },
 }
 
-/// Lifts a program.
+/// Lifts a program for the generator of `tier`. The baseline names no function inside of another, so calls in loops stay calls.
 ///
 /// # Errors
 /// [`LiftError::Operations`] if it takes more than `operations_max` operations.
-pub fn lift(program: &Program, operations_max: u64) -> Result<ir::Module, LiftError> {
+pub fn lift(program: &Program, operations_max: u64, tier: CodeTier) -> Result<ir::Module, LiftError> {
     let vm_version = program.options.vm_version;
     let mut drafts = function::lift_blocks(program, operations_max)?;
     let habits = leave::habits(&drafts, vm_version);
@@ -65,7 +66,7 @@ pub fn lift(program: &Program, operations_max: u64) -> Result<ir::Module, LiftEr
         indirect_changes: antares_program::RegSet::EMPTY,
         functions,
     };
-    loops::double(&mut module);
+    loops::double(&mut module, tier == CodeTier::Full);
     leave::mark_resumable(&mut module);
     meter::place(&mut module);
     liveness::sign(&mut module, &stack.is_kept);

@@ -14,6 +14,8 @@ mod count;
 mod front;
 mod region;
 
+use std::collections::HashMap;
+
 use antares_program::BlockId;
 
 use crate::{
@@ -33,10 +35,10 @@ const OPS_MAX: usize = 256;
 /// after the loop is early enough; a pause waits for a millisecond at the most.
 const OVERDRAFT: i64 = 1 << 22;
 
-/// Doubles the counted loops of `module`.
-pub(crate) fn double(module: &mut Module) {
+/// Doubles the counted loops of `module`; with what they call, if `takes_in_calls`.
+pub(crate) fn double(module: &mut Module, takes_in_calls: bool) {
     let bounds = Bounds { read: module.bounds(Access::Read), write: module.bounds(Access::Write) };
-    let leaves = region::leaves(module);
+    let leaves = if takes_in_calls { region::leaves(module) } else { HashMap::new() };
     for function in &mut module.functions {
         let flow = Flow::of(function);
         for header in flow.headers() {
@@ -93,7 +95,6 @@ fn double_one(function: &mut Function, body: &[usize], mut nodes: Nodes, bounds:
             *op = Op::Proved { access, base, low, high };
         }
     }
-    nodes.blocks.iter_mut().for_each(|block| block.is_bounded = true);
     let header = body[0];
     let plain = BlockId(nodes.first.0 - 1);
     let own = BlockId(u32::try_from(header).unwrap_or(u32::MAX));
@@ -105,4 +106,5 @@ fn double_one(function: &mut Function, body: &[usize], mut nodes: Nodes, bounds:
     let slow = std::mem::replace(&mut function.blocks[header], chooser);
     function.blocks.push(slow);
     function.blocks.append(&mut nodes.blocks);
+    function.blocks.append(&mut nodes.ends);
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use antares_program::{BlockId, GuestAddr};
 
-use crate::ir::{Access, BinaryOp, Block, Function, Module, Op, Terminator, UnaryOp, Value, Width};
+use crate::ir::{Access, BinaryOp, Block, Charge, Function, Module, Op, Terminator, UnaryOp, Value, Width};
 
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -192,7 +192,13 @@ impl fmt::Display for Function {
                 (false, true) => " bounded",
                 (false, false) => "",
             };
-            write!(f, "block{index} at {} cycles {}{metered}:\n{block}", block.pc, block.cycles)?;
+            let charge = match block.charge {
+                Charge::Entered => String::new(),
+                Charge::Later => " later".to_owned(),
+                Charge::PutOff { callee, call } => format!(" put off by {callee} called at {call}"),
+            };
+            writeln!(f, "block{index} at {} cycles {}{charge}{metered}:", block.pc, block.cycles)?;
+            write!(f, "{block}")?;
         }
         Ok(())
     }

@@ -82,9 +82,16 @@ impl<'c> Emitter<'c, '_> {
         name: &str,
         entry: GuestAddr,
     ) -> DISubprogram<'c> {
+        let scope = self.subprogram(name, entry);
+        value.set_subprogram(scope);
+        self.locate(scope, entry);
+        scope
+    }
+
+    fn subprogram(&self, name: &str, entry: GuestAddr) -> DISubprogram<'c> {
         let Debug { builder, file, kind } = &self.debug;
         let line = line(entry);
-        let scope = builder.create_function(
+        builder.create_function(
             file.as_debug_info_scope(),
             name,
             None,
@@ -96,10 +103,7 @@ impl<'c> Emitter<'c, '_> {
             line,
             DIFlags::PUBLIC,
             true,
-        );
-        value.set_subprogram(scope);
-        self.locate(scope, entry);
-        scope
+        )
     }
 
     /// What follows is at a guest address.
@@ -110,6 +114,22 @@ impl<'c> Emitter<'c, '_> {
             0,
             scope.as_debug_info_scope(),
             None,
+        );
+        self.builder.set_current_debug_location(location);
+    }
+
+    /// What follows belongs to a copy of `callee` that was called in `scope` at `call`.
+    pub(crate) fn locate_copy(&self, scope: DISubprogram<'c>, call: GuestAddr, callee: GuestAddr) {
+        let Debug { builder, .. } = &self.debug;
+        let copied = self.subprogram(&format!("{:x}", callee.0), callee);
+        let caller =
+            builder.create_debug_location(self.context, line(call), 0, scope.as_debug_info_scope(), None);
+        let location = builder.create_debug_location(
+            self.context,
+            line(callee),
+            0,
+            copied.as_debug_info_scope(),
+            Some(caller),
         );
         self.builder.set_current_debug_location(location);
     }

@@ -2,11 +2,12 @@
 
 use std::{cell::RefCell, ops::Range};
 
-use antares_lift::ir::{self, BinaryOp, Op, Terminator, UnaryOp};
+use antares_lift::ir::{self, BinaryOp, Charge, Op, Terminator, UnaryOp};
 use antares_program::{BlockId, GuestAddr, Reg, RegSet};
 use inkwell::{
     IntPredicate,
     basic_block::BasicBlock,
+    debug_info::DISubprogram,
     values::{FunctionValue, IntValue, PointerValue},
 };
 
@@ -21,7 +22,11 @@ pub(crate) struct FunctionEmitter<'e, 'c, 'm> {
     pub(crate) ir: &'e ir::Function,
     pub(crate) value: FunctionValue<'c>,
     pub(crate) base: PointerValue<'c>,
+    /// What the function's code belongs to in frame tables.
+    scope: DISubprogram<'c>,
     pub(crate) left: PointerValue<'c>,
+    /// Cycles that are charged when a loop has ended.
+    put_off: PointerValue<'c>,
     slots: [Option<PointerValue<'c>>; 32],
     pub(crate) blocks: Vec<BasicBlock<'c>>,
     /// The return address that the function was called with.
@@ -45,7 +50,7 @@ const OWN_SWITCHES_MAX: usize = 8;
 /// Emits `ir`.
 pub(crate) fn emit(emitter: &Emitter, ir: &ir::Function) -> Result<(), CodegenError> {
     let scope = emitter.enter_scope(emitter.function(ir.id), ir);
-    let mut function = FunctionEmitter::new(emitter, ir)?;
+    let mut function = FunctionEmitter::new(emitter, ir, scope)?;
     function.entry()?;
     for (index, block) in ir.blocks.iter().enumerate() {
         emitter.builder.position_at_end(function.blocks[index]);
@@ -57,13 +62,14 @@ pub(crate) fn emit(emitter: &Emitter, ir: &ir::Function) -> Result<(), CodegenEr
     Ok(())
 }
 
-/// What another block has proved for the accesses of this one: ranges from a base.
+/// What the front of a loop has proved for the accesses of a block in it: ranges from a base. Elsewhere LLVM would gain nothing
+/// by it.
 fn proved(block: &ir::Block) -> Vec<(ir::Value, Range<i64>)> {
     let range = |op: &Op| match *op {
         Op::Proved { base, low, high, .. } => Some((base, low..high)),
         _ => None,
     };
-    block.ops.iter().filter_map(range).collect()
+    block.ops.iter().filter(|_| block.is_bounded).filter_map(range).collect()
 }
 
 /// Registers that the function holds at any time.
@@ -93,10 +99,16 @@ fn registers(emitter: &Emitter, ir: &ir::Function) -> RegSet {
 }
 
 impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
-    fn new(emitter: &'e Emitter<'c, 'm>, ir: &'e ir::Function) -> Result<Self, CodegenError> {
+    fn new(
+        emitter: &'e Emitter<'c, 'm>,
+        ir: &'e ir::Function,
+        scope: DISubprogram<'c>,
+    ) -> Result<Self, CodegenError> {
         let value = emitter.function(ir.id);
         emitter.builder.position_at_end(emitter.context.append_basic_block(value, "entry"));
         let left = emitter.builder.build_alloca(emitter.i64, "left")?;
+        let put_off = emitter.builder.build_alloca(emitter.i64, "put_off")?;
+        emitter.builder.build_store(put_off, emitter.i64.const_zero())?;
         let mut slots = [None; 32];
         for register in registers(emitter, ir).iter() {
             slots[register.index()] = Some(emitter.builder.build_alloca(emitter.i64, &register.to_string())?);
@@ -117,7 +129,9 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
             ir,
             value,
             base,
+            scope,
             left,
+            put_off,
             slots,
             blocks,
             own_link: None,
@@ -204,23 +218,45 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         Ok(values)
     }
 
-    /// Charges the block's cycles.
+    /// Charges the block's cycles, or puts them off.
     fn charge(&self, block: &ir::Block) -> Result<(), CodegenError> {
-        let builder = &self.emitter.builder;
-        let cycles = self.emitter.i64.const_int(block.cycles, false);
+        let (builder, i64) = (&self.emitter.builder, self.emitter.i64);
+        let cycles = i64.const_int(block.cycles, false);
+        if block.charge == Charge::Later {
+            let so_far = builder.build_load(i64, self.put_off, "put_off")?.into_int_value();
+            builder.build_store(self.put_off, builder.build_int_add(so_far, cycles, "put_off")?)?;
+            return Ok(());
+        }
         let left = builder.build_int_sub(self.cycles_left()?, cycles, "left")?;
         self.set_cycles_left(left)?;
         if block.is_metered {
-            let is_over =
-                builder.build_int_compare(IntPredicate::SLT, left, self.emitter.number(0), "is_over")?;
-            let over = self.emitter.context.append_basic_block(self.value, "over");
-            let on = self.emitter.context.append_basic_block(self.value, "on");
-            self.emitter.branch_rarely(is_over, over, on)?;
-            builder.position_at_end(over);
-            self.set_cycles_left(self.emitter.meter(self.base, left, block.pc)?)?;
-            builder.build_unconditional_branch(on)?;
-            builder.position_at_end(on);
+            self.look(left, block.pc)?;
         }
+        if let Charge::PutOff { callee, call } = block.charge {
+            let callee = self.emitter.ir.functions[callee.0 as usize].entry;
+            self.emitter.locate_copy(self.scope, call, callee);
+            let put_off = builder.build_load(i64, self.put_off, "put_off")?.into_int_value();
+            builder.build_store(self.put_off, i64.const_zero())?;
+            let left = builder.build_int_sub(self.cycles_left()?, put_off, "left")?;
+            self.set_cycles_left(left)?;
+            self.look(left, callee)?;
+            self.emitter.locate(self.scope, self.ir.entry);
+        }
+        Ok(())
+    }
+
+    /// Has the meter look if no cycles are left.
+    fn look(&self, left: IntValue<'c>, pc: GuestAddr) -> Result<(), CodegenError> {
+        let builder = &self.emitter.builder;
+        let is_over =
+            builder.build_int_compare(IntPredicate::SLT, left, self.emitter.number(0), "is_over")?;
+        let over = self.emitter.context.append_basic_block(self.value, "over");
+        let on = self.emitter.context.append_basic_block(self.value, "on");
+        self.emitter.branch_rarely(is_over, over, on)?;
+        builder.position_at_end(over);
+        self.set_cycles_left(self.emitter.meter(self.base, left, pc)?)?;
+        builder.build_unconditional_branch(on)?;
+        builder.position_at_end(on);
         Ok(())
     }
 

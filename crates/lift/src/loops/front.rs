@@ -3,7 +3,7 @@
 use antares_program::{BlockId, GuestAddr, Reg};
 
 use crate::{
-    ir::{Access, BinaryOp, Block, Op, Terminator, Value},
+    ir::{Access, BinaryOp, Block, Charge, Op, Terminator, Value},
     loops::affine::{Affine, Reach},
 };
 
@@ -109,6 +109,7 @@ impl Front {
         Block {
             pc,
             cycles: 0,
+            charge: Charge::Entered,
             is_metered: false,
             is_bounded: false,
             ops: self.ops,

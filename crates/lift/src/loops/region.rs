@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use antares_program::{BlockId, FunctionId, Reg};
+use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
 
 use crate::{
-    ir::{Block, Function, Module, Terminator},
+    ir::{Block, Charge, Function, Module, Terminator},
     loops::OPS_MAX,
 };
 
@@ -158,10 +158,20 @@ pub(super) struct Nodes {
     /// The number of the header.
     pub(super) first: BlockId,
     pub(super) blocks: Vec<Block>,
+    /// Where the loop goes when it ends, if the cycles of what it calls are put off until then.
+    pub(super) ends: Vec<Block>,
+}
+
+/// The call that a loop makes.
+#[derive(Clone, Copy)]
+struct Call {
+    callee: FunctionId,
+    address: GuestAddr,
 }
 
 impl Nodes {
-    /// The body that `body` becomes, with what it calls taken in; none if something in it is more than jumps and branches.
+    /// The body that `body` becomes, with what it calls taken in; none if something in it is more than jumps, branches and
+    /// calls of one of `leaves`.
     pub(super) fn new(
         function: &Function,
         body: &[usize],
@@ -169,42 +179,98 @@ impl Nodes {
     ) -> Option<Self> {
         // One number before is for the header with its checks.
         let first = u32::try_from(function.blocks.len()).ok()? + 1;
+        let call = call(function, body)?;
+        let leaf = match call {
+            Some(call) => leaves.get(&call.callee)?.as_slice(),
+            None => &[],
+        };
         let mut numbers = HashMap::new();
         let mut number = first;
         for &index in body {
-            let block = &function.blocks[index];
             numbers.insert(BlockId(u32::try_from(index).ok()?), BlockId(number));
-            number += 1;
-            match &block.terminator {
-                Terminator::Jump(_) | Terminator::Branch { .. } => {}
-                Terminator::Call { callee, .. } => {
-                    number += u32::try_from(leaves.get(callee)?.len()).ok()?;
-                }
-                _ => return None,
-            }
+            let is_call = matches!(function.blocks[index].terminator, Terminator::Call { .. });
+            number += 1 + if is_call { u32::try_from(leaf.len()).ok()? } else { 0 };
         }
-        let renumbered = |id: BlockId| numbers.get(&id).copied().unwrap_or(id);
-        let mut blocks: Vec<Block> = Vec::new();
+        let mut nodes = Self { first: BlockId(first), blocks: Vec::new(), ends: Vec::new() };
         for &index in body {
-            let mut block = function.blocks[index].clone();
-            let Terminator::Call { callee, to } = block.terminator else {
-                block.terminator = block.terminator.map_targets(renumbered);
-                blocks.push(block);
-                continue;
+            nodes.copy(&function.blocks[index], leaf, |id| numbers.get(&id).copied().unwrap_or(id));
+        }
+        let ops: usize = nodes.blocks.iter().map(|block| block.ops.len()).sum();
+        if ops > OPS_MAX || nodes.blocks.len() > BLOCKS_MAX {
+            return None;
+        }
+        if let Some(call) = call {
+            nodes.end_with(call);
+        }
+        Some(nodes)
+    }
+
+    /// The number of the next block.
+    fn next(&self) -> u32 {
+        self.first.0 + u32::try_from(self.blocks.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Adds a block of the loop, and if it ends with a call the blocks of `leaf`.
+    fn copy(&mut self, block: &Block, leaf: &[Block], renumbered: impl Fn(BlockId) -> BlockId) {
+        let mut block = Block { is_bounded: true, ..block.clone() };
+        let Terminator::Call { to, .. } = block.terminator else {
+            block.terminator = block.terminator.map_targets(renumbered);
+            self.blocks.push(block);
+            return;
+        };
+        let inner = self.next() + 1;
+        block.terminator = Terminator::Jump(BlockId(inner));
+        self.blocks.push(block);
+        for block in leaf {
+            let terminator = match &block.terminator {
+                Terminator::Return { .. } => Terminator::Jump(renumbered(to)),
+                other => other.map_targets(|id| BlockId(inner + id.0)),
             };
-            let inner = first + u32::try_from(blocks.len()).ok()? + 1;
-            block.terminator = Terminator::Jump(BlockId(inner));
-            blocks.push(block);
-            for leaf in leaves.get(&callee)? {
-                let mut leaf = leaf.clone();
-                leaf.terminator = match leaf.terminator {
-                    Terminator::Return { .. } => Terminator::Jump(renumbered(to)),
-                    other => other.map_targets(|id| BlockId(inner + id.0)),
-                };
-                blocks.push(leaf);
+            let copy = Block { charge: Charge::Later, is_bounded: true, terminator, ..block.clone() };
+            self.blocks.push(copy);
+        }
+    }
+
+    /// Leads all ways out through blocks that charge what was put off, for profiles to find it where it belongs.
+    fn end_with(&mut self, Call { callee, address }: Call) {
+        let (first, next, pc) = (self.first, self.next(), self.blocks[0].pc);
+        for block in &mut self.blocks {
+            for target in block.terminator.successors() {
+                if (first.0..next).contains(&target.0) {
+                    continue;
+                }
+                let leads_there = |end: &Block| end.terminator == Terminator::Jump(target);
+                let index = self.ends.iter().position(leads_there).unwrap_or_else(|| {
+                    self.ends.push(Block {
+                        pc,
+                        cycles: 0,
+                        charge: Charge::PutOff { callee, call: address },
+                        is_metered: true,
+                        is_bounded: false,
+                        ops: Vec::new(),
+                        writes: Vec::new(),
+                        terminator: Terminator::Jump(target),
+                    });
+                    self.ends.len() - 1
+                });
+                let end = BlockId(next + u32::try_from(index).unwrap_or(u32::MAX));
+                block.terminator = block.terminator.map_targets(|id| if id == target { end } else { id });
             }
         }
-        let ops: usize = blocks.iter().map(|block| block.ops.len()).sum();
-        (ops <= OPS_MAX && blocks.len() <= BLOCKS_MAX).then_some(Self { first: BlockId(first), blocks })
     }
+}
+
+/// The call that the blocks `body` make, if they make one; none if they do something else or call several functions.
+fn call(function: &Function, body: &[usize]) -> Option<Option<Call>> {
+    let mut call: Option<Call> = None;
+    for block in body.iter().map(|index| &function.blocks[*index]) {
+        match block.terminator {
+            Terminator::Jump(_) | Terminator::Branch { .. } => {}
+            Terminator::Call { callee, .. } if call.is_none_or(|call| call.callee == callee) => {
+                call = Some(Call { callee, address: function.caller(block) });
+            }
+            _ => return None,
+        }
+    }
+    Some(call)
 }
