@@ -143,11 +143,7 @@ half:
 #     a1 = v5
 #     a2 = v7
 #     jump block7
-<<<<<<< HEAD
-# block7 at 0x10038 cycles 5 bounded:
-=======
 # block7 at 0x10038 cycles 5 later bounded:
->>>>>>> 2c4689a (lift: what a bounded loop takes in is charged to the function that it is of, so that samples find it)
 #     v0 = read a0
 #     v1 = read a2
 #     v2 = const 0x5
@@ -168,11 +164,7 @@ half:
 #     v9 = ne v8, v4
 #     s1 = v8
 #     a3 = v5
-<<<<<<< HEAD
-#     branch v9, block9, block4
-=======
 #     branch v9, block9, block10
->>>>>>> 2c4689a (lift: what a bounded loop takes in is charged to the function that it is of, so that samples find it)
 # block9 at 0x1000e cycles 3 bounded:
 #     v0 = read a0
 #     v1 = const 0x0

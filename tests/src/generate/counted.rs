@@ -63,7 +63,7 @@ impl Builder {
         self.load_number(END, start.wrapping_add(i64::from(passes * step + off)));
         let moves: Vec<i32> =
             POINTERS.iter().map(|_| self.random.pick(&[0, 1, 4, 8, -1, -8, -2, -4, 16, -24])).collect();
-        let scale = self.random.below(4) as u32;
+        let scale = self.random.below(4);
         for (pointer, moved) in POINTERS.iter().zip(&moves) {
             let way = if self.random.one_in(3) { step << scale } else { 0 } + *moved;
             self.place_pointer(*pointer, passes * way, way);
