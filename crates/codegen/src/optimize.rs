@@ -16,12 +16,13 @@ use crate::CodegenError;
 
 /// Passes over the emitted module, found by measuring (docs/engine.md). The first GVN comes before instcombine, which
 /// would change products and word arithmetic into forms that do not become `mulx` and `adc`; `reassociate` tears carry
-/// chains apart. Vectors are for loops without checks and meter: a loop that calls the meter cannot become one of vectors.
+/// chains apart. Vectors are for loops without checks and meter: a loop that calls the meter cannot become one of vectors;
+/// `indvars` before makes one product of the cycles of all passes.
 const PASSES: &str = "function(sroa,early-cse<memssa>,simplifycfg),\
      cgscc(inline),\
      globaldce,\
      function(gvn,instcombine<no-verify-fixpoint>,loop-mssa(licm),correlated-propagation,dse,adce,simplifycfg,\
-     loop-vectorize,simplifycfg)";
+     loop(indvars),loop-vectorize,simplifycfg)";
 
 /// Passes over functions with vectors, after the others: what one operation was for each element may be one for all.
 const PASSES_AFTER_VECTORS: &str = "early-cse,instcombine<no-verify-fixpoint>,simplifycfg";

@@ -96,123 +96,47 @@ _start:
 #=== asm
 # enter_10000:
 # .Lfunc_begin1:
-#   subq  $104, %rsp
-#   vmovdqa  %xmm13, 80(%rsp)
-#   vmovdqa  %xmm12, 64(%rsp)
-#   vmovdqa  %xmm11, 48(%rsp)
-#   vmovdqa  %xmm10, 32(%rsp)
-#   vmovdqa  %xmm9, 16(%rsp)
-#   vmovdqa  %xmm8, (%rsp)
+#   movq  4260104(%rax), %r11
 # .Ltmp0:
-#   movq  4260104(%rax), %rcx
-# .Ltmp1:
-#   leaq  -2(%rcx), %r11
-#   addq  $4194302, %rcx
-#   cmpq  $500, %rcx
-#   jl  .LBB1_1
-#   vmovq  %r11, %xmm2
-#   vmovdqa  .LCPI1_0(%rip), %ymm4
-#   vpxor  %xmm3, %xmm3, %xmm3
-#   xorl  %ecx, %ecx
-#   vpbroadcastq  .LCPI1_1(%rip), %ymm0
-#   vpbroadcastq  .LCPI1_2(%rip), %ymm8
-#   vpbroadcastq  .LCPI1_3(%rip), %ymm9
-#   vpbroadcastq  .LCPI1_4(%rip), %ymm1
-#   vpbroadcastq  .LCPI1_5(%rip), %ymm10
-#   vpxor  %xmm13, %xmm13, %xmm13
-#   vpxor  %xmm11, %xmm11, %xmm11
-#   vpxor  %xmm12, %xmm12, %xmm12
-#   vpxor  %xmm5, %xmm5, %xmm5
-#   vpxor  %xmm6, %xmm6, %xmm6
-#   vpxor  %xmm7, %xmm7, %xmm7
+#   leaq  4194302(%r11), %rcx
+#   cmpq  $499, %rcx
+#   jle  .LBB1_1
+#   addq  $-502, %r11
 # .LBB1_6:
-#   vpaddq  %ymm4, %ymm13, %ymm13
-#   vpaddq  %ymm4, %ymm11, %ymm11
-#   vpaddq  %ymm8, %ymm11, %ymm11
-#   vpaddq  %ymm4, %ymm12, %ymm12
-#   vpaddq  %ymm9, %ymm12, %ymm12
-#   vpaddq  %ymm1, %ymm2, %ymm2
-#   vpaddq  %ymm1, %ymm5, %ymm5
-#   vpaddq  %ymm1, %ymm6, %ymm6
-#   vpaddq  %ymm1, %ymm7, %ymm7
-#   vpaddq  %ymm4, %ymm3, %ymm3
-#   vpaddq  %ymm0, %ymm13, %ymm13
-#   addq  $16, %rcx
-#   vpaddq  %ymm4, %ymm10, %ymm4
-#   cmpq  $96, %rcx
-#   jne  .LBB1_6
-#   vpaddq  %ymm3, %ymm13, %ymm3
-#   vpaddq  %ymm3, %ymm11, %ymm3
-#   vpaddq  %ymm3, %ymm12, %ymm3
-#   vextracti128  $1, %ymm3, %xmm4
-#   vpaddq  %ymm4, %ymm3, %ymm3
-#   vpshufd  $238, %xmm3, %xmm4
-#   vpaddq  %ymm4, %ymm3, %ymm3
-#   vpaddq  %ymm2, %ymm5, %ymm2
-#   vpaddq  %ymm2, %ymm6, %ymm2
-#   vpaddq  %ymm2, %ymm7, %ymm2
-#   vextracti128  $1, %ymm2, %xmm4
-#   vpaddq  %ymm4, %ymm2, %ymm2
-#   vpshufd  $238, %xmm2, %xmm4
-#   vpaddq  %ymm4, %ymm2, %ymm2
-#   vmovq  %xmm3, %xmm3
-#   vmovq  %xmm2, %xmm2
-#   vmovdqa  .LCPI1_6(%rip), %ymm4
-#   movl  $96, %ecx
-# .Ltmp2:
-# .LBB1_8:
-#   vpaddq  %ymm1, %ymm2, %ymm2
-#   vpaddq  %ymm4, %ymm3, %ymm3
-#   addq  $4, %rcx
-#   vpaddq  %ymm0, %ymm4, %ymm4
-#   cmpq  $100, %rcx
-#   jne  .LBB1_8
-#   vextracti128  $1, %ymm3, %xmm0
-#   vpaddq  %xmm0, %xmm3, %xmm0
-#   vpshufd  $238, %xmm0, %xmm1
-#   vpaddq  %xmm1, %xmm0, %xmm0
-#   vmovq  %xmm0, %rcx
-#   vextracti128  $1, %ymm2, %xmm0
-#   vpaddq  %xmm0, %xmm2, %xmm0
-#   vpshufd  $238, %xmm0, %xmm1
-#   vpaddq  %xmm1, %xmm0, %xmm0
-#   vmovq  %xmm0, %r11
-# .LBB1_10:
 #   addq  $-501, %r11
-#   js  .LBB1_11
-# .LBB1_12:
-#   movq  %rcx, 4259920(%rax)
+#   js  .LBB1_7
+# .LBB1_8:
+#   pushq  %rax
+#   movq  $5050, 4259920(%rax)
 #   movq  $93, 4259976(%rax)
 #   movq  $65552, 4260096(%rax)
 #   movq  $0, 4260120(%rax)
 #   movq  %r11, 4260104(%rax)
-#   vzeroupper
 #   callq  ecall
 #   ud1l  4(%eax), %eax
 # .LBB1_1:
-#   movl  $100, %edx
-#   xorl  %ecx, %ecx
+#   addq  $-2, %r11
+#   movl  $100, %ecx
 # .LBB1_2:
 #   addq  $-5, %r11
 #   js  .LBB1_3
 # .LBB1_4:
-#   addq  %rdx, %rcx
-#   decq  %rdx
+#   decq  %rcx
 #   jne  .LBB1_2
-#   jmp  .LBB1_10
+#   jmp  .LBB1_6
 # .LBB1_3:
 #   movq  %rax, %r10
 #   #APP
 #   callq  *4260152(%r10)
 #   #NO_APP
 #   jmp  .LBB1_4
-# .LBB1_11:
+# .LBB1_7:
 #   movq  %rax, %r10
 #   #APP
 #   callq  *4260152(%r10)
 #   #NO_APP
-#   jmp  .LBB1_12
-# .Ltmp3:
+#   jmp  .LBB1_8
+# .Ltmp1:
 # .Lfunc_end1:
 
 #=== baseline
