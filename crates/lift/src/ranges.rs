@@ -59,12 +59,14 @@ impl Range {
         }
     }
 
-    /// The same addresses, seen from a value that is lower by `by`.
+    /// The same addresses, as far as they are in reach, seen from a value that is lower by `by`. Were a wide range lost for
+    /// its end, less would follow from more, and what is found would depend on the order in which blocks are looked at.
     pub(crate) fn moved(self, by: i64) -> Self {
         if self.is_empty() {
             return self;
         }
-        Self::new(self.low().saturating_add(by), self.high().saturating_add(by))
+        let near = |offset: i64| offset.saturating_add(by).clamp(-REACH, REACH);
+        Self::new(near(self.low()), near(self.high()))
     }
 }
 
@@ -289,4 +291,17 @@ pub(crate) fn solve(
         }
     }
     before
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_says_no_less_wherever_it_is_seen_from() {
+        let (wide, narrow) = (Range::new(-REACH, 7), Range::new(0, 7));
+        for by in [-4, 0, 4, REACH] {
+            assert!(wide.moved(by).covers(narrow.moved(by)), "{by}");
+        }
+    }
 }
