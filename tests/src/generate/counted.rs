@@ -93,7 +93,13 @@ impl Builder {
         });
         self.move_pointers(&own_moves, is_simple);
         if !is_counted_first {
+            // A counter that moves in some passes only.
+            let aside = self.new_label();
+            if !is_simple && self.random.one_in(6) {
+                self.aside(aside);
+            }
             self.count(own_step);
+            self.place(aside);
         }
         if !is_simple && self.random.one_in(3) {
             self.loop_statement(scale, out);
