@@ -202,8 +202,14 @@ fn sp_moved(builder: &mut BlockBuilder) -> Option<i64> {
 }
 
 impl FunctionDraft {
-    /// Places the checks; `distances` say where `sp` stands at each block's entry, from its place at the function's.
-    pub(crate) fn finish(self, distances: &[Option<i64>], vm_version: u32, implied: Implied) -> ir::Function {
+    /// Places the checks, across blocks if they are `movable`; `distances` say where `sp` stands at each block's entry, from
+    /// its place at the function's.
+    pub(crate) fn finish(
+        self,
+        distances: &[Option<i64>],
+        vm_version: u32,
+        movable: Option<Implied>,
+    ) -> ir::Function {
         let mut frame_low: Option<i64> = None;
         let mut blocks = Vec::with_capacity(self.blocks.len());
         for (mut block, &distance) in self.blocks.into_iter().zip(distances) {
@@ -215,7 +221,9 @@ impl FunctionDraft {
             }
             blocks.push(block.with_checks(vm_version));
         }
-        hoist::place(&mut blocks, frame_low, implied);
+        if let Some(implied) = movable {
+            hoist::place(&mut blocks, frame_low, implied);
+        }
         ir::Function {
             id: self.id,
             entry: self.entry,

@@ -340,7 +340,9 @@ fn rewrite(blocks: &mut Vec<Draft>, flow: &Flow, plan: Plan) {
         block.checks.retain(|op| {
             let Op::Check { base, low, high, .. } = *op else { return true };
             let (root, offset) = ranges::root(ops, base);
-            let is_followed = !Range::new(low, high).moved(offset).is_empty();
+            let range = Range::new(low, high);
+            let moved = range.moved(offset);
+            let is_followed = !moved.is_empty() && moved.moved(-offset) == range;
             !is_followed || matches!(ops[root.0 as usize], Op::Const(_) | Op::Read(Reg::ZERO))
         });
         for (value, both) in &summary.made {

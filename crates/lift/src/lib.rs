@@ -43,6 +43,29 @@ pub enum LiftError {
 /// # Errors
 /// [`LiftError::Operations`] if it takes more than `operations_max` operations.
 pub fn lift(program: &Program, operations_max: u64, tier: CodeTier) -> Result<ir::Module, LiftError> {
+    let module = lift_with(program, operations_max, tier, Checks::Moved)?;
+    if verify::is_proved(&module) {
+        return Ok(module);
+    }
+    debug_assert!(false, "a check was moved away from where it is needed");
+    lift_with(program, operations_max, tier, Checks::InTheirBlocks)
+}
+
+/// Where address checks are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Checks {
+    /// As early as all paths need them, once.
+    Moved,
+    /// In each block for itself.
+    InTheirBlocks,
+}
+
+fn lift_with(
+    program: &Program,
+    operations_max: u64,
+    tier: CodeTier,
+    checks: Checks,
+) -> Result<ir::Module, LiftError> {
     let vm_version = program.options.vm_version;
     let mut drafts = function::lift_blocks(program, operations_max)?;
     let habits = leave::habits(&drafts, vm_version);
@@ -50,10 +73,11 @@ pub fn lift(program: &Program, operations_max: u64, tier: CodeTier) -> Result<ir
     let stack = stack::analyze(&drafts);
     let bounds = |access: ir::Access| access.bounds(vm_version, program.writable);
     let implied = ranges::Implied::between(bounds(ir::Access::Read), bounds(ir::Access::Write));
+    let movable = (checks == Checks::Moved).then_some(implied);
     let functions = drafts
         .into_iter()
         .zip(&stack.distances)
-        .map(|(draft, distances)| draft.finish(distances, vm_version, implied))
+        .map(|(draft, distances)| draft.finish(distances, vm_version, movable))
         .collect();
     let mut module = ir::Module {
         options: program.options,
