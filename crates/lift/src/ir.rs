@@ -3,11 +3,13 @@
 //! Inside a block every operation gives one value at the most, numbered by its place; between blocks values live in
 //! guest registers: a block reads them ([`Op::Read`]) and writes them at its end ([`Block::writes`]).
 
+mod charge;
 mod operators;
 
 use antares_abi::{CompileOptions, GUEST_MEMORY_BYTES};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 
+pub use charge::Charge;
 pub use operators::{BinaryOp, UnaryOp};
 
 /// A value of a block: the index of the operation that gives it.
@@ -305,23 +307,6 @@ impl Terminator {
         });
         values
     }
-}
-
-/// When a block's cycles are charged, and whose they are. Their sum is the same, whoever takes no notice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Charge {
-    /// When the block is entered, to the function that it is in.
-    #[default]
-    Entered,
-    /// When the bounded loop that it is in has ended: it is a copy of a block of a function that the loop calls.
-    Later,
-    /// The loop has ended: here is charged what was put off, to `callee`.
-    PutOff {
-        /// The function whose blocks are in the loop.
-        callee: FunctionId,
-        /// A guest address inside of the instruction that called it.
-        call: GuestAddr,
-    },
 }
 
 /// A straight line of operations.
