@@ -2,93 +2,24 @@
 //!
 //! `cargo xtask mutants [NAME]`. Not part of `make test`: each mistake builds the engine again.
 
+mod list;
+
 use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
+use list::Mutant;
 
 /// Programs that a mistake must be found within.
 const PROGRAMS: &str = "8000";
 
-/// A mistake: a file, what stands there once, and what is written instead.
-struct Mutant {
-    name: &'static str,
-    file: &'static str,
-    from: &'static str,
-    to: &'static str,
-}
-
-const MUTANTS: [Mutant; 11] = [
-    Mutant {
-        name: "cycles-of-division",
-        file: "crates/program/src/decode.rs",
-        from: "u32::try_from(estimate_cycles(packed)).ok()?;",
-        to: "u32::try_from(estimate_cycles(packed)).ok()?;\n        let cycles = if cycles == 32 { 31 } else { cycles };",
-    },
-    Mutant {
-        name: "limit-not-checked-before-ecalls",
-        file: "crates/lift/src/meter.rs",
-        from: "Terminator::Ecall { .. } | Terminator::Exit { .. }",
-        to: "Terminator::Ecall { .. }",
-    },
-    Mutant {
-        name: "reads-not-checked",
-        file: "crates/lift/src/memory.rs",
-        from: ".filter(|group| !is_covered(group))",
-        to: ".filter(|group| !is_covered(group) && group.access == Access::Write)",
-    },
-    Mutant {
-        name: "check-one-byte-short",
-        file: "crates/lift/src/memory.rs",
-        from: "(first, Op::Check { access, base, low, high })",
-        to: "(first, Op::Check { access, base, low, high: high - 1 })",
-    },
-    Mutant {
-        name: "last-byte-of-version-0",
-        file: "crates/lift/src/memory.rs",
-        from: "vm_version > 0\n",
-        to: "vm_version < 9\n",
-    },
-    Mutant {
-        name: "ecall-result-not-returned",
-        file: "crates/lift/src/liveness.rs",
-        from: "Terminator::Ecall { .. } => RegSet::of(&[Reg::A0]),",
-        to: "Terminator::Ecall { .. } => RegSet::EMPTY,",
-    },
-    Mutant {
-        name: "callee-changes-forgotten",
-        file: "crates/lift/src/liveness.rs",
-        from: "self.changed_by(*callee)\n                }\n                Terminator::Ecall",
-        to: "self.changed_by(*callee).without(Reg::A0)\n                }\n                Terminator::Ecall",
-    },
-    Mutant {
-        name: "signature-registers-swapped",
-        file: "crates/codegen/src/emit/function.rs",
-        from: "signature.params.iter().zip(params)",
-        to: "signature.params.iter().rev().zip(params)",
-    },
-    Mutant {
-        name: "srliw-extends-with-sign",
-        file: "crates/lift/src/instruction.rs",
-        from: "Op::Srliw => (B::Lshr, Some(U::ZextW)),",
-        to: "Op::Srliw => (B::Lshr, Some(U::SextW)),",
-    },
-    Mutant {
-        name: "entry-table-off-by-one",
-        file: "crates/vm/src/native.rs",
-        from: "let index = offset / 2;",
-        to: "let index = offset / 2 + 1;",
-    },
-    Mutant {
-        name: "loaded-code-stays-writable",
-        file: "crates/vm/src/program.rs",
-        from: "                core.protect(page);\n",
-        to: "                let _ = page;\n",
-    },
-];
+/// What the programs may take; who takes longer has lost the limit of cycles.
+const SECONDS_MAX: &str = "300";
+/// The exit status of `timeout` when the time was up.
+const TIMED_OUT: i32 = 124;
 
 /// Tries the mistakes whose names contain `filter`.
 ///
@@ -100,14 +31,16 @@ pub(crate) fn run(filter: &str) -> anyhow::Result<()> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let copy = target.join("mutants");
     let mut missed = Vec::new();
-    for mutant in MUTANTS.iter().filter(|mutant| mutant.name.contains(filter)) {
+    for mutant in list::all().filter(|mutant| mutant.name.contains(filter)) {
         renew(root, &copy)?;
-        apply(mutant, &copy)?;
-        let found = try_one(&copy)?;
-        eprintln!("{}: {}", mutant.name, found.as_deref().unwrap_or("NOT FOUND"));
-        if found.is_none() {
-            missed.push(mutant.name);
-        }
+        let found = match apply(mutant, &copy).and_then(|()| try_one(&copy)) {
+            Ok(Some(found)) => found,
+            other => {
+                missed.push(mutant.name);
+                other.err().map_or_else(|| "NOT FOUND".to_owned(), |error| format!("NOT TRIED: {error:#}"))
+            }
+        };
+        eprintln!("{}: {found}", mutant.name);
     }
     ensure!(missed.is_empty(), "not found: {missed:?}");
     Ok(())
@@ -140,24 +73,50 @@ fn apply(mutant: &Mutant, copy: &Path) -> anyhow::Result<()> {
 
 /// The first line that says what differs.
 fn try_one(copy: &Path) -> anyhow::Result<Option<String>> {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["run", "--quiet", "--release", "--package=antares-tests", "--bin=differential", "--"]);
-    command.args(["--programs", PROGRAMS, "--as-found"]);
     // A target folder of its own: cargo tells checkouts apart by their paths from the workspace's root alone.
-    let output = command.current_dir(copy).env("CARGO_TARGET_DIR", copy.join("target")).output()?;
+    let target = copy.join("target");
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["build", "--quiet", "--release", "--package=antares-tests", "--bin=differential"]);
+    let output = command.current_dir(copy).env("CARGO_TARGET_DIR", &target).output()?;
+    // A mistake that does not compile proves nothing.
+    ensure!(output.status.success(), "does not compile:\n{}", String::from_utf8_lossy(&output.stderr));
+    let mut command = Command::new("timeout");
+    command.arg(SECONDS_MAX).arg(target.join("release/differential"));
+    let output = command.args(["--programs", PROGRAMS, "--as-found"]).current_dir(copy).output()?;
     if output.status.success() {
         return Ok(None);
     }
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    match text.lines().find(|line| line.starts_with("DIFFERENT")) {
-        Some(line) => Ok(Some(line.to_owned())),
-        // A crash is found as well, but a mistake that does not compile proves nothing.
-        None if String::from_utf8_lossy(&output.stderr).contains("could not compile") => {
-            bail!("does not compile:\n{}", String::from_utf8_lossy(&output.stderr))
-        }
+    if output.status.code() == Some(TIMED_OUT) {
+        return Ok(Some(format!("not at its end after {SECONDS_MAX} s")));
+    }
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let difference = text.lines().position(|line| line.starts_with("DIFFERENT"));
+    Ok(Some(match difference {
+        // The line behind it says which kind of program.
+        Some(at) => text.lines().skip(at).take(2).collect::<Vec<_>>().join("; "),
+        // A crash is found as well, and so is what the IR's verifier refuses.
         None => {
-            let text = String::from_utf8_lossy(&output.stderr).into_owned();
-            Ok(Some(format!("{}: {}", output.status, text.lines().next().unwrap_or_default())))
+            text = String::from_utf8_lossy(&output.stderr).into_owned();
+            let error = text.lines().filter(|line| !line.ends_with(" s")).collect::<Vec<_>>();
+            format!("{}: {}", output.status, error.join(" ").chars().take(300).collect::<String>())
+        }
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mistake_fits_once_and_has_a_name_of_its_own() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut names = std::collections::BTreeSet::new();
+        for mutant in list::all() {
+            let text = fs::read_to_string(root.join(mutant.file)).unwrap();
+            let found = text.matches(mutant.from).count();
+            assert_eq!(found, 1, "{}: {} has it {found} times", mutant.name, mutant.file);
+            assert_ne!(mutant.from, mutant.to, "{}", mutant.name);
+            assert!(names.insert(mutant.name), "{}", mutant.name);
         }
     }
 }

@@ -1,0 +1,395 @@
+//! The mistakes, by what they break.
+
+/// A mistake: a file, what stands there once, and what is written instead.
+pub(super) struct Mutant {
+    pub(super) name: &'static str,
+    pub(super) file: &'static str,
+    pub(super) from: &'static str,
+    pub(super) to: &'static str,
+}
+
+const LIFT_MEMORY: &str = "crates/lift/src/memory.rs";
+const LIFT_METER: &str = "crates/lift/src/meter.rs";
+const LIVENESS: &str = "crates/lift/src/liveness.rs";
+const LOOPS: &str = "crates/lift/src/loops.rs";
+const STACK: &str = "crates/lift/src/stack.rs";
+const LIFT_FUNCTION: &str = "crates/lift/src/function.rs";
+const EMIT_MEMORY: &str = "crates/codegen/src/emit/memory.rs";
+const EMIT_CONTROL: &str = "crates/codegen/src/emit/control.rs";
+const EMIT_FUNCTION: &str = "crates/codegen/src/emit/function.rs";
+const STUBS: &str = "crates/codegen/src/emit/stubs.rs";
+
+const fn mutant(name: &'static str, file: &'static str, from: &'static str, to: &'static str) -> Mutant {
+    Mutant { name, file, from, to }
+}
+
+/// All of them.
+pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
+    [&CHECKS[..], &METERING, &SIGNATURES, &JUMPS, &LOOP_BOUNDS, &STACKS, &RETURNS, &ENTRIES, &REST]
+        .into_iter()
+        .flatten()
+}
+
+/// Address checks. What is left out of the IR is found by its verifier; behind that stand those of the emitter.
+const CHECKS: [Mutant; 13] = [
+    mutant(
+        "reads-not-checked",
+        LIFT_MEMORY,
+        ".filter(|group| !is_covered(group))",
+        ".filter(|group| !is_covered(group) && group.access == Access::Write)",
+    ),
+    mutant(
+        "check-one-byte-short",
+        LIFT_MEMORY,
+        "Op::Check { access, base, low, high }\n        };",
+        "Op::Check { access, base, low, high: high - 1 }\n        };",
+    ),
+    mutant("last-byte-of-version-0", LIFT_MEMORY, "vm_version > 0\n", "vm_version < 9\n"),
+    mutant(
+        "read-covered-by-a-write-elsewhere",
+        LIFT_MEMORY,
+        "&& other.base == group.base\n                        && other.low",
+        "&& other.low",
+    ),
+    mutant(
+        "frame-reaches-above-sp",
+        LIFT_MEMORY,
+        "group.high.saturating_add(distance) <= 0;",
+        "group.high.saturating_add(distance) <= 4096;",
+    ),
+    mutant(
+        "emitted-check-one-byte-long",
+        EMIT_MEMORY,
+        "let room = self.i64.const_int(room, false);",
+        "let room = self.i64.const_int(room + 1, false);",
+    ),
+    mutant("emitted-check-signed", EMIT_MEMORY, "IntPredicate::UGT", "IntPredicate::SGT"),
+    mutant(
+        "emitted-check-of-the-low-word",
+        EMIT_MEMORY,
+        "build_int_compare(IntPredicate::UGT, distance,",
+        "build_int_compare(IntPredicate::UGT, self.builder.build_and(distance, self.number(0xffff_ffff), \"\")?,",
+    ),
+    mutant(
+        "emitted-check-without-offset",
+        EMIT_MEMORY,
+        "self.number(low.wrapping_sub_unsigned(start))",
+        "self.number(0_i64.wrapping_sub_unsigned(start))",
+    ),
+    mutant(
+        "writes-checked-as-reads",
+        EMIT_MEMORY,
+        "self.ir.bounds(access), base,",
+        "self.ir.bounds({ let _ = access; Access::Read }), base,",
+    ),
+    mutant(
+        "frame-not-checked",
+        EMIT_MEMORY,
+        "self.check_between(function, (start, end), sp, (low, 0))",
+        "{ let _ = (function, start, end, sp, low); Ok(()) }",
+    ),
+    mutant("frame-check-eight-bytes-short", EMIT_MEMORY, "sp, (low, 0))", "sp, (low + 8, 0))"),
+    mutant(
+        "frame-check-forgets-reads",
+        EMIT_MEMORY,
+        "let end = end.min(self.ir.bounds(Access::Read).1);",
+        "",
+    ),
+];
+
+const METERING: [Mutant; 8] = [
+    mutant(
+        "cycles-of-division",
+        "crates/program/src/decode.rs",
+        "u32::try_from(estimate_cycles(packed)).ok()?;",
+        "u32::try_from(estimate_cycles(packed)).ok()?;\n        let cycles = if cycles == 32 { 31 } else { cycles };",
+    ),
+    mutant(
+        "limit-not-looked-at-before-ecalls",
+        LIFT_METER,
+        "Terminator::Branch { .. } | Terminator::Leave",
+        "Terminator::Branch { .. } | Terminator::Ecall { .. } | Terminator::Exit { .. } | Terminator::Leave",
+    ),
+    mutant("limit-not-looked-at-in-loops", LIFT_METER, "= !function.blocks[target].is_bounded;", "= false;"),
+    mutant(
+        "metered-blocks-cost-one-less",
+        EMIT_FUNCTION,
+        "const_int(block.cycles, false)",
+        "const_int(block.cycles - u64::from(block.is_metered), false)",
+    ),
+    mutant(
+        "bounded-loops-cost-nothing",
+        EMIT_FUNCTION,
+        "const_int(block.cycles, false)",
+        "const_int(if block.is_bounded { 0 } else { block.cycles }, false)",
+    ),
+    mutant(
+        "limit-one-late",
+        EMIT_FUNCTION,
+        "left, self.emitter.number(0),",
+        "left, self.emitter.number(-1),",
+    ),
+    mutant(
+        "cycles-of-ecalls-forgotten",
+        EMIT_CONTROL,
+        "self.set_cycles_left(emitter.read_state(self.base, Field::CYCLES_LEFT)?)?;\n        self.set(Reg::A0",
+        "self.set(Reg::A0",
+    ),
+    mutant(
+        "cycles-of-indirect-calls-forgotten",
+        EMIT_CONTROL,
+        "self.set_cycles_left(emitter.read_state(self.base, Field::CYCLES_LEFT)?)?;\n        for",
+        "for",
+    ),
+];
+
+const SIGNATURES: [Mutant; 12] = [
+    mutant(
+        "ecall-result-not-returned",
+        LIVENESS,
+        "Terminator::Ecall { .. } => RegSet::of(&[Reg::A0]),",
+        "Terminator::Ecall { .. } => RegSet::EMPTY,",
+    ),
+    mutant(
+        "callee-changes-forgotten",
+        LIVENESS,
+        "self.changed_by(*callee)\n                }\n                Terminator::Ecall",
+        "self.changed_by(*callee).without(Reg::A0)\n                }\n                Terminator::Ecall",
+    ),
+    mutant(
+        "indirect-changes-forgotten",
+        LIVENESS,
+        "self.indirect_changes = self.indirect_changes.or(changes);",
+        "self.indirect_changes = self.indirect_changes.or(changes.without(Reg::A0));",
+    ),
+    mutant(
+        "indirect-params-forgotten",
+        LIVENESS,
+        "self.indirect_params = self.indirect_params.or(params);",
+        "self.indirect_params = self.indirect_params.or(params.without(Reg::A0));",
+    ),
+    mutant(
+        "results-of-tail-callees-not-wanted",
+        LIVENESS,
+        "self.want(callee.0 as usize, self.wanted[index], queue)",
+        "self.want(callee.0 as usize, RegSet::EMPTY, queue)",
+    ),
+    mutant(
+        "results-of-indirect-calls-not-wanted",
+        LIVENESS,
+        "indirect = indirect.or(self.live_in[index][to.0 as usize])",
+        "indirect = indirect.or(self.live_in[index][to.0 as usize].without(Reg::A0))",
+    ),
+    mutant(
+        "ecall-arguments-not-live",
+        LIVENESS,
+        "after(*to).without(Reg::A0).or(*uses)",
+        "after(*to).without(Reg::A0).or(uses.without(Reg::A0))",
+    ),
+    mutant(
+        "callee-params-not-live",
+        LIVENESS,
+        "after(*to).minus(self.changed_by(*callee)).or(self.params[callee.0 as usize])",
+        "after(*to).minus(self.changed_by(*callee)).or(self.params[callee.0 as usize].without(Reg::A0))",
+    ),
+    mutant("resumable-functions-want-nothing", LIVENESS, "true => RegSet::ALL,", "true => RegSet::EMPTY,"),
+    mutant(
+        "signature-registers-swapped",
+        EMIT_FUNCTION,
+        "signature.params.iter().zip(params)",
+        "signature.params.iter().rev().zip(params)",
+    ),
+    mutant(
+        "results-beyond-registers-lost",
+        EMIT_CONTROL,
+        "for register in &signature.overflow {\n            self.emitter.write_state",
+        "for register in signature.overflow.iter().skip(1) {\n            self.emitter.write_state",
+    ),
+    mutant(
+        "indirect-results-not-reloaded",
+        EMIT_CONTROL,
+        "for register in reloads.iter() {",
+        "for register in reloads.without(Reg::A0).iter() {",
+    ),
+];
+
+const JUMPS: [Mutant; 5] = [
+    mutant(
+        "switch-on-the-low-word",
+        EMIT_CONTROL,
+        "        self.emitter.builder.build_switch(target,",
+        "        let target = self.emitter.builder.build_and(target, self.emitter.number(0xffff_ffff), \"\")?;\n        self.emitter.builder.build_switch(target,",
+    ),
+    mutant(
+        "jump-table-without-default",
+        EMIT_CONTROL,
+        "return self.emitter.leave(LeaveReason::UnknownTarget);",
+        "return match candidates.first() { Some((_, block)) => self.jump(*block), None => self.emitter.leave(LeaveReason::UnknownTarget) };",
+    ),
+    mutant(
+        "jump-table-off-by-one",
+        EMIT_CONTROL,
+        "candidates.iter().map(|(pc, block)| (i64",
+        "candidates.iter().zip(candidates.iter().cycle().skip(1)).map(|((pc, _), (_, block))| (i64",
+    ),
+    mutant(
+        "jump-to-odd-addresses",
+        LIFT_FUNCTION,
+        "b.binary_const(BinaryOp::And, sum, !1)",
+        "b.binary_const(BinaryOp::And, sum, !0)",
+    ),
+    mutant("jump-of-version-0", LIFT_FUNCTION, "if self.vm_version == 0 {", "if self.vm_version == 9 {"),
+];
+
+const LOOP_BOUNDS: [Mutant; 9] = [
+    mutant("loop-start-not-asked", LOOPS, "        front.ask(is_low);\n", "        let _ = is_low;\n"),
+    mutant("loop-distance-not-asked", LOOPS, "        front.ask(is_near);\n", "        let _ = is_near;\n"),
+    mutant("loop-wraps-below-zero", LOOPS, "front.ask(is_far_from_zero);", "let _ = is_far_from_zero;"),
+    mutant("loop-misses-its-end", LOOPS, "            front.ask(meets);\n", "            let _ = meets;\n"),
+    mutant(
+        "loop-rounded-down",
+        LOOPS,
+        "While::Before if is_power => (size - 1, 0),",
+        "While::Before if is_power => (0, 0),",
+    ),
+    mutant("loop-one-pass-less", LOOPS, "_ => (0, 1),", "_ => (0, 0),"),
+    mutant("loop-range-not-asked", LOOPS, "        self.ask(is_inside);\n", "        let _ = is_inside;\n"),
+    mutant(
+        "loop-down-does-not-reach-back",
+        LOOPS,
+        "            if step < 0 {\n                from",
+        "            if false {\n                from",
+    ),
+    mutant(
+        "loop-pointer-moves-on-its-word",
+        LOOPS,
+        "let Some((step, false)) = step(",
+        "let Some((step, _)) = step(",
+    ),
+];
+
+const STACKS: [Mutant; 6] = [
+    mutant(
+        "returns-keep-sp",
+        STACK,
+        "Terminator::Return { .. } => is_back,",
+        "Terminator::Return { .. } => true,",
+    ),
+    mutant(
+        "tail-callees-keep-sp",
+        STACK,
+        "is_back && is_kept[callee.0 as usize],",
+        "is_back || is_kept[callee.0 as usize],",
+    ),
+    mutant("callees-keep-sp", STACK, "&& !is_kept[callee.0 as usize]\n", "&& is_kept.is_empty()\n"),
+    mutant("tail-jumps-keep-sp", STACK, "is_back || !may_call,", "is_back || *may_call || !may_call,"),
+    mutant(
+        "first-way-says-where-sp-is",
+        STACK,
+        "            _ if self == other => self,\n            _ => Self::Unknown,\n",
+        "            _ => self,\n",
+    ),
+    mutant(
+        "sp-not-compared-after-indirect-calls",
+        EMIT_CONTROL,
+        "self.expect(sp, self.get(Reg::SP)?)?;",
+        "let _ = sp;",
+    ),
+];
+
+const RETURNS: [Mutant; 6] = [
+    mutant(
+        "return-not-compared",
+        EMIT_CONTROL,
+        "            self.expect_own_link(link)?;\n            return self.give_back();",
+        "            return self.give_back();",
+    ),
+    mutant(
+        "tail-call-not-compared",
+        EMIT_CONTROL,
+        "self.call(*callee)?;\n                // The function came back to where `link` says; that is our caller, or else nobody's business of ours.\n                self.expect_own_link(link.map(value))?;",
+        "self.call(*callee)?;\n                let _ = link;",
+    ),
+    mutant(
+        "tail-jump-not-compared",
+        EMIT_CONTROL,
+        "self.call_indirect(value(*target), self.ir.results)?;\n                self.expect_own_link(link.map(value))?;",
+        "self.call_indirect(value(*target), self.ir.results)?;\n                let _ = link;",
+    ),
+    mutant(
+        "fused-operands-do-not-write-links",
+        LIFT_FUNCTION,
+        "is_fused && [i.rs1",
+        "is_fused && i.rd == link && [i.rs1",
+    ),
+    mutant(
+        "callees-through-t0-keep-ra",
+        LIFT_FUNCTION,
+        "    if calls_through_another {\n        return true;",
+        "    if calls_through_another && link != Reg::RA {\n        return true;",
+    ),
+    mutant(
+        "callees-through-ra-keep-t0",
+        LIFT_FUNCTION,
+        "    if calls_through_another {\n        return true;",
+        "    if calls_through_another && link == Reg::RA {\n        return true;",
+    ),
+];
+
+const ENTRIES: [Mutant; 7] = [
+    mutant(
+        "entry-table-off-by-one",
+        STUBS,
+        "self.divide(distance, 2, \"slot\")?;",
+        "self.divide(self.builder.build_int_add(distance, self.number(2), \"\")?, 2, \"slot\")?;",
+    ),
+    mutant("entry-table-one-page-long", STUBS, "IntPredicate::UGE, page", "IntPredicate::UGT, page"),
+    mutant("entry-table-signed", STUBS, "IntPredicate::UGE, page", "IntPredicate::SGE, page"),
+    mutant(
+        "entry-of-the-odd-address",
+        "crates/vm/src/native.rs",
+        ".filter(|offset| offset.is_multiple_of(2))?;",
+        "?;",
+    ),
+    mutant(
+        "thunk-forgets-sp",
+        STUBS,
+        "for register in [function.link, Reg::SP] {",
+        "for register in [function.link] {",
+    ),
+    mutant(
+        "thunk-forgets-the-link",
+        STUBS,
+        "for register in [function.link, Reg::SP] {",
+        "for register in [Reg::SP] {",
+    ),
+    mutant(
+        "every-return-is-complete",
+        STUBS,
+        "self.number(i64::from(function.is_resumable))",
+        "self.number(1)",
+    ),
+];
+
+/// Arithmetic, and code that is loaded at run time.
+const REST: [Mutant; 4] = [
+    mutant(
+        "srliw-extends-with-sign",
+        "crates/lift/src/instruction.rs",
+        "Op::Srliw => (B::Lshr, Some(U::ZextW)),",
+        "Op::Srliw => (B::Lshr, Some(U::SextW)),",
+    ),
+    mutant(
+        "loads-extend-with-zeros",
+        EMIT_MEMORY,
+        "(_, true) => self.builder.build_int_s_extend",
+        "(_, true) => self.builder.build_int_z_extend",
+    ),
+    mutant("stores-not-kept", EMIT_MEMORY, "if self.ir.keeps_stores {", "if false && self.ir.keeps_stores {"),
+    mutant(
+        "loaded-code-stays-writable",
+        "crates/vm/src/program.rs",
+        "                core.protect(page);\n",
+        "                let _ = page;\n",
+    ),
+];
