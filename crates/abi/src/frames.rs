@@ -3,17 +3,31 @@
 //! It stands behind the end of the shared object, where no loader looks, and only profiles read it:
 //!
 //! ```text
-//! shared object | starts: u32 x rows | sizes: u32 x rows | chains: u32 x rows | pcs: u32 x pcs | rows | pcs | magic
+//! shared object | rows | groups: (start: u32, place: u32) x groups | bytes of the rows: u32 | groups: u32 | magic
 //! ```
 //! A row is for the code from its start, in bytes from the start of the executable segment, to the next row's. Its size is
 //! the distance in bytes from the stack pointer there to the end of the frame, in front of which the return address is; 0
-//! where that is not known. Its chain is a place among the pcs: how many guest functions the code is in, outermost first, and
-//! for each the guest address of the call to the next, or of the function itself.
+//! where that is not known. Its chain is the guest functions that the code is in, outermost first: for each the guest address
+//! of the call to the next, or of the function itself.
+//!
+//! Most rows differ little from the one before, so a row says what changes ([`rows`]): inlined functions share the
+//! start of their chains. Each group of up to [`GROUP_ROWS_MAX`] rows is read by itself, from its place among the rows: what
+//! is looked up is found without reading the rest, and nothing is unpacked when a library is loaded.
 
-/// Last bytes of a library with a frame table.
-const MAGIC: [u8; 8] = *b"ANTFRAM\x01";
+mod rows;
+
+use std::fmt;
+
+use rows::{Cursor, Writer};
+
+/// Last bytes of a library with a frame table; the last one is the version of its form.
+const MAGIC: [u8; 8] = *b"ANTFRAM\x02";
 /// Bytes of the two counts and [`MAGIC`].
 const FOOTER_BYTES: usize = 4 + 4 + 8;
+/// Bytes that say where a group is.
+const GROUP_BYTES: usize = 4 + 4;
+/// Rows of a group, at most.
+const GROUP_ROWS_MAX: usize = 8;
 /// Guest functions that one place is in, at most: calls that were replaced by what they call.
 const CHAIN_MAX: usize = 64;
 
@@ -29,57 +43,107 @@ pub struct FrameRow {
 }
 
 /// Where a place in the code is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FrameAt<'a> {
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct FrameAt {
     /// Bytes from the stack pointer to the end of the frame; 0 if that is not known.
     pub bytes: u32,
+    pcs: [u32; CHAIN_MAX],
+    depth: usize,
+}
+
+impl FrameAt {
     /// Guest addresses, outermost first.
-    pub chain: &'a [u32],
+    #[must_use]
+    pub fn chain(&self) -> &[u32] {
+        &self.pcs[..self.depth]
+    }
+}
+
+impl fmt::Debug for FrameAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrameAt").field("bytes", &self.bytes).field("chain", &self.chain()).finish()
+    }
+}
+
+/// What is wrong with the bytes of a frame table; places are bytes from its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// The bytes are not as many as its end says, or it has no end.
+    #[error("the frame table's end does not count its {bytes} bytes")]
+    Length {
+        /// Bytes there are.
+        bytes: usize,
+    },
+    /// A group begins in front of the one before, or outside of the rows.
+    #[error("group {group} of the frame table begins at byte {place} of the rows")]
+    Group {
+        /// Which one.
+        group: usize,
+        /// Where its rows are said to be.
+        place: usize,
+    },
+    /// A row is cut off by the end of its group.
+    #[error("the row at byte {place} of the frame table is cut off")]
+    Cut {
+        /// Its first byte.
+        place: usize,
+    },
+    /// A number is wider than 32 bits.
+    #[error("a number in the row at byte {place} of the frame table is too wide")]
+    Wide {
+        /// First byte of the row.
+        place: usize,
+    },
+    /// More is taken off the chain than it has, or put on than it may have.
+    #[error("the row at byte {place} of the frame table has no chain of 0 to {CHAIN_MAX} functions")]
+    Chain {
+        /// First byte of the row.
+        place: usize,
+    },
+    /// A row does not start behind the one before it.
+    #[error("the row at byte {place} of the frame table starts no later than the one before")]
+    Order {
+        /// First byte of the row.
+        place: usize,
+    },
+    /// A group without rows, or with too many.
+    #[error("the group that ends at byte {place} of the frame table has not 1 to {GROUP_ROWS_MAX} rows")]
+    Rows {
+        /// End of the group.
+        place: usize,
+    },
 }
 
 /// A frame table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrameTable {
-    starts: Vec<u32>,
-    sizes: Vec<u32>,
-    chains: Vec<u32>,
-    pcs: Vec<u32>,
+    bytes: Vec<u8>,
+    rows: usize,
+    groups: usize,
 }
 
 impl FrameTable {
-    /// The table with these rows, in the order of their starts. Rows that change nothing are left out.
+    /// The table with these rows, in the order of their starts. Rows that change nothing are left out, and so is what does not
+    /// start behind the row before.
     #[must_use]
     pub fn new(rows: impl IntoIterator<Item = FrameRow>) -> Self {
-        // Place 0 is the empty chain.
-        let mut table = Self { pcs: vec![0], ..Self::default() };
-        let mut places = std::collections::HashMap::from([(Vec::new(), 0)]);
-        for mut row in rows {
-            row.chain.truncate(CHAIN_MAX);
-            let next = u32::try_from(table.pcs.len()).unwrap_or(0);
-            let place = *places.entry(row.chain).or_insert_with_key(|chain| {
-                table.pcs.push(u32::try_from(chain.len()).unwrap_or(0));
-                table.pcs.extend(chain);
-                next
-            });
-            if (table.sizes.last(), table.chains.last()) == (Some(&row.bytes), Some(&place)) {
-                continue;
-            }
-            table.starts.push(row.start);
-            table.sizes.push(row.bytes);
-            table.chains.push(place);
+        let mut writer = Writer::default();
+        rows.into_iter().for_each(|row| writer.add(row));
+        let (mut bytes, groups) = (writer.rows, writer.groups);
+        let rows = bytes.len();
+        for number in groups.iter().flat_map(|(start, place)| [*start, *place]) {
+            bytes.extend(number.to_le_bytes());
         }
-        table
+        for count in [rows, groups.len()] {
+            bytes.extend(u32::try_from(count).unwrap_or(0).to_le_bytes());
+        }
+        bytes.extend(MAGIC);
+        Self { bytes, rows, groups: groups.len() }
     }
 
     /// Puts the table behind a shared object.
     pub fn append_to(&self, library: &mut Vec<u8>) {
-        for number in [&self.starts, &self.sizes, &self.chains, &self.pcs].into_iter().flatten() {
-            library.extend(number.to_le_bytes());
-        }
-        for count in [self.starts.len(), self.pcs.len()] {
-            library.extend(u32::try_from(count).unwrap_or(0).to_le_bytes());
-        }
-        library.extend(MAGIC);
+        library.extend(&self.bytes);
     }
 
     /// Bytes at the end of a library that tell how long its table is.
@@ -89,83 +153,99 @@ impl FrameTable {
     /// has no table.
     #[must_use]
     pub fn length(tail: &[u8], library_bytes: u64) -> Option<usize> {
-        let (counts, magic) = tail.split_at_checked(8)?;
-        let (rows, pcs) = counts.split_at_checked(4)?;
-        let count = |bytes: &[u8]| Some(u64::from(u32::from_le_bytes(bytes.try_into().ok()?)));
-        let bytes = 12 * count(rows)? + 4 * count(pcs)? + FOOTER_BYTES as u64;
-        (magic == MAGIC && bytes <= library_bytes).then_some(usize::try_from(bytes).ok()?)
+        let (rows, groups) = counts(tail)?;
+        let bytes = u64::from(rows) + GROUP_BYTES as u64 * u64::from(groups) + FOOTER_BYTES as u64;
+        (bytes <= library_bytes).then_some(usize::try_from(bytes).ok()?)
     }
 
-    /// Reads a table from the bytes that [`FrameTable::length`] counts; none if they are not one.
-    #[must_use]
-    pub fn read(bytes: &[u8]) -> Option<Self> {
-        let (rest, tail) = bytes.split_at_checked(bytes.len().checked_sub(FOOTER_BYTES)?)?;
-        (Self::length(tail, bytes.len() as u64)? == bytes.len()).then_some(())?;
-        let rows = u32::from_le_bytes(tail[..4].try_into().ok()?) as usize;
-        let mut numbers = rest.as_chunks::<4>().0.iter().map(|number| u32::from_le_bytes(*number));
-        let mut take = |count: usize| numbers.by_ref().take(count).collect::<Vec<u32>>();
-        let (starts, sizes, chains) = (take(rows), take(rows), take(rows));
-        Some(Self { starts, sizes, chains, pcs: numbers.collect() })
+    /// Reads a table from the bytes that [`FrameTable::length`] counts. Its rows are read when they are looked for;
+    /// [`FrameTable::check`] reads them all.
+    ///
+    /// # Errors
+    /// [`FrameError::Length`] and [`FrameError::Group`].
+    pub fn read(bytes: Vec<u8>) -> Result<Self, FrameError> {
+        let length = FrameError::Length { bytes: bytes.len() };
+        let tail = bytes.len().checked_sub(FOOTER_BYTES).ok_or(length)?;
+        if Self::length(&bytes[tail..], bytes.len() as u64) != Some(bytes.len()) {
+            return Err(length);
+        }
+        let (rows, groups) = counts(&bytes[tail..]).ok_or(length)?;
+        let table = Self { bytes, rows: rows as usize, groups: groups as usize };
+        // Every byte of the rows is of a group, and every group has some.
+        let mut end = (None, 0);
+        for group in 0..table.groups {
+            let (start, place) = table.group(group);
+            let is_behind = match end {
+                (None, _) => place == 0,
+                (Some(last), end) => last < start && end < place,
+            };
+            if !is_behind || place >= table.rows {
+                return Err(FrameError::Group { group, place });
+            }
+            end = (Some(start), place);
+        }
+        if table.groups == 0 && table.rows > 0 {
+            return Err(FrameError::Group { group: 0, place: table.rows });
+        }
+        Ok(table)
     }
 
-    /// What the code at `place` is in, in bytes from the start of the executable segment; none before the first row.
-    #[must_use]
-    pub fn find(&self, place: u32) -> Option<FrameAt<'_>> {
-        let row = self.starts.partition_point(|start| *start <= place).checked_sub(1)?;
-        let (chain, bytes) = (*self.chains.get(row)? as usize, *self.sizes.get(row)?);
-        let count = *self.pcs.get(chain)? as usize;
-        let chain = self.pcs.get(chain + 1..)?.get(..count)?;
-        Some(FrameAt { bytes, chain })
+    /// Reads all rows; gives how many there are.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self) -> Result<usize, FrameError> {
+        let mut rows = 0;
+        let mut last = None;
+        for group in 0..self.groups {
+            let mut cursor = self.cursor(group);
+            while let Some(start) = cursor.next()? {
+                if last.is_some_and(|last| start <= last) {
+                    return Err(FrameError::Order { place: cursor.row });
+                }
+                last = Some(start);
+                rows += 1;
+            }
+        }
+        Ok(rows)
     }
 
-    /// How many rows there are.
+    /// What the code at `place` is in, in bytes from the start of the executable segment; none before the first row, and none
+    /// where the table is not as it must be.
     #[must_use]
-    pub fn rows(&self) -> usize {
-        self.starts.len()
+    pub fn find(&self, place: u32) -> Option<FrameAt> {
+        let (mut low, mut high) = (0, self.groups);
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.group(middle).0 <= place { low = middle + 1 } else { high = middle }
+        }
+        self.cursor(low.checked_sub(1)?).find(place).ok()
     }
+
+    /// Start of the code of a group, and where its rows are.
+    fn group(&self, group: usize) -> (u32, usize) {
+        let at = self.rows + GROUP_BYTES * group;
+        let number = |at: usize| {
+            let bytes = self.bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+            u32::from_le_bytes(bytes.unwrap_or_default())
+        };
+        (number(at), number(at + 4) as usize)
+    }
+
+    fn cursor(&self, group: usize) -> Cursor<'_> {
+        let (start, place) = self.group(group);
+        let end = if group + 1 < self.groups { self.group(group + 1).1 } else { self.rows };
+        Cursor::new(self.bytes.get(..end).unwrap_or_default(), place, start)
+    }
+}
+
+/// Bytes of the rows and number of groups, from the last bytes of a table.
+fn counts(tail: &[u8]) -> Option<(u32, u32)> {
+    let (counts, magic) = tail.split_at_checked(8)?;
+    let (rows, groups) = counts.split_at_checked(4)?;
+    let count = |bytes: &[u8]| Some(u32::from_le_bytes(bytes.try_into().ok()?));
+    (magic == MAGIC).then_some((count(rows)?, count(groups)?))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(start: u32, bytes: u32, chain: &[u32]) -> FrameRow {
-        FrameRow { start, bytes, chain: chain.to_vec() }
-    }
-
-    #[test]
-    fn what_was_put_behind_a_library_is_found_again() {
-        let rows =
-            [row(16, 8, &[]), row(32, 8, &[7]), row(40, 24, &[7]), row(48, 24, &[7]), row(64, 24, &[7, 9])];
-        let table = FrameTable::new(rows);
-        assert_eq!(table.rows(), 4);
-        let mut library = b"a shared object".to_vec();
-        let bytes = library.len();
-        table.append_to(&mut library);
-        let tail = &library[library.len() - FrameTable::TAIL_BYTES..];
-        let length = FrameTable::length(tail, library.len() as u64).unwrap();
-        assert_eq!(length, library.len() - bytes);
-        let read = FrameTable::read(&library[bytes..]).unwrap();
-        assert_eq!(read, table);
-        assert_eq!(read.find(15), None);
-        assert_eq!(read.find(31), Some(FrameAt { bytes: 8, chain: &[] }));
-        assert_eq!(read.find(39), Some(FrameAt { bytes: 8, chain: &[7] }));
-        assert_eq!(read.find(63), Some(FrameAt { bytes: 24, chain: &[7] }));
-        assert_eq!(read.find(u32::MAX), Some(FrameAt { bytes: 24, chain: &[7, 9] }));
-    }
-
-    #[test]
-    fn what_is_no_table_is_none() {
-        let mut library = Vec::new();
-        FrameTable::new([row(0, 8, &[1])]).append_to(&mut library);
-        assert!(FrameTable::read(&library).is_some());
-        for cut in 0..library.len() {
-            assert_eq!(FrameTable::read(&library[..cut]), None, "{cut}");
-        }
-        let tail = library.len() - FrameTable::TAIL_BYTES;
-        assert_eq!(FrameTable::length(&library[tail..], library.len() as u64 - 1), None);
-        // A chain that does not exist is no frame.
-        library[8] = 200;
-        assert_eq!(FrameTable::read(&library).unwrap().find(0), None);
-    }
-}
+mod tests;

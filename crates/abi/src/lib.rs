@@ -13,7 +13,7 @@ pub use artifact::{
     TARGET_CPU, TARGET_FEATURES, TARGET_TRIPLE, parts_of,
 };
 pub use entry_table::{ENTRIES_PER_GROUP, ENTRY_GROUPS_MAX, ENTRY_PAGE_BYTES, EntryTable};
-pub use frames::{FrameAt, FrameRow, FrameTable};
+pub use frames::{FrameAt, FrameError, FrameRow, FrameTable};
 pub use state::{
     ABI_VERSION, GUARD_BYTES, GUEST_MEMORY_BYTES, LIBRARY_MAGIC, LIBRARY_SYMBOL, LeaveReason, LibraryHeader,
     METER_MARK, STATE_OFFSET, State,

@@ -35,7 +35,7 @@ struct Level {
 /// The frame table of `library`, which still has its debug information.
 pub(crate) fn table(library: &[u8]) -> Result<FrameTable, CodegenError> {
     let file = object::File::parse(library)?;
-    let Some(text) = text(&file) else { return Ok(FrameTable::new([])) };
+    let Some((text, code)) = text(&file)? else { return Ok(FrameTable::new([])) };
     let section = |id: gimli::SectionId| -> Result<Cow<'_, [u8]>, object::Error> {
         file.section_by_name(id.name()).map_or(Ok(Cow::default()), |section| section.uncompressed_data())
     };
@@ -54,14 +54,16 @@ pub(crate) fn table(library: &[u8]) -> Result<FrameTable, CodegenError> {
     pieces.sort_by_key(|piece| (piece.addresses.start, piece.depth));
     let frames = section(gimli::SectionId::DebugFrame)?;
     let levels = levels(&frames)?;
-    Ok(FrameTable::new(rows(&text, &pieces, &levels, &lines)))
+    let mut rows = rows(&text, &pieces, &levels, &lines);
+    keep_calls(&mut rows, code);
+    Ok(FrameTable::new(rows))
 }
 
-/// Addresses of the executable segment.
-fn text(file: &object::File) -> Option<Range<u64>> {
+/// The executable segment: its addresses and bytes.
+fn text<'d>(file: &object::File<'d>) -> Result<Option<(Range<u64>, &'d [u8])>, object::Error> {
     let is_text = |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.0 & elf::PF_X.0 != 0);
-    let segment = file.segments().find(|segment| is_text(segment.flags()))?;
-    Some(segment.address()..segment.address() + segment.size())
+    let Some(segment) = file.segments().find(|segment| is_text(segment.flags())) else { return Ok(None) };
+    Ok(Some((segment.address()..segment.address() + segment.size(), segment.data()?)))
 }
 
 /// The guest functions, by the symbols that `emit.rs` gave them.
@@ -199,4 +201,85 @@ fn rows(text: &Range<u64>, pieces: &[Piece], levels: &[Level], lines: &[(Range<u
 fn chain(open: &[&Piece], line: u32) -> Vec<u32> {
     let calls = open.iter().skip(1).map(|piece| piece.caller).chain([line]);
     open.iter().zip(calls).map(|(piece, call)| if call == 0 { piece.entry } else { call }).collect()
+}
+
+/// Leaves out the rows without a call: a profile only asks for places that are called from. A row more than needed, because
+/// bytes look like a call and are none, does no harm.
+fn keep_calls(rows: &mut Vec<FrameRow>, code: &[u8]) {
+    let mut ends: Vec<usize> = (0..code.len()).filter_map(|at| Some(at + call_bytes(&code[at..])?)).collect();
+    ends.sort_unstable();
+    let starts: Vec<usize> = rows.iter().map(|row| row.start as usize).chain([usize::MAX]).collect();
+    let mut bounds = starts.windows(2);
+    rows.retain(|_| {
+        let Some(&[start, end]) = bounds.next() else { return true };
+        // What is asked for is the last byte of the call.
+        ends.get(ends.partition_point(|place| *place <= start)).is_some_and(|place| *place <= end)
+    });
+}
+
+/// How long the call is that `code` starts with; none if it starts with none. Prefixes stand in front of it.
+fn call_bytes(code: &[u8]) -> Option<usize> {
+    /// `call rel32`.
+    const NEAR: u8 = 0xe8;
+    /// `call` of what a register or memory holds, if the middle of the next byte is 2.
+    const INDIRECT: u8 = 0xff;
+    let (first, rest) = code.split_first()?;
+    if *first == NEAR {
+        return Some(1 + 4);
+    }
+    let (form, rest) = rest.split_first()?;
+    if *first != INDIRECT || form >> 3 & 7 != 2 {
+        return None;
+    }
+    let (mode, register) = (form >> 6, form & 7);
+    let has_index = mode != 3 && register == 4;
+    let base = if has_index { rest.first()? & 7 } else { register };
+    let distance = match mode {
+        0 if base == 5 => 4,
+        1 => 1,
+        2 => 4,
+        _ => 0,
+    };
+    Some(2 + usize::from(has_index) + distance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_of_all_forms_are_as_long_as_they_are() {
+        // By the processor's manual: call rel32, *rax, *(rax), *8(rax), *0x100(rax), *(rsp), *8(rsp), *0x100(rsp),
+        // *0x100(,rax,8), *0x100(rip), *r11 and *(r12) behind their prefixes.
+        let calls: [(&[u8], usize); 12] = [
+            (&[0xe8, 0, 0, 0, 0], 5),
+            (&[0xff, 0xd0], 2),
+            (&[0xff, 0x10], 2),
+            (&[0xff, 0x50, 8], 3),
+            (&[0xff, 0x90, 0, 1, 0, 0], 6),
+            (&[0xff, 0x14, 0x24], 3),
+            (&[0xff, 0x54, 0x24, 8], 4),
+            (&[0xff, 0x94, 0x24, 0, 1, 0, 0], 7),
+            (&[0xff, 0x14, 0xc5, 0, 1, 0, 0], 7),
+            (&[0xff, 0x15, 0, 1, 0, 0], 6),
+            (&[0xff, 0xd3], 2),
+            (&[0xff, 0x14, 0x24], 3),
+        ];
+        for (code, bytes) in calls {
+            assert_eq!(call_bytes(code), Some(bytes), "{code:x?}");
+        }
+        // jmp *rax, inc rax, nop, and what is cut off.
+        for code in [&[0xff, 0xe0][..], &[0xff, 0xc0], &[0x90], &[0xff], &[0xff, 0x14], &[]] {
+            assert_eq!(call_bytes(code), None, "{code:x?}");
+        }
+    }
+
+    #[test]
+    fn rows_with_the_end_of_a_call_stay() {
+        let code = [0x90, 0x90, 0xe8, 0, 0, 0, 0, 0x90, 0x90, 0x41, 0xff, 0xd3];
+        let row = |start| FrameRow { start, ..FrameRow::default() };
+        let mut rows: Vec<FrameRow> = [0, 2, 6, 7, 9, 11, 12].map(row).into();
+        keep_calls(&mut rows, &code);
+        assert_eq!(rows, [row(6), row(11)]);
+    }
 }

@@ -6,7 +6,9 @@
 
 use std::io;
 
-use antares_abi::{ABI_VERSION, LIBRARY_MAGIC, LIBRARY_SYMBOL, LibraryHeader, Sha256Digest};
+use antares_abi::{
+    ABI_VERSION, FrameError, FrameTable, LIBRARY_MAGIC, LIBRARY_SYMBOL, LibraryHeader, Sha256Digest,
+};
 use object::{
     LittleEndian as Le, Pod,
     elf::{
@@ -120,6 +122,9 @@ pub enum ArtifactError {
         /// Its name.
         name: String,
     },
+    /// The frame table is not as it must be.
+    #[error(transparent)]
+    Frames(#[from] FrameError),
     /// The header is of another version, or none.
     #[error("the library's header is not of ABI version {ABI_VERSION}")]
     Header,
@@ -147,7 +152,16 @@ fn check(file: &[u8]) -> Result<(), ArtifactError> {
     let dynamic = one(segments, PT_DYNAMIC).ok_or(ArtifactError::Missing { part: "dynamic section" })?;
     let dynamic = Dynamic::of(&image, dynamic.p_vaddr(Le))?;
     let address = dynamic.only_symbol(&image)?;
-    check_header(image.at(address, "header")?)
+    check_header(image.at(address, "header")?)?;
+    check_frames(file)
+}
+
+/// What looks up frames survives any table; one that lies would only make profiles wrong later.
+fn check_frames(file: &[u8]) -> Result<(), ArtifactError> {
+    let tail = file.len().saturating_sub(FrameTable::TAIL_BYTES);
+    let Some(length) = FrameTable::length(&file[tail..], file.len() as u64) else { return Ok(()) };
+    FrameTable::read(file[file.len() - length..].to_vec())?.check()?;
+    Ok(())
 }
 
 fn one(segments: &[ProgramHeader64<Le>], kind: ProgramType) -> Option<&ProgramHeader64<Le>> {

@@ -3,7 +3,7 @@
 
 use std::{fs, process::Command};
 
-use antares_abi::{ABI_VERSION, Sha256Digest};
+use antares_abi::{ABI_VERSION, FrameError, FrameRow, FrameTable, Sha256Digest};
 use antares_pool::{ArtifactError, Sealed, verify_library};
 
 /// A header with its magic and version; the rest is the machine's to judge.
@@ -176,4 +176,17 @@ fn damaged_files_are_refused_or_harmless() {
             let _ = verify(&damaged);
         }
     }
+}
+
+#[test]
+fn a_frame_table_that_lies_is_refused() {
+    let good = library(&with(""), &[]);
+    let followed_by = |table: &[u8]| [&good, table].concat();
+    let mut table = Vec::new();
+    FrameTable::new([FrameRow { start: 0, bytes: 8, chain: vec![0x1_0000] }]).append_to(&mut table);
+    verify(&followed_by(&table)).unwrap();
+    // One function more leaves the chain than there is.
+    table[1] |= 2;
+    let refused = verify(&followed_by(&table));
+    assert!(matches!(refused, Err(ArtifactError::Frames(FrameError::Chain { place: 0 }))), "{refused:?}");
 }

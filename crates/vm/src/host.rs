@@ -43,7 +43,7 @@ pub(crate) trait Code {
     /// Host addresses of all native code that may run.
     fn texts(&self) -> &[Range<usize>];
     /// Which guest functions a host address is in, and which of the machine's libraries.
-    fn frame(&self, address: usize) -> Option<CodeFrame<'_>>;
+    fn frame(&self, address: usize) -> Option<CodeFrame>;
     /// The entry thunk for a guest address.
     fn thunk(&self, pc: u64) -> Option<*const u8>;
     /// Memory may have become executable. Whether native code may go on.
@@ -425,7 +425,7 @@ mod tests {
             &[]
         }
 
-        fn frame(&self, _address: usize) -> Option<CodeFrame<'_>> {
+        fn frame(&self, _address: usize) -> Option<CodeFrame> {
             None
         }
 

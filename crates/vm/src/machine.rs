@@ -301,7 +301,7 @@ impl Code for OneLibrary<'_> {
         &self.texts
     }
 
-    fn frame(&self, address: usize) -> Option<CodeFrame<'_>> {
+    fn frame(&self, address: usize) -> Option<CodeFrame> {
         Some((0, self.library.frame(address)?))
     }
 

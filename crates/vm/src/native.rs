@@ -78,8 +78,8 @@ impl Library {
         Self::load(file.as_fd())
     }
 
-    /// Reads the frame table at the end of `file`, which the library was loaded from: profiles need it. A library without one
-    /// is a library all the same.
+    /// Reads the frame table at the end of `file`, which the library was loaded from: profiles need it. A library without one,
+    /// or with one that cannot be read, is a library all the same.
     ///
     /// # Errors
     /// [`LibraryError::File`] when the file cannot be read.
@@ -91,12 +91,12 @@ impl Library {
         let Some(length) = FrameTable::length(&tail, bytes) else { return Ok(self) };
         let mut table = vec![0; length];
         file.read_exact_at(&mut table, bytes - length as u64).map_err(LibraryError::File)?;
-        self.frames = FrameTable::read(&table).unwrap_or_default();
+        self.frames = FrameTable::read(table).unwrap_or_default();
         Ok(self)
     }
 
     /// What the frame table knows of a host address.
-    pub(crate) fn frame(&self, address: usize) -> Option<FrameAt<'_>> {
+    pub(crate) fn frame(&self, address: usize) -> Option<FrameAt> {
         if !self.text.contains(&address) {
             return None;
         }

@@ -155,7 +155,7 @@ impl Code for Programs {
         &self.texts
     }
 
-    fn frame(&self, address: usize) -> Option<CodeFrame<'_>> {
+    fn frame(&self, address: usize) -> Option<CodeFrame> {
         let library = self.texts.iter().position(|text| text.contains(&address))?;
         Some((library, self.known.get(library)?.library.frame(address)?))
     }

@@ -170,7 +170,7 @@ impl Sampler {
 }
 
 /// A place in a library, and which of the machine's libraries it is.
-pub(crate) type CodeFrame<'a> = (usize, FrameAt<'a>);
+pub(crate) type CodeFrame = (usize, FrameAt);
 
 /// What one stay in native code needs to be sampled.
 #[derive(Debug)]

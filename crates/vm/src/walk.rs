@@ -35,7 +35,7 @@ pub(crate) unsafe fn walk(
         }
         // The call is in front of where it returns to.
         let Some((library, frame)) = code.frame(back.wrapping_sub(1)) else { break };
-        frames.extend(frame.chain.iter().rev().map(|pc| (library, u64::from(*pc))));
+        frames.extend(frame.chain().iter().rev().map(|pc| (library, u64::from(*pc))));
         if frame.bytes == 0 {
             break;
         }

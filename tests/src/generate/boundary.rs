@@ -5,10 +5,10 @@
 
 use super::{
     CONSTANTS, ENTRY, Program, SCRATCH, TEXT,
-    builder::{Builder, RA, T1, T2},
+    builder::{Builder, RA, S0, SP, T1, T2},
 };
 use crate::asm::{
-    Register, encode,
+    Item, Register, encode,
     operations::{self, ATOMICS, LOADS, STORES},
 };
 use antares_abi::Isa;
@@ -19,15 +19,18 @@ const CYCLES_MAX: u64 = 50_000;
 /// Registers that hold the address near a boundary.
 const BASES: [Register; 4] = [T1, 28, 29, 12];
 
+/// Where numbers are stored that come back from memory, from s0.
+const SLOT: i32 = 1280;
+
 /// Builds a program of one to three groups of accesses.
 pub(super) fn build(mut builder: Builder) -> Program {
     builder.prologue();
     builder.keep(RA);
     for _ in 0..builder.random.between(1, 3) {
-        if builder.random.one_in(8) {
-            builder.last_bytes();
-        } else {
-            builder.near_boundary();
+        match builder.random.below(8) {
+            0 => builder.last_bytes(),
+            1 => builder.frame_near_boundary(),
+            _ => builder.near_boundary(),
         }
         let count = builder.random.below(2);
         builder.statements(count);
@@ -44,6 +47,11 @@ impl Builder {
         // The immediate takes back what the base is away, or the base is right at the boundary.
         let away = self.random.pick(&[0, 0, 0, 16, -16, 1024, -1024, 2032, -2032]);
         self.boundary(base, away);
+        if self.random.one_in(3) {
+            // Through memory: a base of its own, of which nothing is known.
+            self.store64(S0, base, SLOT);
+            self.load64(base, S0, SLOT);
+        }
         // In a branch that is not taken always, a check must not be made too early.
         let skip = self.random.one_in(4).then(|| self.new_label());
         if let Some(label) = skip {
@@ -54,7 +62,11 @@ impl Builder {
             // Often the access ends exactly at the boundary.
             let to_end = self.random.one_in(3).then(|| -self.random.pick(&[1, 2, 4, 8]));
             let offset = (to_end.unwrap_or(distance + spread) - away).clamp(-2048, 2047);
-            self.access_at(base, offset);
+            if self.random.one_in(4) {
+                self.unseen_access(base, offset)
+            } else {
+                self.access_at(base, offset)
+            }
         }
         if let Some(label) = skip {
             self.place(label);
@@ -73,6 +85,44 @@ impl Builder {
             let rd = self.target_but(base);
             self.word(operations::load(width, rd, base, offset));
         }
+    }
+
+    /// A function whose frame lies across a boundary, or beside one: the frame is checked at the entry, what is above it
+    /// is not part of it.
+    fn frame_near_boundary(&mut self) {
+        let (function, over) = (self.new_label(), self.new_label());
+        for (slot, register) in [SP, RA].into_iter().enumerate() {
+            self.store64(S0, register, SLOT + 8 * slot as i32);
+        }
+        let away = self.random.pick(&[0, 0, 8, 16, 24, 32, 40, 48, -8, -16, -24, -32, 4, -1]);
+        match self.random.below(4) {
+            0 => self.addi(SP, 0, away),
+            1 => {
+                // Below it is code.
+                self.address(SP, CONSTANTS, 0);
+                self.addi(SP, SP, away);
+            }
+            2 => {
+                self.word(encode::u(0x37, SP, 0x40_0000));
+                self.addi(SP, SP, away);
+            }
+            _ => self.boundary(SP, away),
+        }
+        self.push(Item::Jump { rd: RA, to: function });
+        for (slot, register) in [SP, RA].into_iter().enumerate() {
+            self.load64(register, S0, SLOT + 8 * slot as i32);
+        }
+        self.push(Item::Jump { rd: 0, to: over });
+        self.place(function);
+        let bytes = self.random.pick(&[16, 16, 32, 48]);
+        self.addi(SP, SP, -bytes);
+        for _ in 0..self.random.between(1, 3) {
+            let offset = 4 * self.random.between(-1, bytes / 4 + 5);
+            if self.random.one_in(2) { self.unseen_access(SP, offset) } else { self.access_at(SP, offset) }
+        }
+        self.addi(SP, SP, bytes);
+        self.half(0x8082);
+        self.place(over);
     }
 
     /// Puts a boundary plus `away` into `base`.
@@ -125,13 +175,7 @@ impl Builder {
                 let rd = self.target_but(base);
                 self.word(operations::atomic(operation, wide, rd, base, value));
             }
-            8 => {
-                // What was loaded is stored again: no change, but a violation where pages are executable.
-                let (funct3, _) = self.random.pick(&STORES);
-                let rd = self.target_but(base);
-                self.word(operations::load(funct3, rd, base, offset));
-                self.word(encode::s(funct3, base, rd, offset));
-            }
+            8 => self.unseen_access(base, offset),
             9 | 10 => {
                 // One check may do for both.
                 let (funct3, _) = self.random.pick(&STORES);
@@ -144,6 +188,18 @@ impl Builder {
                 self.word(encode::s(funct3, base, value, offset));
             }
         }
+    }
+
+    /// An access that a generator of code may drop, and whose failure must be seen all the same: a load that nobody uses, or a
+    /// store of what was just loaded from there.
+    fn unseen_access(&mut self, base: Register, offset: i32) {
+        let (funct3, _) = self.random.pick(&STORES);
+        if self.random.one_in(2) {
+            return self.word(operations::load(funct3, 0, base, offset));
+        }
+        let rd = self.target_but(base);
+        self.word(operations::load(funct3, rd, base, offset));
+        self.word(encode::s(funct3, base, rd, offset));
     }
 
     fn target_but(&mut self, base: Register) -> Register {
