@@ -60,7 +60,9 @@ pub(crate) fn table(library: &[u8]) -> Result<FrameTable, CodegenError> {
 }
 
 /// The executable segment: its addresses and bytes.
-fn text<'d>(file: &object::File<'d>) -> Result<Option<(Range<u64>, &'d [u8])>, object::Error> {
+type Text<'d> = (Range<u64>, &'d [u8]);
+
+fn text<'d>(file: &object::File<'d>) -> Result<Option<Text<'d>>, object::Error> {
     let is_text = |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.0 & elf::PF_X.0 != 0);
     let Some(segment) = file.segments().find(|segment| is_text(segment.flags())) else { return Ok(None) };
     Ok(Some((segment.address()..segment.address() + segment.size(), segment.data()?)))

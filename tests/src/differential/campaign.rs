@@ -45,6 +45,9 @@ const KINDS: [(Kind, u32, usize); 7] = [
     (Kind::Structured, 5, 20),
 ];
 
+/// One batch in so many has one to three programs.
+const SMALL_BATCHES: u32 = 3;
+
 /// What to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign {
@@ -143,9 +146,12 @@ impl Choice {
         Self::Mutants
     }
 
-    /// Programs of a batch.
-    fn count(self) -> usize {
+    /// Programs of the batch of `seed`. Some batches are small: what many programs do together, one may not do, and a
+    /// register that nobody changes, or nobody reads, is rare among many.
+    fn count(self, seed: u64) -> usize {
+        let mut random = Random::new(seed.rotate_left(32));
         match self {
+            Self::Generated(_) if random.one_in(SMALL_BATCHES) => random.between(1, 3) as usize,
             Self::Generated(kind) => {
                 KINDS.iter().find(|(other, ..)| *other == kind).map_or(1, |(_, _, count)| *count)
             }
@@ -167,7 +173,7 @@ impl Campaign {
         while programs < self.programs {
             let seed = self.batch_seed(plan.len() as u64);
             let choice = self.choice(seed);
-            programs += choice.count() as u64;
+            programs += choice.count(seed) as u64;
             plan.push((seed, choice));
         }
         plan
@@ -315,14 +321,14 @@ pub fn draw(seed: u64, choice: Choice) -> Result<Batch> {
     let subject = match choice {
         Choice::Generated(kind) => {
             let shape = Shape::draw(&mut random, kind.form());
-            let programs = (0..choice.count()).map(|_| {
+            let programs = (0..choice.count(seed)).map(|_| {
                 let wild = random.one_in(3);
                 program(random.bits(), Settings { options, kind, wild, loader })
             });
             Subject::Generated { programs: programs.collect(), shape }
         }
         Choice::Mutants => {
-            let mutants = (0..choice.count()).map(|_| mutant(&mut random));
+            let mutants = (0..choice.count(seed)).map(|_| mutant(&mut random));
             Subject::Mutants(mutants.collect::<Result<_>>()?)
         }
     };

@@ -4,7 +4,7 @@
 //! addresses wrap. Groups share a base, since their checks are made together.
 
 use super::{
-    CONSTANTS, ENTRY, Program, SCRATCH, TEXT,
+    CONSTANTS, ENTRY, Program, REGISTERS, SCRATCH, TEXT,
     builder::{Builder, RA, S0, SP, T1, T2},
 };
 use crate::asm::{
@@ -29,7 +29,7 @@ pub(super) fn build(mut builder: Builder) -> Program {
     for _ in 0..builder.random.between(1, 3) {
         match builder.random.below(8) {
             0 => builder.last_bytes(),
-            1 => builder.frame_near_boundary(),
+            1 | 2 => builder.frame_near_boundary(),
             _ => builder.near_boundary(),
         }
         let count = builder.random.below(2);
@@ -94,12 +94,16 @@ impl Builder {
         for (slot, register) in [SP, RA].into_iter().enumerate() {
             self.store64(S0, register, SLOT + 8 * slot as i32);
         }
-        let away = self.random.pick(&[0, 0, 8, 16, 24, 32, 40, 48, -8, -16, -24, -32, 4, -1]);
+        let bytes = self.random.pick(&[16, 16, 32, 48]);
+        // Often one end of the frame is right at the boundary, or eight bytes beyond.
+        let away = self.random.pick(&[0, 0, 0, bytes, bytes - 8, bytes - 8, 8, -8, 16, -24, 4, -1]);
         match self.random.below(4) {
             0 => self.addi(SP, 0, away),
             1 => {
-                // Below it is code.
-                self.address(SP, CONSTANTS, 0);
+                // The first page of constants: below it is code.
+                self.address(SP, REGISTERS, 0);
+                self.word(encode::i(0x13, 5, SP, SP, 12));
+                self.word(encode::i(0x13, 1, SP, SP, 12));
                 self.addi(SP, SP, away);
             }
             2 => {
@@ -114,9 +118,13 @@ impl Builder {
         }
         self.push(Item::Jump { rd: 0, to: over });
         self.place(function);
-        let bytes = self.random.pick(&[16, 16, 32, 48]);
         self.addi(SP, SP, -bytes);
+        let reaches_out = self.random.one_in(2);
         for _ in 0..self.random.between(1, 3) {
+            if !reaches_out {
+                self.access_in_frame(bytes);
+                continue;
+            }
             let offset = 4 * self.random.between(-1, bytes / 4 + 5);
             if self.random.one_in(2) { self.unseen_access(SP, offset) } else { self.access_at(SP, offset) }
         }
@@ -187,6 +195,20 @@ impl Builder {
                 let (funct3, _) = self.random.pick(&STORES);
                 self.word(encode::s(funct3, base, value, offset));
             }
+        }
+    }
+
+    /// An access at one of the ends of a frame of `bytes` at sp.
+    fn access_in_frame(&mut self, bytes: i32) {
+        let (width, value) = (self.random.below(4), self.source());
+        let offset = self.random.pick(&[0, 0, bytes - (1 << width), bytes - (1 << width), 8]);
+        if self.random.one_in(3) {
+            return self.word(encode::s(width, SP, value, offset));
+        }
+        let rd = if self.random.one_in(2) { 0 } else { self.target_but(SP) };
+        self.word(operations::load(width, rd, SP, offset));
+        if rd != 0 && self.random.one_in(3) {
+            self.word(encode::s(width, SP, rd, offset));
         }
     }
 

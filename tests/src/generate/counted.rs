@@ -55,14 +55,27 @@ struct Leaf {
 impl Builder {
     fn edge_loop(&mut self) -> Option<Leaf> {
         let step = self.random.pick(&[1, 1, -1, 2, 4, 4, 8, 8, -4, -8, 3, -7, 16, 0]);
-        let passes = self.random.pick(&[0, 1, 2, 3, 5, 9, 30, 100, 600]);
+        let passes = self.random.pick(&[0, 0, 1, 2, 3, 5, 9, 30, 100, 600]);
         // The end is met, missed by a little, or on the wrong side.
         let off = self.random.pick(&[0, 0, 0, 1, -1, 2, -3, step, -step]);
-        let start = self.random.pick(&STARTS);
+        // Downwards, the end is often near zero, where an unsigned counter wraps.
+        let is_near_zero = step < 0 && self.random.one_in(2);
+        let start = if is_near_zero {
+            i64::from(self.random.between(0, 9) - passes * step)
+        } else {
+            self.random.pick(&STARTS)
+        };
         self.load_number(COUNTER, start);
         self.load_number(END, start.wrapping_add(i64::from(passes * step + off)));
-        let moves: Vec<i32> =
-            POINTERS.iter().map(|_| self.random.pick(&[0, 1, 4, 8, -1, -8, -2, -4, 16, -24])).collect();
+        // Where nothing moves, the count alone decides.
+        let is_still = self.random.one_in(4);
+        let moves: Vec<i32> = POINTERS
+            .iter()
+            .map(|_| {
+                let moved = self.random.pick(&[0, 1, 4, 8, -1, -8, -2, -4, 16, -24]);
+                if is_still { 0 } else { moved }
+            })
+            .collect();
         let scale = self.random.below(4);
         for (pointer, moved) in POINTERS.iter().zip(&moves) {
             let way = if self.random.one_in(3) { step << scale } else { 0 } + *moved;
@@ -104,7 +117,13 @@ impl Builder {
         if !is_simple && self.random.one_in(3) {
             self.loop_statement(scale, out);
         }
-        self.again(again);
+        if is_near_zero && self.random.one_in(2) {
+            // While the counter is above the end.
+            let (funct3, rs1, rs2) = self.random.pick(&[(6, END, COUNTER), (7, COUNTER, END)]);
+            self.push(Item::Branch { funct3, rs1, rs2, to: again, plus: 0 });
+        } else {
+            self.again(again);
+        }
         self.place(out);
         leaf
     }
@@ -276,7 +295,8 @@ impl Builder {
         let offset = self.random.pick(&[0, 0, 0, 8, -8, 1, 16, -1]);
         if self.random.one_in(2) {
             let (funct3, _) = self.random.pick(&LOADS);
-            let rd = self.target();
+            // A load that nobody uses must fail all the same.
+            let rd = if self.random.one_in(3) { 0 } else { self.target() };
             self.word(operations::load(funct3, rd, base, offset));
         } else {
             let (funct3, _) = self.random.pick(&STORES);

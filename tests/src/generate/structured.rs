@@ -296,6 +296,13 @@ impl Builder {
         if form == 1 {
             self.register_op("add", T1, T1, T2);
         }
+        if self.settings.wild && self.random.one_in(4) {
+            // Right in its low word only.
+            self.addi(T2, 0, 1);
+            let shift = self.random.between(32, 63);
+            self.word(encode::i(0x13, 1, T2, T2, shift));
+            self.register_op("add", T1, T1, T2);
+        }
         self.word(encode::i(0x67, 0, 0, T1, 0));
     }
 

@@ -97,7 +97,7 @@ const CHECKS: [Mutant; 13] = [
     ),
 ];
 
-const METERING: [Mutant; 8] = [
+const METERING: [Mutant; 7] = [
     mutant(
         "cycles-of-division",
         "crates/program/src/decode.rs",
@@ -124,12 +124,6 @@ const METERING: [Mutant; 8] = [
         "const_int(if block.is_bounded { 0 } else { block.cycles }, false)",
     ),
     mutant(
-        "limit-one-late",
-        EMIT_FUNCTION,
-        "left, self.emitter.number(0),",
-        "left, self.emitter.number(-1),",
-    ),
-    mutant(
         "cycles-of-ecalls-forgotten",
         EMIT_CONTROL,
         "self.set_cycles_left(emitter.read_state(self.base, Field::CYCLES_LEFT)?)?;\n        self.set(Reg::A0",
@@ -143,7 +137,7 @@ const METERING: [Mutant; 8] = [
     ),
 ];
 
-const SIGNATURES: [Mutant; 12] = [
+const SIGNATURES: [Mutant; 11] = [
     mutant(
         "ecall-result-not-returned",
         LIVENESS,
@@ -166,7 +160,7 @@ const SIGNATURES: [Mutant; 12] = [
         "indirect-params-forgotten",
         LIVENESS,
         "self.indirect_params = self.indirect_params.or(params);",
-        "self.indirect_params = self.indirect_params.or(params.without(Reg::A0));",
+        "self.indirect_params = self.indirect_params.or(RegSet::EMPTY);",
     ),
     mutant(
         "results-of-tail-callees-not-wanted",
@@ -192,7 +186,6 @@ const SIGNATURES: [Mutant; 12] = [
         "after(*to).minus(self.changed_by(*callee)).or(self.params[callee.0 as usize])",
         "after(*to).minus(self.changed_by(*callee)).or(self.params[callee.0 as usize].without(Reg::A0))",
     ),
-    mutant("resumable-functions-want-nothing", LIVENESS, "true => RegSet::ALL,", "true => RegSet::EMPTY,"),
     mutant(
         "signature-registers-swapped",
         EMIT_FUNCTION,
@@ -213,7 +206,7 @@ const SIGNATURES: [Mutant; 12] = [
     ),
 ];
 
-const JUMPS: [Mutant; 5] = [
+const JUMPS: [Mutant; 4] = [
     mutant(
         "switch-on-the-low-word",
         EMIT_CONTROL,
@@ -232,16 +225,10 @@ const JUMPS: [Mutant; 5] = [
         "candidates.iter().map(|(pc, block)| (i64",
         "candidates.iter().zip(candidates.iter().cycle().skip(1)).map(|((pc, _), (_, block))| (i64",
     ),
-    mutant(
-        "jump-to-odd-addresses",
-        LIFT_FUNCTION,
-        "b.binary_const(BinaryOp::And, sum, !1)",
-        "b.binary_const(BinaryOp::And, sum, !0)",
-    ),
     mutant("jump-of-version-0", LIFT_FUNCTION, "if self.vm_version == 0 {", "if self.vm_version == 9 {"),
 ];
 
-const LOOP_BOUNDS: [Mutant; 9] = [
+const LOOP_BOUNDS: [Mutant; 8] = [
     mutant("loop-start-not-asked", LOOPS, "        front.ask(is_low);\n", "        let _ = is_low;\n"),
     mutant("loop-distance-not-asked", LOOPS, "        front.ask(is_near);\n", "        let _ = is_near;\n"),
     mutant("loop-wraps-below-zero", LOOPS, "front.ask(is_far_from_zero);", "let _ = is_far_from_zero;"),
@@ -259,12 +246,6 @@ const LOOP_BOUNDS: [Mutant; 9] = [
         LOOPS,
         "            if step < 0 {\n                from",
         "            if false {\n                from",
-    ),
-    mutant(
-        "loop-pointer-moves-on-its-word",
-        LOOPS,
-        "let Some((step, false)) = step(",
-        "let Some((step, _)) = step(",
     ),
 ];
 
