@@ -22,14 +22,32 @@ const LINK_SLOT: i32 = 1024;
 struct Function {
     label: Label,
     link: Register,
+    /// How far it moves sp; its callers move it back.
+    leak: i32,
+    /// Whether it moves sp on one of two ways only.
+    is_uneven: bool,
+    /// It ends as another function, which may leak, and has no other end: how far it moves sp before.
+    front: Option<i32>,
 }
 
 /// Builds a program of two to four functions.
 pub(super) fn build(mut builder: Builder) -> Program {
     let count = builder.random.between(1, 3);
-    let functions: Vec<Function> = (0..count)
-        .map(|_| Function { label: builder.new_label(), link: builder.random.pick(&LINKS) })
+    let leaks = builder.random.one_in(4);
+    let mut functions: Vec<Function> = (0..count)
+        .map(|_| Function {
+            label: builder.new_label(),
+            link: builder.random.pick(&LINKS),
+            leak: if leaks { builder.random.pick(&[0, 16, 16, -16, -48]) } else { 0 },
+            is_uneven: leaks && builder.random.one_in(4),
+            front: None,
+        })
         .collect();
+    if leaks && builder.random.one_in(2) {
+        let (label, behind) = (builder.new_label(), functions[0]);
+        let moved = builder.random.pick(&[0, 0, -16]);
+        functions.push(Function { label, leak: behind.leak + moved, front: Some(moved), ..behind });
+    }
     builder.prologue();
     // Deep recursion uses up the native stack.
     let deep = builder.random.one_in(64);
@@ -43,7 +61,7 @@ pub(super) fn build(mut builder: Builder) -> Program {
     builder.store64(S0, RA, LINK_SLOT);
     for _ in 0..builder.random.between(1, 2) {
         let callee = builder.random.pick(&functions);
-        builder.call_link(callee);
+        builder.call_and_move_back(callee);
         builder.statements(1);
     }
     builder.load64(RA, S0, LINK_SLOT);
@@ -61,14 +79,20 @@ impl Builder {
         let inside = self.new_label();
         self.keep(function.link);
         self.place(function.label);
+        if let Some(moved) = function.front {
+            self.statements(1);
+            return self.go_on_as(all[0], moved);
+        }
         self.addi(GP, GP, -1);
         self.push(Item::Branch { funct3: 4, rs1: 0, rs2: GP, to: inside, plus: 0 });
+        self.leak(function);
         self.return_by(function.link);
         self.place(inside);
         if self.random.one_in(2) {
             let count = self.random.between(0, 2).cast_unsigned();
             self.statements(count);
             self.tamper(function.link);
+            self.leak(function);
             return self.return_by(function.link);
         }
         let size = self.random.pick(&[16, 16, 32, 48]);
@@ -77,19 +101,55 @@ impl Builder {
         self.stack_room = 0;
         for _ in 0..self.random.between(1, 2) {
             let callee = self.random.pick(all);
-            self.call_link(callee);
+            self.call_and_move_back(callee);
         }
         let count = self.random.between(0, 2).cast_unsigned();
         self.statements(count);
         self.load64(function.link, SP, size - 8);
         self.addi(SP, SP, size);
         self.tamper(function.link);
+        self.leak(function);
         self.return_by(function.link);
+    }
+
+    /// Moves sp as callers of the function expect, or not always.
+    fn leak(&mut self, function: Function) {
+        if function.leak == 0 {
+            return;
+        }
+        let over = self.new_label();
+        if function.is_uneven {
+            self.branch(over);
+        }
+        self.addi(SP, SP, function.leak);
+        self.place(over);
+    }
+
+    /// Goes on as another function, by its name or by its address.
+    fn go_on_as(&mut self, function: Function, moved: i32) {
+        if moved != 0 {
+            self.addi(SP, SP, moved);
+        }
+        if self.random.one_in(2) {
+            return self.push(Item::Jump { rd: 0, to: function.label });
+        }
+        self.address(T1, function.label, 0);
+        self.store64(S0, T1, LINK_SLOT + 16);
+        self.load64(T2, S0, LINK_SLOT + 16);
+        self.word(encode::i(0x67, 0, 0, T2, 0));
+    }
+
+    /// A call that leaves sp where it was, mostly.
+    fn call_and_move_back(&mut self, callee: Function) {
+        self.call_link(callee);
+        if callee.leak != 0 && !self.random.one_in(16) {
+            self.addi(SP, SP, -callee.leak);
+        }
     }
 
     /// A call: direct, far, through a register, through memory, or of an address that only arithmetic gives.
     fn call_link(&mut self, callee: Function) {
-        let Function { label: to, link: rd } = callee;
+        let Function { label: to, link: rd, .. } = callee;
         match self.random.below(32) {
             0 => self.push(Item::FarJump { rd, through: rd, to }),
             1 => self.push(Item::FarJump { rd, through: T1, to }),

@@ -1,3 +1,5 @@
+//! The frame table: what is found in it, and every lie in it.
+
 use super::*;
 
 fn row(start: u32, bytes: u32, chain: &[u32]) -> FrameRow {
