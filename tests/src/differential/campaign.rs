@@ -36,8 +36,8 @@ const MUTANT_CYCLES_MAX: u64 = 500_000;
 /// Of a hundred batches, how many are of each kind; the rest are mutants. Long programs take longer to compile, so that
 /// a batch holds fewer of them.
 const KINDS: [(Kind, u32, usize); 7] = [
-    (Kind::Short, 30, 150),
-    (Kind::Counted, 8, 80),
+    (Kind::Short, 26, 150),
+    (Kind::Counted, 12, 80),
     (Kind::Boundary, 20, 100),
     (Kind::Links, 14, 60),
     (Kind::Loading, 8, 60),
@@ -151,7 +151,7 @@ impl Choice {
     fn count(self, seed: u64) -> usize {
         let mut random = Random::new(seed.rotate_left(32));
         match self {
-            Self::Generated(_) if random.one_in(SMALL_BATCHES) => random.between(1, 3) as usize,
+            Self::Generated(_) if random.one_in(SMALL_BATCHES) => 1 + random.below(3) as usize,
             Self::Generated(kind) => {
                 KINDS.iter().find(|(other, ..)| *other == kind).map_or(1, |(_, _, count)| *count)
             }
