@@ -81,6 +81,10 @@ impl Builder {
         self.place(function.label);
         if let Some(moved) = function.front {
             self.statements(1);
+            if self.random.one_in(4) {
+                // What it goes on as returns behind the next instruction.
+                self.addi(function.link, function.link, 4);
+            }
             return self.go_on_as(all[0], moved);
         }
         self.addi(GP, GP, -1);
@@ -91,6 +95,13 @@ impl Builder {
         if self.random.one_in(2) {
             let count = self.random.between(0, 2).cast_unsigned();
             self.statements(count);
+            // A call through another register may change this function's own, which nobody keeps.
+            let others: Vec<Function> =
+                all.iter().copied().filter(|other| other.link != function.link).collect();
+            if !others.is_empty() && self.random.one_in(3) {
+                let callee = self.random.pick(&others);
+                self.call_and_move_back(callee);
+            }
             self.tamper(function.link);
             self.leak(function);
             return self.return_by(function.link);

@@ -11,7 +11,8 @@ pub(super) struct Mutant {
 const LIFT_MEMORY: &str = "crates/lift/src/memory.rs";
 const LIFT_METER: &str = "crates/lift/src/meter.rs";
 const LIVENESS: &str = "crates/lift/src/liveness.rs";
-const LOOPS: &str = "crates/lift/src/loops.rs";
+const LOOP_COUNT: &str = "crates/lift/src/loops/count.rs";
+const LOOP_FRONT: &str = "crates/lift/src/loops/front.rs";
 const STACK: &str = "crates/lift/src/stack.rs";
 const LIFT_FUNCTION: &str = "crates/lift/src/function.rs";
 const EMIT_MEMORY: &str = "crates/codegen/src/emit/memory.rs";
@@ -229,23 +230,33 @@ const JUMPS: [Mutant; 4] = [
 ];
 
 const LOOP_BOUNDS: [Mutant; 8] = [
-    mutant("loop-start-not-asked", LOOPS, "        front.ask(is_low);\n", "        let _ = is_low;\n"),
-    mutant("loop-distance-not-asked", LOOPS, "        front.ask(is_near);\n", "        let _ = is_near;\n"),
-    mutant("loop-wraps-below-zero", LOOPS, "front.ask(is_far_from_zero);", "let _ = is_far_from_zero;"),
-    mutant("loop-misses-its-end", LOOPS, "            front.ask(meets);\n", "            let _ = meets;\n"),
+    mutant("loop-start-not-asked", LOOP_COUNT, "front.ask_below(low, START_MAX);", "let _ = START_MAX;"),
+    mutant(
+        "loop-distance-not-asked",
+        LOOP_COUNT,
+        "front.ask_below(distance, DISTANCE_MAX);",
+        "let _ = DISTANCE_MAX;",
+    ),
+    mutant("loop-wraps-below-zero", LOOP_COUNT, "front.ask(is_far_from_zero);", "let _ = is_far_from_zero;"),
+    mutant("loop-misses-its-end", LOOP_COUNT, "front.ask(meets);", "let _ = meets;"),
     mutant(
         "loop-rounded-down",
-        LOOPS,
+        LOOP_COUNT,
         "While::Before if is_power => (size - 1, 0),",
         "While::Before if is_power => (0, 0),",
     ),
-    mutant("loop-one-pass-less", LOOPS, "_ => (0, 1),", "_ => (0, 0),"),
-    mutant("loop-range-not-asked", LOOPS, "        self.ask(is_inside);\n", "        let _ = is_inside;\n"),
+    mutant("loop-one-pass-less", LOOP_COUNT, "_ => (0, 1),", "_ => (0, 0),"),
+    mutant(
+        "loop-range-not-asked",
+        LOOP_FRONT,
+        "        self.ask(is_inside);\n",
+        "        let _ = is_inside;\n",
+    ),
     mutant(
         "loop-down-does-not-reach-back",
-        LOOPS,
-        "            if step < 0 {\n                from",
-        "            if false {\n                from",
+        LOOP_FRONT,
+        "            if span.step < 0 {\n                from = front.binary(BinaryOp::Sub",
+        "            if false {\n                from = front.binary(BinaryOp::Sub",
     ),
 ];
 
