@@ -24,7 +24,11 @@ struct Numbers(u64);
 impl Numbers {
     fn below(&mut self, end: u32) -> u32 {
         self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        ((self.0 >> 33) % u64::from(end)) as u32
+        u32::try_from((self.0 >> 33) % u64::from(end)).unwrap()
+    }
+
+    fn index(&mut self, length: usize) -> usize {
+        self.below(u32::try_from(length).unwrap()) as usize
     }
 }
 
@@ -33,7 +37,7 @@ fn rows(numbers: &mut Numbers) -> Vec<FrameRow> {
     let mut rows: Vec<FrameRow> = Vec::new();
     let (mut start, mut chain) = (numbers.below(100), Vec::new());
     for _ in 0..numbers.below(200) {
-        chain.truncate(numbers.below(1 + chain.len() as u32) as usize);
+        chain.truncate(numbers.index(1 + chain.len()));
         for _ in 0..[0, 1, 1, 1, 2, 9][numbers.below(6) as usize] {
             let anywhere = numbers.below(u32::MAX);
             chain.push([0x1_0000 + anywhere % 4096, anywhere, 0, u32::MAX][numbers.below(4) as usize]);
@@ -178,8 +182,8 @@ fn no_change_of_a_byte_makes_a_panic() {
     for _ in 0..20_000 {
         let mut bytes = table.bytes.clone();
         for _ in 0..1 + numbers.below(3) {
-            let at = numbers.below(bytes.len() as u32) as usize;
-            bytes[at] = numbers.below(256) as u8;
+            let at = numbers.index(bytes.len());
+            bytes[at] = numbers.below(256).to_le_bytes()[0];
         }
         if let Ok(table) = FrameTable::read(bytes) {
             let checked = table.check();
