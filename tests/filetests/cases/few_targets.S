@@ -1,0 +1,127 @@
+# version: 2
+# show: asm outcome
+/* A jump through a table with few targets compares instead of using a table of the host's. */
+  .globl _start
+_start:
+  lbu a0, 0(sp)
+  li a1, 3
+  bgtu a0, a1, other
+  slli a0, a0, 2
+  la a1, table
+  add a0, a0, a1
+  lw a0, 0(a0)
+  jr a0
+zero:
+  li a0, 10
+  j end
+one:
+  li a0, 11
+  j end
+two:
+  li a0, 12
+  j end
+three:
+  li a0, 13
+  j end
+other:
+  li a0, 14
+end:
+  li a7, 93
+  ecall
+  .section .rodata
+  .balign 4
+table:
+  .word zero, one, two, three
+
+#=== asm
+# enter_10000:
+# .Lfunc_begin2:
+#   pushq  %rbx
+#   movq  %rax, %rbx
+# .Ltmp0:
+#   movq  4259856(%rax), %rax
+# .Ltmp1:
+#   cmpq  $4194303, %rax
+#   ja  .LBB2_18
+# .Ltmp2:
+#   movq  4260104(%rbx), %r11
+# .Ltmp3:
+#   movzbl  (%rbx,%rax), %eax
+#   cmpq  $3, %rax
+#   ja  .LBB2_8
+#   addq  $-16, %r11
+#   js  .LBB2_3
+# .LBB2_4:
+#   movslq  69632(%rbx,%rax,4), %rcx
+#   andq  $-2, %rcx
+#   leaq  -65562(%rcx), %rax
+#   rorxq  $2, %rax, %rax
+#   cmpq  $1, %rax
+#   jg  .LBB2_14
+#   testq  %rax, %rax
+#   je  .LBB2_6
+#   cmpq  $1, %rax
+#   jne  .LBB2_17
+#   addq  $-4, %r11
+#   movl  $11, %eax
+#   jmp  .LBB2_9
+# .LBB2_14:
+#   cmpq  $2, %rax
+#   je  .LBB2_7
+#   cmpq  $3, %rax
+#   je  .LBB2_16
+# .LBB2_17:
+#   movq  %r11, 4260104(%rbx)
+#   movq  %rbx, %rax
+#   callq  dispatch
+# .Ltmp4:
+#   movq  $0, 4260120(%rbx)
+#   popq  %rbx
+#   retq
+# .LBB2_18:
+# .Ltmp5:
+#   ud1l  6(%eax), %eax
+# .LBB2_8:
+#   addq  $-8, %r11
+#   movl  $14, %eax
+#   jmp  .LBB2_9
+# .LBB2_3:
+#   movq  %rbx, %r10
+#   #APP
+#   callq  *4260152(%r10)
+#   #NO_APP
+#   jmp  .LBB2_4
+# .LBB2_6:
+#   addq  $-4, %r11
+#   movl  $10, %eax
+#   jmp  .LBB2_9
+# .LBB2_7:
+#   addq  $-4, %r11
+#   movl  $12, %eax
+#   jmp  .LBB2_9
+# .LBB2_16:
+#   addq  $-4, %r11
+#   movl  $13, %eax
+# .LBB2_9:
+#   addq  $-501, %r11
+#   js  .LBB2_10
+# .LBB2_11:
+#   movq  %rax, 4259920(%rbx)
+#   movq  $93, 4259976(%rbx)
+#   movq  $65584, 4260096(%rbx)
+#   movq  $0, 4260120(%rbx)
+#   movq  %r11, 4260104(%rbx)
+#   movq  %rbx, %rax
+#   callq  ecall
+#   ud1l  4(%eax), %eax
+# .LBB2_10:
+#   movq  %rbx, %r10
+#   #APP
+#   callq  *4260152(%r10)
+#   #NO_APP
+#   jmp  .LBB2_11
+# .Ltmp6:
+# .Lfunc_end2:
+
+#=== outcome
+# Exit(10), 521 cycles, native
