@@ -8,7 +8,8 @@
 use antares_program::{BlockId, GuestAddr, Reg};
 
 use crate::{
-    ir::{Access, Op, Terminator, Value},
+    flow,
+    ir::{Access, OWN_SWITCHES_MAX, Op, Terminator, Value},
     ranges::{self, Both, Exit, Facts, Implied, Range, Summary},
 };
 
@@ -33,9 +34,6 @@ const EDGES_MAX: usize = 4;
 /// Loads this far above a register are checked from the register on, which needs no sum. It refuses registers just
 /// below zero besides; such a script goes on in the interpreter.
 const LOW_MAX: i64 = 2048;
-
-/// A function with more jumps to addresses shares the switches for them, so their edges are not split.
-const OWN_SWITCHES_MAX: usize = 8;
 
 /// A block whose checks have no place yet.
 #[derive(Debug)]
@@ -76,10 +74,7 @@ pub(crate) fn place(blocks: &mut Vec<Draft>, frame_low: Option<i64>, implied: Im
     let mut flow = Flow::new(blocks, implied);
     let needed = flow.look_ahead(blocks);
     flow.widen(&needed);
-    let mut entry = Facts::default();
-    if let Some(low) = frame_low {
-        entry[Reg::SP.index()] = implied.all(Both::of(Access::Write, Range::new(low, 0)));
-    }
+    let entry = ranges::at_entry(frame_low, implied);
     let (ensured, after) = flow.ensure(&needed, &entry);
     let plan = flow.plan(&ensured, &after);
     rewrite(blocks, &flow, plan);
@@ -109,19 +104,7 @@ struct Plan {
 
 impl Flow {
     fn new(blocks: &[Draft], implied: Implied) -> Self {
-        let successors: Vec<Vec<usize>> = blocks
-            .iter()
-            .map(|block| {
-                let mut to: Vec<_> = block.terminator.successors().iter().map(|id| id.0 as usize).collect();
-                to.sort_unstable();
-                to.dedup();
-                to
-            })
-            .collect();
-        let mut predecessors = vec![Vec::new(); blocks.len()];
-        for (from, to) in successors.iter().enumerate() {
-            to.iter().for_each(|to| predecessors[*to].push(from));
-        }
+        let successors = flow::successors(blocks.iter().map(|block| &block.terminator));
         let is_switch = |block: &&Draft| matches!(block.terminator, Terminator::JumpIndirect { .. });
         let shares_switches = blocks.iter().filter(is_switch).count() > OWN_SWITCHES_MAX;
         let summary = |block: &Draft| {
@@ -133,9 +116,9 @@ impl Flow {
         Self {
             implied,
             summaries: blocks.iter().map(summary).collect(),
-            back: edges_back(&successors),
+            back: flow::back_edges(&successors),
+            predecessors: flow::predecessors(&successors),
             successors,
-            predecessors,
             is_open: blocks.iter().map(|block| !(shares_switches && is_switch(&block))).collect(),
             is_certain: blocks.iter().map(|block| is_certain(&block.terminator)).collect(),
         }
@@ -309,30 +292,6 @@ fn is_certain(terminator: &Terminator) -> bool {
     }
 }
 
-/// Edges to a block that is still open in a depth-first search.
-fn edges_back(successors: &[Vec<usize>]) -> Vec<(usize, usize)> {
-    let (mut is_seen, mut is_open) = (vec![false; successors.len()], vec![false; successors.len()]);
-    let mut back = Vec::new();
-    let mut path = vec![(0, 0)];
-    (is_seen[0], is_open[0]) = (true, true);
-    while let Some((block, edge)) = path.last_mut() {
-        let block = *block;
-        let Some(&next) = successors[block].get(*edge) else {
-            is_open[block] = false;
-            path.pop();
-            continue;
-        };
-        *edge += 1;
-        if is_open[next] {
-            back.push((block, next));
-        } else if !std::mem::replace(&mut is_seen[next], true) {
-            is_open[next] = true;
-            path.push((next, 0));
-        }
-    }
-    back
-}
-
 /// Puts the checks where `plan` says.
 fn rewrite(blocks: &mut Vec<Draft>, flow: &Flow, plan: Plan) {
     for (block, summary) in blocks.iter_mut().zip(&flow.summaries) {
@@ -375,7 +334,8 @@ fn rewrite(blocks: &mut Vec<Draft>, flow: &Flow, plan: Plan) {
             let base = blocks[of_edge].read(register);
             blocks[of_edge].check(access, base, range);
         }
-        blocks[from].terminator.retarget(id(to), id(of_edge));
+        let terminator = &mut blocks[from].terminator;
+        *terminator = terminator.map_targets(|target| if target == id(to) { id(of_edge) } else { target });
     }
 }
 

@@ -244,26 +244,6 @@ impl Terminator {
         }
     }
 
-    /// Goes to `new` wherever it went to `old`.
-    pub fn retarget(&mut self, old: BlockId, new: BlockId) {
-        let change = |to: &mut BlockId| {
-            if *to == old {
-                *to = new;
-            }
-        };
-        match self {
-            Self::Jump(to)
-            | Self::Call { to, .. }
-            | Self::CallIndirect { to, .. }
-            | Self::Ecall { to, .. } => change(to),
-            Self::Branch { taken, otherwise, .. } => [taken, otherwise].into_iter().for_each(change),
-            Self::JumpIndirect { candidates: blocks, .. } | Self::Return { locals: blocks, .. } => {
-                blocks.iter_mut().for_each(|(_, block)| change(block));
-            }
-            Self::TailCall { .. } | Self::Exit { .. } | Self::Leave => {}
-        }
-    }
-
     /// The same terminator on other values.
     #[must_use]
     pub fn map(&self, mut other: impl FnMut(Value) -> Value) -> Self {
@@ -282,17 +262,23 @@ impl Terminator {
         mapped
     }
 
-    /// The same jump, branch or call with other blocks to go on at. The blocks of other terminators stay.
+    /// The same terminator with other blocks to go on at.
     #[must_use]
     pub(crate) fn map_targets(&self, other: impl Fn(BlockId) -> BlockId) -> Self {
         let mut mapped = self.clone();
         match &mut mapped {
-            Self::Jump(to) | Self::Call { to, .. } => *to = other(*to),
+            Self::Jump(to)
+            | Self::Call { to, .. }
+            | Self::CallIndirect { to, .. }
+            | Self::Ecall { to, .. } => *to = other(*to),
             Self::Branch { taken, otherwise, .. } => {
                 *taken = other(*taken);
                 *otherwise = other(*otherwise);
             }
-            _ => {}
+            Self::JumpIndirect { candidates: blocks, .. } | Self::Return { locals: blocks, .. } => {
+                blocks.iter_mut().for_each(|(_, block)| *block = other(*block));
+            }
+            Self::TailCall { .. } | Self::Exit { .. } | Self::Leave => {}
         }
         mapped
     }
@@ -308,6 +294,9 @@ impl Terminator {
         values
     }
 }
+
+/// With more indirect jumps than this, those of a function to the same places share a switch.
+pub const OWN_SWITCHES_MAX: usize = 8;
 
 /// A straight line of operations.
 #[derive(Clone, Debug, PartialEq, Eq)]

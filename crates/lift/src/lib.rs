@@ -7,6 +7,7 @@
 
 mod bits;
 mod block;
+mod flow;
 mod function;
 mod fused;
 mod hoist;

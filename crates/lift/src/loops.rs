@@ -37,35 +37,26 @@ const OVERDRAFT: i64 = 1 << 22;
 
 /// Doubles the counted loops of `module`; with what they call, if `takes_in_calls`.
 pub(crate) fn double(module: &mut Module, takes_in_calls: bool) {
-    let bounds = Bounds { read: module.bounds(Access::Read), write: module.bounds(Access::Write) };
+    let (vm_version, writable) = (module.options.vm_version, module.writable);
+    let bounds = |access: Access| access.bounds(vm_version, writable);
     let leaves = if takes_in_calls { region::leaves(module) } else { HashMap::new() };
     for function in &mut module.functions {
         let flow = Flow::of(function);
         for header in flow.headers() {
             let Some(body) = flow.body(header) else { continue };
             let Some(nodes) = Nodes::new(function, &body, &leaves) else { continue };
-            double_one(function, &body, nodes, &bounds);
-        }
-    }
-}
-
-/// Where accesses may lie, `[start, end)`.
-struct Bounds {
-    read: (u64, u64),
-    write: (u64, u64),
-}
-
-impl Bounds {
-    fn of(&self, access: Access) -> (u64, u64) {
-        match access {
-            Access::Read => self.read,
-            Access::Write => self.write,
+            double_one(function, &body, nodes, bounds);
         }
     }
 }
 
 /// Doubles the loop of the blocks `body`, its header first, if its passes can be counted.
-fn double_one(function: &mut Function, body: &[usize], mut nodes: Nodes, bounds: &Bounds) {
+fn double_one(
+    function: &mut Function,
+    body: &[usize],
+    mut nodes: Nodes,
+    bounds: impl Fn(Access) -> (u64, u64),
+) {
     let mut pass = Pass::new(&nodes.blocks, nodes.first);
     let Some(count) = Count::of(&mut pass) else { return };
     let mut front = Front::default();
@@ -78,7 +69,7 @@ fn double_one(function: &mut Function, body: &[usize], mut nodes: Nodes, bounds:
         for (index, op) in block.ops.iter().enumerate() {
             if let Op::Check { access, base, low, high } = *op
                 && let Some(reach) = pass.reach(node, base)
-                && spans.add(access, reach, (low, high), bounds.of(access))
+                && spans.add(access, reach, (low, high), bounds(access))
             {
                 proved.push((node, index));
             }

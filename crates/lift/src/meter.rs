@@ -5,7 +5,10 @@
 //! that calls; loops pass a block that is the target of an edge back. A look at each call and return finds cycles that were
 //! used up inside a function while it is still inside: a profile asks for no more.
 
-use crate::ir::{Function, Module, Terminator};
+use crate::{
+    flow,
+    ir::{Function, Module, Terminator},
+};
 
 /// Marks the blocks that look.
 pub(crate) fn place(module: &mut Module) {
@@ -13,7 +16,8 @@ pub(crate) fn place(module: &mut Module) {
 }
 
 fn place_in(function: &mut Function) {
-    for target in targets_of_back_edges(function) {
+    let successors = flow::successors(function.blocks.iter().map(|block| &block.terminator));
+    for (_, target) in flow::back_edges(&successors) {
         function.blocks[target].is_metered = !function.blocks[target].is_bounded;
     }
     for block in &mut function.blocks {
@@ -28,41 +32,4 @@ fn stays(terminator: &Terminator) -> bool {
         Terminator::JumpIndirect { may_call, .. } => !may_call,
         _ => false,
     }
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Visit {
-    New,
-    Open,
-    Closed,
-}
-
-/// Targets of edges to a block that is still open in a depth-first search: every cycle has one.
-fn targets_of_back_edges(function: &Function) -> Vec<usize> {
-    let successors: Vec<Vec<usize>> = function
-        .blocks
-        .iter()
-        .map(|block| block.terminator.successors().iter().map(|id| id.0 as usize).collect())
-        .collect();
-    let mut visits = vec![Visit::New; successors.len()];
-    let mut targets = Vec::new();
-    let mut path = vec![(0, 0)];
-    visits[0] = Visit::Open;
-    while let Some((block, edge)) = path.last_mut() {
-        let Some(&next) = successors[*block].get(*edge) else {
-            visits[*block] = Visit::Closed;
-            path.pop();
-            continue;
-        };
-        *edge += 1;
-        match visits[next] {
-            Visit::New => {
-                visits[next] = Visit::Open;
-                path.push((next, 0));
-            }
-            Visit::Open => targets.push(next),
-            Visit::Closed => {}
-        }
-    }
-    targets
 }

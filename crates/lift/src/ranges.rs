@@ -162,6 +162,15 @@ pub(crate) fn root(ops: &[Op], value: Value) -> (Value, i64) {
     (root, offset)
 }
 
+/// What holds where a function is entered: its frame, stores to `[sp + frame_low, sp)`, is checked before all else.
+pub(crate) fn at_entry(frame_low: Option<i64>, implied: Implied) -> Facts {
+    let mut facts = Facts::default();
+    if let Some(low) = frame_low {
+        facts[Reg::SP.index()] = implied.all(Both::of(Access::Write, Range::new(low, 0)));
+    }
+    facts
+}
+
 /// What a register holds at the end of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use antares_program::{BlockId, FunctionId, Reg, RegSet};
 
 use crate::{
+    flow,
     ir::{Access, Block, Function, Module, Op, Terminator, Value},
     ranges::{self, Both, Facts, Implied, Range, Summary},
 };
@@ -139,13 +140,9 @@ fn proofs(module: &Module, function: &Function) -> Result<(), VerifyError> {
     let summary =
         |block: &Block| Summary::new(&block.ops, block.ops.iter(), &block.writes, &block.terminator);
     let summaries: Vec<Summary> = function.blocks.iter().map(summary).collect();
-    let successors = |block: &Block| block.terminator.successors().iter().map(|id| id.0 as usize).collect();
-    let successors: Vec<Vec<usize>> = function.blocks.iter().map(successors).collect();
+    let successors = flow::successors(function.blocks.iter().map(|block| &block.terminator));
     let own: Vec<Facts> = summaries.iter().map(|summary| summary.own).collect();
-    let mut entry = Facts::default();
-    if let Some(low) = function.frame_low {
-        entry[Reg::SP.index()] = implied.all(Both::of(Access::Write, Range::new(low, 0)));
-    }
+    let entry = ranges::at_entry(function.frame_low, implied);
     let before = ranges::solve(&summaries, &successors, &own, &entry, (implied, VISITS_MAX));
     for ((number, block), before) in (0..).zip(&function.blocks).zip(&before) {
         let Some(before) = before.as_ref().filter(|_| !block.is_bounded) else { continue };

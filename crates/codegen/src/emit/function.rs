@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, ops::Range};
 
-use antares_lift::ir::{self, BinaryOp, Charge, Op, Terminator, UnaryOp};
+use antares_lift::ir::{self, BinaryOp, Charge, OWN_SWITCHES_MAX, Op, Terminator, UnaryOp};
 use antares_program::{BlockId, GuestAddr, Reg, RegSet};
 use inkwell::{
     IntPredicate,
@@ -43,9 +43,6 @@ pub(crate) struct SharedSwitch<'c> {
     pub(crate) candidates: Vec<(GuestAddr, BlockId)>,
     pub(crate) block: BasicBlock<'c>,
 }
-
-/// With more indirect jumps than this, those to the same places share a switch.
-const OWN_SWITCHES_MAX: usize = 8;
 
 /// Emits `ir`.
 pub(crate) fn emit(emitter: &Emitter, ir: &ir::Function) -> Result<(), CodegenError> {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
 
 use crate::{
+    flow,
     ir::{Block, Charge, Function, Module, Terminator},
     loops::OPS_MAX,
 };
@@ -20,21 +21,18 @@ const LEAF_BLOCKS_MAX: usize = 4;
 pub(super) struct Flow {
     successors: Vec<Vec<usize>>,
     predecessors: Vec<Vec<usize>>,
-    /// Edges to a block that is still open in a depth-first search, by that block.
+    /// Blocks that go back, by where to.
     latches: BTreeMap<usize, Vec<usize>>,
 }
 
 impl Flow {
     pub(super) fn of(function: &Function) -> Self {
-        let successors: Vec<Vec<usize>> = function.blocks.iter().map(successors).collect();
-        let mut predecessors = vec![Vec::new(); successors.len()];
-        for (block, successors) in successors.iter().enumerate() {
-            for &successor in successors {
-                predecessors[successor].push(block);
-            }
+        let successors = flow::successors(function.blocks.iter().map(|block| &block.terminator));
+        let mut latches: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (from, to) in flow::back_edges(&successors) {
+            latches.entry(to).or_default().push(from);
         }
-        let latches = latches(&successors);
-        Self { successors, predecessors, latches }
+        Self { predecessors: flow::predecessors(&successors), successors, latches }
     }
 
     /// Blocks that loops go back to.
@@ -88,38 +86,6 @@ impl Flow {
         }
         (order.len() == inside.len()).then_some(order)
     }
-}
-
-/// Edges to a block that is still open in a depth-first search, by that block.
-fn latches(successors: &[Vec<usize>]) -> BTreeMap<usize, Vec<usize>> {
-    let mut latches: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    let (mut is_seen, mut is_open) = (vec![false; successors.len()], vec![false; successors.len()]);
-    let mut path = vec![(0, 0)];
-    (is_seen[0], is_open[0]) = (true, true);
-    while let Some((block, edge)) = path.last_mut() {
-        let Some(&next) = successors[*block].get(*edge) else {
-            is_open[*block] = false;
-            path.pop();
-            continue;
-        };
-        *edge += 1;
-        if is_open[next] {
-            latches.entry(next).or_default().push(*block);
-        }
-        if !is_seen[next] {
-            (is_seen[next], is_open[next]) = (true, true);
-            path.push((next, 0));
-        }
-    }
-    latches
-}
-
-fn successors(block: &Block) -> Vec<usize> {
-    let mut successors: Vec<usize> =
-        block.terminator.successors().iter().map(|target| target.0 as usize).collect();
-    successors.sort_unstable();
-    successors.dedup();
-    successors
 }
 
 /// Functions that a bounded body may take in: small, without loops, calls and a stack frame, and back where they were
