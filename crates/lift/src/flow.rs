@@ -1,0 +1,47 @@
+//! How control flows between the blocks of a function.
+
+use crate::ir::Terminator;
+
+/// The blocks that each block may go to, each once.
+pub(crate) fn successors<'a>(terminators: impl Iterator<Item = &'a Terminator>) -> Vec<Vec<usize>> {
+    let of = |terminator: &Terminator| {
+        let mut to: Vec<usize> = terminator.successors().iter().map(|id| id.0 as usize).collect();
+        to.sort_unstable();
+        to.dedup();
+        to
+    };
+    terminators.map(of).collect()
+}
+
+/// The blocks that may go to each block.
+pub(crate) fn predecessors(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let mut predecessors = vec![Vec::new(); successors.len()];
+    for (from, to) in successors.iter().enumerate() {
+        to.iter().for_each(|to| predecessors[*to].push(from));
+    }
+    predecessors
+}
+
+/// Edges `(from, to)` to a block that is still open in a depth-first search from the first block: every cycle has one.
+pub(crate) fn back_edges(successors: &[Vec<usize>]) -> Vec<(usize, usize)> {
+    let (mut is_seen, mut is_open) = (vec![false; successors.len()], vec![false; successors.len()]);
+    let mut edges = Vec::new();
+    let mut path = vec![(0, 0)];
+    (is_seen[0], is_open[0]) = (true, true);
+    while let Some((block, edge)) = path.last_mut() {
+        let block = *block;
+        let Some(&next) = successors[block].get(*edge) else {
+            is_open[block] = false;
+            path.pop();
+            continue;
+        };
+        *edge += 1;
+        if is_open[next] {
+            edges.push((block, next));
+        } else if !is_seen[next] {
+            (is_seen[next], is_open[next]) = (true, true);
+            path.push((next, 0));
+        }
+    }
+    edges
+}
