@@ -42,13 +42,19 @@ pub struct FrameRow {
     pub chain: Vec<u32>,
 }
 
-/// Where a place in the code is.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// Where a place in the code is; large, so it is filled in place.
+#[derive(Clone, Copy)]
 pub struct FrameAt {
     /// Bytes from the stack pointer to the end of the frame; 0 if that is not known.
     pub bytes: u32,
     pcs: [u32; CHAIN_MAX],
     depth: usize,
+}
+
+impl Default for FrameAt {
+    fn default() -> Self {
+        Self { bytes: 0, pcs: [0; CHAIN_MAX], depth: 0 }
+    }
 }
 
 impl FrameAt {
@@ -195,10 +201,11 @@ impl FrameTable {
     /// # Errors
     /// The first thing that is wrong.
     pub fn check(&self) -> Result<usize, FrameError> {
+        let mut frame = FrameAt::default();
         let mut rows = 0;
         let mut last = None;
         for group in 0..self.groups {
-            let mut cursor = self.cursor(group);
+            let mut cursor = self.cursor(group, &mut frame);
             while let Some(start) = cursor.next()? {
                 if last.is_some_and(|last| start <= last) {
                     return Err(FrameError::Order { place: cursor.row });
@@ -210,16 +217,16 @@ impl FrameTable {
         Ok(rows)
     }
 
-    /// What the code at `place` is in, in bytes from the start of the executable segment; none before the first row, and none
-    /// where the table is not as it must be.
+    /// Makes `frame` what the code at `place` is in, in bytes from the start of the executable segment. Not before the first row,
+    /// and not where the table is not as it must be; the answer says so.
     #[must_use]
-    pub fn find(&self, place: u32) -> Option<FrameAt> {
+    pub fn find(&self, place: u32, frame: &mut FrameAt) -> bool {
         let (mut low, mut high) = (0, self.groups);
         while low < high {
             let middle = low.midpoint(high);
             if self.group(middle).0 <= place { low = middle + 1 } else { high = middle }
         }
-        self.cursor(low.checked_sub(1)?).find(place).ok()
+        low.checked_sub(1).is_some_and(|group| self.cursor(group, frame).find(place).is_ok())
     }
 
     /// Start of the code of a group, and where its rows are.
@@ -232,10 +239,10 @@ impl FrameTable {
         (number(at), number(at + 4) as usize)
     }
 
-    fn cursor(&self, group: usize) -> Cursor<'_> {
+    fn cursor<'a>(&'a self, group: usize, frame: &'a mut FrameAt) -> Cursor<'a> {
         let (start, place) = self.group(group);
         let end = if group + 1 < self.groups { self.group(group + 1).1 } else { self.rows };
-        Cursor::new(self.bytes.get(..end).unwrap_or_default(), place, start)
+        Cursor::new(self.bytes.get(..end).unwrap_or_default(), place, start, frame)
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
     sync::atomic::{AtomicU8, Ordering},
 };
 
-use antares_abi::{LeaveReason, State};
+use antares_abi::{FrameAt, LeaveReason, State};
 use ckb_vm::{
     CoreMachine, DefaultMachine, Error, Machine as _, SupportMachine,
     registers::{A0, A7},
@@ -17,7 +17,7 @@ use crate::{
     enter,
     limits::SLICE_CYCLES,
     memory::{Core, state_of},
-    sampler::{CodeFrame, Sampled},
+    sampler::Sampled,
     signals::{self, Active},
     stack::NativeStack,
     walk::{self, GuestFrame},
@@ -42,8 +42,8 @@ const LEAVE: u64 = 1;
 pub(crate) trait Code {
     /// Host addresses of all native code that may run.
     fn texts(&self) -> &[Range<usize>];
-    /// Which guest functions a host address is in, and which of the machine's libraries.
-    fn frame(&self, address: usize) -> Option<CodeFrame>;
+    /// Makes `frame` the guest functions that a host address is in; gives which of the machine's libraries it is in.
+    fn frame(&self, address: usize, frame: &mut FrameAt) -> Option<usize>;
     /// The entry thunk for a guest address.
     fn thunk(&self, pc: u64) -> Option<*const u8>;
     /// Memory may have become executable. Whether native code may go on.
@@ -425,7 +425,7 @@ mod tests {
             &[]
         }
 
-        fn frame(&self, _address: usize) -> Option<CodeFrame> {
+        fn frame(&self, _address: usize, _frame: &mut FrameAt) -> Option<usize> {
             None
         }
 

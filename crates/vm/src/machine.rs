@@ -2,7 +2,7 @@
 
 use std::{ops::Range, time::Instant};
 
-use antares_abi::LeaveReason;
+use antares_abi::{FrameAt, LeaveReason};
 use bytes::Bytes;
 use ckb_vm::{
     CoreMachine, DefaultMachineBuilder, DefaultMachineRunner, Error, ISA_A, ISA_B, ISA_MOP, SupportMachine,
@@ -19,7 +19,7 @@ use crate::{
     memory::Core,
     prepare_thread,
     recording::{ROOT, Recorded},
-    sampler::{CodeFrame, Sampled, Sampler, Sampling},
+    sampler::{Sampled, Sampler, Sampling},
     stack::NativeStack,
     tracer::Tracer,
 };
@@ -301,8 +301,8 @@ impl Code for OneLibrary<'_> {
         &self.texts
     }
 
-    fn frame(&self, address: usize) -> Option<CodeFrame> {
-        Some((0, self.library.frame(address)?))
+    fn frame(&self, address: usize, frame: &mut FrameAt) -> Option<usize> {
+        self.library.frame(address, frame).then_some(0)
     }
 
     fn thunk(&self, pc: u64) -> Option<*const u8> {

@@ -95,12 +95,11 @@ impl Library {
         Ok(self)
     }
 
-    /// What the frame table knows of a host address.
-    pub(crate) fn frame(&self, address: usize) -> Option<FrameAt> {
-        if !self.text.contains(&address) {
-            return None;
-        }
-        self.frames.find(u32::try_from(address - self.text.start).ok()?)
+    /// Makes `frame` what the frame table knows of a host address, if it knows it.
+    pub(crate) fn frame(&self, address: usize, frame: &mut FrameAt) -> bool {
+        let place = address.checked_sub(self.text.start).and_then(|place| u32::try_from(place).ok());
+        let place = place.filter(|_| address < self.text.end);
+        place.is_some_and(|place| self.frames.find(place, frame))
     }
 
     /// VM version that it was compiled for.

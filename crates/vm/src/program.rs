@@ -5,7 +5,8 @@ use std::{ops::Range, sync::Arc};
 use bytes::Bytes;
 use ckb_vm::{CoreMachine, Error, RISCV_PAGESIZE, elf::parse_elf, memory::FLAG_EXECUTABLE};
 
-use crate::{Library, host::Code, memory::Core, sampler::CodeFrame};
+use crate::{Library, host::Code, memory::Core};
+use antares_abi::FrameAt;
 
 /// A compiled ELF.
 #[derive(Debug)]
@@ -155,9 +156,9 @@ impl Code for Programs {
         &self.texts
     }
 
-    fn frame(&self, address: usize) -> Option<CodeFrame> {
+    fn frame(&self, address: usize, frame: &mut FrameAt) -> Option<usize> {
         let library = self.texts.iter().position(|text| text.contains(&address))?;
-        Some((library, self.known.get(library)?.library.frame(address)?))
+        self.known.get(library)?.library.frame(address, frame).then_some(library)
     }
 
     fn thunk(&self, pc: u64) -> Option<*const u8> {

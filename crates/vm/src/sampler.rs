@@ -4,8 +4,6 @@
 //! Nothing is added to native code: the meter stops it anyway. There is one sample point in each period, at a place inside of
 //! it that a generator of numbers picks from a seed, so that no loop can keep in step; the same run has the same samples.
 
-use antares_abi::FrameAt;
-
 use crate::{
     limits::SAMPLED_FRAMES_MAX,
     lineage::Lineage,
@@ -168,9 +166,6 @@ impl Sampler {
         mixed ^ (mixed >> 31)
     }
 }
-
-/// A place in a library, and which of the machine's libraries it is.
-pub(crate) type CodeFrame = (usize, FrameAt);
 
 /// What one stay in native code needs to be sampled.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! The guest functions under way, from the stack of native code and the frame tables of its libraries.
 
-use antares_abi::METER_MARK;
+use antares_abi::{FrameAt, METER_MARK};
 
 use crate::{host::Code, limits::SAMPLED_FRAMES_MAX};
 
@@ -27,6 +27,7 @@ pub(crate) unsafe fn walk(
     frames.clear();
     let mut at = stack_pointer;
     let mut first = 0;
+    let mut frame = FrameAt::default();
     while at.is_multiple_of(RETURN_BYTES) && at < top && frames.len() < SAMPLED_FRAMES_MAX {
         // SAFETY: `at` is aligned, and lies between the stack pointer, from which it only grows, and the top.
         let back = unsafe { (at as *const usize).read() };
@@ -34,7 +35,7 @@ pub(crate) unsafe fn walk(
             first = back;
         }
         // The call is in front of where it returns to.
-        let Some((library, frame)) = code.frame(back.wrapping_sub(1)) else { break };
+        let Some(library) = code.frame(back.wrapping_sub(1), &mut frame) else { break };
         frames.extend(frame.chain().iter().rev().map(|pc| (library, u64::from(*pc))));
         if frame.bytes == 0 {
             break;

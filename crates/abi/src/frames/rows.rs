@@ -22,8 +22,6 @@ const COUNT_BITS: u8 = 7;
 /// Bits that one byte of a number holds.
 const NUMBER_BITS: u32 = 7;
 
-const EMPTY: FrameAt = FrameAt { bytes: 0, pcs: [0; CHAIN_MAX], depth: 0 };
-
 /// Reads the rows of a group.
 pub(super) struct Cursor<'a> {
     /// The table to the end of the group.
@@ -35,13 +33,14 @@ pub(super) struct Cursor<'a> {
     /// First byte of the row that was read last.
     pub(super) row: usize,
     /// What the row that was read last says.
-    pub(super) frame: FrameAt,
+    frame: &'a mut FrameAt,
 }
 
 impl<'a> Cursor<'a> {
-    /// The group whose code starts at `start` and whose rows are in `bytes` from `at`.
-    pub(super) fn new(bytes: &'a [u8], at: usize, start: u32) -> Self {
-        Self { bytes, at, start, pc: 0, rows: 0, row: at, frame: EMPTY }
+    /// The group whose code starts at `start` and whose rows are in `bytes` from `at`; `frame` becomes what they say.
+    pub(super) fn new(bytes: &'a [u8], at: usize, start: u32, frame: &'a mut FrameAt) -> Self {
+        (frame.bytes, frame.depth) = (0, 0);
+        Self { bytes, at, start, pc: 0, rows: 0, row: at, frame }
     }
 
     /// Reads a row; gives its start, or none at the end of the group.
@@ -53,12 +52,12 @@ impl<'a> Cursor<'a> {
         Ok(start)
     }
 
-    /// What the last row says that starts no later than `place`.
-    pub(super) fn find(mut self, place: u32) -> Result<FrameAt, FrameError> {
+    /// Reads up to the last row that starts no later than `place`.
+    pub(super) fn find(mut self, place: u32) -> Result<(), FrameError> {
         while self.start()?.is_some_and(|start| start <= place) {
             self.change()?;
         }
-        Ok(self.frame)
+        Ok(())
     }
 
     /// Reads where the next row starts; none at the end of the group.
