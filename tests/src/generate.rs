@@ -10,6 +10,7 @@ pub mod loading;
 pub mod mutant;
 mod pieces;
 mod random;
+mod search;
 mod stream;
 mod structured;
 

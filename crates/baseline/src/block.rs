@@ -63,6 +63,11 @@ impl<'e, 'a, 'm> BlockEmitter<'e, 'a, 'm> {
             Op::Store { width, base, offset, value } => self.store(width, (base, offset), value),
             Op::Check { access, base, low, high } => self.check(access, base, (low, high)),
             Op::Proved { base, .. } => self.values.release(base),
+            Op::Charge(cycles) => {
+                let charged = self.operand(cycles);
+                self.code().asm.alu(Alu::Sub, LEFT, charged);
+                self.values.release(cycles);
+            }
             _ if self.values.uses(value) == 0 => self.skip(op),
             _ if self.is_folded(value, op) => {}
             Op::Load { width, is_signed, base, offset } => {

@@ -121,13 +121,15 @@ pub enum Op {
     },
     /// The cycles left, negative if there are none.
     CyclesLeft,
+    /// Charges that many cycles, of passes of a loop that are left out; gives no value.
+    Charge(Value),
 }
 
 impl Op {
     /// Whether the operation gives a value.
     #[must_use]
     pub fn has_value(&self) -> bool {
-        !matches!(self, Self::Store { .. } | Self::Check { .. } | Self::Proved { .. })
+        !matches!(self, Self::Store { .. } | Self::Check { .. } | Self::Proved { .. } | Self::Charge(_))
     }
 
     /// The same operation on other values.
@@ -137,6 +139,7 @@ impl Op {
             Self::Const(_) | Self::Read(_) | Self::CyclesLeft => *self,
             Self::Binary(op, a, b) => Self::Binary(op, other(a), other(b)),
             Self::Unary(op, a) => Self::Unary(op, other(a)),
+            Self::Charge(a) => Self::Charge(other(a)),
             Self::Load { width, is_signed, base, offset } => {
                 Self::Load { width, is_signed, base: other(base), offset }
             }

@@ -1,6 +1,6 @@
 //! Program to IR: what each block does, its cycles and its address checks; text form and verifier.
 //!
-//! The pipeline: lift each block on its own, find where `sp` stands, place the checks, double counted loops, find where
+//! The pipeline: lift each block on its own, find where `sp` stands, place the checks, name what calls by address may mean, double counted loops, find where
 //! the script may go on without native code, decide where the cycle limit is looked at, and give each function its
 //! signature from the liveness of registers across the whole program.
 #![forbid(unsafe_code)]
@@ -20,6 +20,7 @@ mod memory;
 mod meter;
 mod ranges;
 mod stack;
+mod targets;
 mod text;
 mod verify;
 
@@ -91,6 +92,7 @@ fn lift_with(
         indirect_changes: antares_program::RegSet::EMPTY,
         functions,
     };
+    targets::name(&mut module, program.entry, &stack.is_kept);
     loops::double(&mut module, tier == CodeTier::Full);
     leave::mark_resumable(&mut module);
     meter::place(&mut module);

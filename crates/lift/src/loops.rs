@@ -13,13 +13,14 @@ mod affine;
 mod count;
 mod front;
 mod region;
+mod search;
 
 use std::collections::HashMap;
 
 use antares_program::BlockId;
 
 use crate::{
-    ir::{Access, Function, Module, Op},
+    ir::{Access, Block, Function, Module, Op},
     loops::{
         affine::Pass,
         count::Count,
@@ -44,6 +45,9 @@ pub(crate) fn double(module: &mut Module, takes_in_calls: bool) {
         let flow = Flow::of(function);
         for header in flow.headers() {
             let Some(body) = flow.body(header) else { continue };
+            if search::shorten(function, &body) {
+                continue;
+            }
             let Some(nodes) = Nodes::new(function, &body, &leaves) else { continue };
             double_one(function, &body, nodes, bounds);
         }
@@ -86,16 +90,21 @@ fn double_one(
             *op = Op::Proved { access, base, low, high };
         }
     }
-    let header = body[0];
     let plain = BlockId(nodes.first.0 - 1);
-    let own = BlockId(u32::try_from(header).unwrap_or(u32::MAX));
+    let chooser = front.finish(function.blocks[body[0]].pc, nodes.first, plain);
+    put_in_front(function, body, chooser);
+    function.blocks.append(&mut nodes.blocks);
+    function.blocks.append(&mut nodes.ends);
+}
+
+/// Puts `chooser` in front of the loop of the blocks `body`, whose header becomes the last block of the function.
+fn put_in_front(function: &mut Function, body: &[usize], chooser: Block) {
+    let number = |index: usize| BlockId(u32::try_from(index).unwrap_or(u32::MAX));
+    let (own, plain) = (number(body[0]), number(function.blocks.len()));
     for &index in body {
         let terminator = &mut function.blocks[index].terminator;
         *terminator = terminator.map_targets(|target| if target == own { plain } else { target });
     }
-    let chooser = front.finish(function.blocks[header].pc, nodes.first, plain);
-    let slow = std::mem::replace(&mut function.blocks[header], chooser);
-    function.blocks.push(slow);
-    function.blocks.append(&mut nodes.blocks);
-    function.blocks.append(&mut nodes.ends);
+    let header = std::mem::replace(&mut function.blocks[body[0]], chooser);
+    function.blocks.push(header);
 }

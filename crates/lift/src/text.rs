@@ -108,6 +108,7 @@ impl fmt::Display for Op {
                 write!(f, "proved.{} {base}{low:+}..{high:+}", access.name())
             }
             Self::CyclesLeft => f.write_str("cycles.left"),
+            Self::Charge(cycles) => write!(f, "charge {cycles}"),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Counted: loops with a counter, an end and pointers that move, all near the values where something wraps, leaves memory
 //! or meets an executable page; with every condition, on words and doublewords. Some have more blocks: steps aside, other
-//! ways out, calls of a small function, which may count too; and addresses that are sums, of the counter among others.
+//! ways out, calls of a small function, which may count too; and addresses that are sums, of the counter among others. And loops
+//! that look for a byte.
 
 use super::{
     CONSTANTS, Program, SCRATCH, TEXT,
@@ -34,7 +35,11 @@ pub(super) fn build(mut builder: Builder) -> Program {
     builder.addi(LINK, RA, 0);
     let mut leaves = Vec::new();
     for _ in 0..builder.random.between(1, 2) {
-        leaves.extend(builder.edge_loop());
+        if builder.random.one_in(6) {
+            builder.search_loop();
+        } else {
+            leaves.extend(builder.edge_loop());
+        }
     }
     builder.addi(RA, LINK, 0);
     builder.epilogue();
@@ -255,7 +260,7 @@ impl Builder {
     }
 
     /// Loads a number.
-    fn load_number(&mut self, rd: Register, number: i64) {
+    pub(super) fn load_number(&mut self, rd: Register, number: i64) {
         let low = number << 52 >> 52;
         let high = number.wrapping_sub(low) >> 12;
         if high != 0 {

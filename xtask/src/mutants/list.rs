@@ -13,6 +13,8 @@ const LIFT_METER: &str = "crates/lift/src/meter.rs";
 const LIVENESS: &str = "crates/lift/src/liveness.rs";
 const LOOP_COUNT: &str = "crates/lift/src/loops/count.rs";
 const LOOP_FRONT: &str = "crates/lift/src/loops/front.rs";
+const LOOP_SEARCH: &str = "crates/lift/src/loops/search.rs";
+const TARGETS: &str = "crates/lift/src/targets.rs";
 const STACK: &str = "crates/lift/src/stack.rs";
 const LIFT_FUNCTION: &str = "crates/lift/src/function.rs";
 const EMIT_MEMORY: &str = "crates/codegen/src/emit/memory.rs";
@@ -26,9 +28,21 @@ const fn mutant(name: &'static str, file: &'static str, from: &'static str, to: 
 
 /// All of them.
 pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
-    [&CHECKS[..], &METERING, &SIGNATURES, &JUMPS, &LOOP_BOUNDS, &STACKS, &RETURNS, &ENTRIES, &REST]
-        .into_iter()
-        .flatten()
+    [
+        &CHECKS[..],
+        &METERING,
+        &SIGNATURES,
+        &JUMPS,
+        &LOOP_BOUNDS,
+        &SEARCHES,
+        &TARGETS_OF_CALLS,
+        &STACKS,
+        &RETURNS,
+        &ENTRIES,
+        &REST,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// Address checks. What is left out of the IR is found by its verifier; behind that stand those of the emitter.
@@ -360,6 +374,47 @@ const ENTRIES: [Mutant; 7] = [
         STUBS,
         "self.number(i64::from(function.is_resumable))",
         "self.number(1)",
+    ),
+];
+
+/// Loops that look for a byte.
+const SEARCHES: [Mutant; 5] = [
+    mutant("passes-left-out-are-free", LOOP_SEARCH, "ahead.push(Op::Charge(charged));", "let _ = charged;"),
+    mutant(
+        "one-pass-too-many-left-out",
+        LOOP_SEARCH,
+        "binary_const(BinaryOp::Add, place, STEP);",
+        "binary_const(BinaryOp::Add, place, 0);",
+    ),
+    mutant(
+        "bits-above-the-counter",
+        LOOP_SEARCH,
+        "binary(BinaryOp::And, word, bits);",
+        "binary(BinaryOp::Or, word, word);",
+    ),
+    mutant("counter-between-bytes", LOOP_SEARCH, "!COUNTER_MAX);", "!63);"),
+    mutant(
+        "byte-read-after-the-loop",
+        LOOP_SEARCH,
+        "is_search && is_apart && forgets(end, byte)",
+        "is_search && is_apart",
+    ),
+];
+
+/// Calls by address that are compared with what they may mean.
+const TARGETS_OF_CALLS: [Mutant; 3] = [
+    mutant(
+        "call-of-the-next-function",
+        TARGETS,
+        "Terminator::Call { callee, to",
+        "Terminator::Call { callee: targets[0].1, to",
+    ),
+    mutant("offset-of-the-call-forgotten", TARGETS, "if self.offset != 0 {", "if self.offset == 1 {"),
+    mutant(
+        "register-of-the-call-changed",
+        TARGETS,
+        ".all(|(written, _)| *written != register)",
+        ".all(|_| true)",
     ),
 ];
 

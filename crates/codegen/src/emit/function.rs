@@ -288,6 +288,11 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
             }
             Op::Proved { .. } => Ok(emitter.i64.const_zero()),
             Op::CyclesLeft => self.cycles_left(),
+            Op::Charge(cycles) => {
+                let left = emitter.builder.build_int_sub(self.cycles_left()?, value(cycles), "left")?;
+                self.set_cycles_left(left)?;
+                Ok(emitter.i64.const_zero())
+            }
         }
     }
 }

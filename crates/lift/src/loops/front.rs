@@ -100,6 +100,10 @@ impl Front {
         self.ask(is_inside);
     }
 
+    pub(super) fn into_ops(self) -> Vec<Op> {
+        self.ops
+    }
+
     /// The block: to `bounded` if everything asked for holds, else to `plain`.
     pub(super) fn finish(mut self, pc: GuestAddr, bounded: BlockId, plain: BlockId) -> Block {
         let condition = match self.all {

@@ -1,0 +1,161 @@
+//! Loops that look for a byte of a register, from the top down: libgcc counts zeros that way where there is no instruction
+//! for it (`__clzdi2`, `__ctzdi2`, and floating point on top of them).
+//!
+//! The passes that find nothing do nothing but move the counter, so a block in front charges them and goes to the last one at
+//! once, which is a copy of the loop's blocks: all that it does is done there, and if it were not the last one, the loop
+//! would go on.
+
+use antares_program::{BlockId, GuestAddr, Reg};
+
+use crate::{
+    ir::{BinaryOp, Block, Charge, Function, Op, Terminator, UnaryOp, Value},
+    loops::front::Front,
+};
+
+/// Bits of what is looked for.
+const STEP: i64 = 8;
+/// The last counter from which bits of a register are looked at.
+const COUNTER_MAX: i64 = 56;
+
+/// A loop of two blocks: one subtracts [`STEP`] from the counter and ends the loop at zero, the other ends it where the byte
+/// of the word at the counter is not zero.
+struct Search {
+    counter: Reg,
+    word: Reg,
+}
+
+/// Puts a block in front of the loop of the blocks `body`, its header first, if it looks for a byte; says whether it does.
+pub(super) fn shorten(function: &mut Function, body: &[usize]) -> bool {
+    let Some(search) = Search::of(function, body) else { return false };
+    let cycles = body.iter().map(|index| function.blocks[*index].cycles).sum();
+    let Ok(own) = u32::try_from(function.blocks.len()) else { return false };
+    let [plain, ahead, last_count, last_look] = [0, 1, 2, 3].map(|place| BlockId(own + place));
+    let pc = function.blocks[body[0]].pc;
+    let front = search.front(pc, ahead, plain);
+    let ahead = search.ahead(pc, cycles, last_count);
+    super::put_in_front(function, body, front);
+    let look = function.blocks[body[1]].clone();
+    let mut count = function.blocks[plain.0 as usize].clone();
+    let own_look = BlockId(u32::try_from(body[1]).unwrap_or(u32::MAX));
+    count.terminator = count.terminator.map_targets(|id| if id == own_look { last_look } else { id });
+    function.blocks.extend([ahead, count, look]);
+    true
+}
+
+impl Search {
+    fn of(function: &Function, body: &[usize]) -> Option<Self> {
+        let [header, test] = *body else { return None };
+        let (count, look) = (&function.blocks[header], &function.blocks[test]);
+        let (header, test) = (BlockId(u32::try_from(header).ok()?), BlockId(u32::try_from(test).ok()?));
+        let (counter, left) = only_write(count)?;
+        let (byte, found) = only_write(look)?;
+        let moves = binary(count, left, BinaryOp::Add)?;
+        let is_counted = is_read(count, moves.0, counter) && is_number(count, moves.1, -STEP);
+        let (at_zero, next) = if_zero(count, left)?;
+        let (again, _) = if_zero(look, found)?;
+        let masked = binary(look, found, BinaryOp::And)?;
+        let shifted = binary(look, masked.0, BinaryOp::Lshr)?;
+        let word = match operation(look, shifted.0) {
+            Op::Read(word) => word,
+            _ => return None,
+        };
+        let is_looked_at = is_number(look, masked.1, 0xff) && is_read(look, shifted.1, counter);
+        let search = Self { counter, word };
+        let is_search = is_counted && is_looked_at && next == test && again == header;
+        let is_apart = word != counter && byte != counter && byte != word;
+        // Nobody reads the byte after the loop has ended at zero, so it need not be what the passes left out would leave.
+        let end = function.blocks.get(at_zero.0 as usize)?;
+        (is_search && is_apart && forgets(end, byte)).then_some(search)
+    }
+
+    /// Asks whether the counter starts at a byte.
+    fn front(&self, pc: GuestAddr, ahead: BlockId, plain: BlockId) -> Block {
+        let mut front = Front::default();
+        let counter = front.push(Op::Read(self.counter));
+        let first = front.binary_const(BinaryOp::Add, counter, -STEP);
+        let rest = front.binary_const(BinaryOp::And, first, !COUNTER_MAX);
+        let is_place = front.binary_const(BinaryOp::Eq, rest, 0);
+        front.ask(is_place);
+        front.finish(pc, ahead, plain)
+    }
+
+    /// Moves the counter to the pass that ends the loop, and charges the `cycles` of each that is left out.
+    fn ahead(&self, pc: GuestAddr, cycles: u64, to: BlockId) -> Block {
+        let mut ahead = Front::default();
+        let counter = ahead.push(Op::Read(self.counter));
+        let word = ahead.push(Op::Read(self.word));
+        // The bits up to the first byte that is looked at, and the lowest one, so that there is one.
+        let above = ahead.push(Op::Const(COUNTER_MAX + STEP));
+        let above = ahead.binary(BinaryOp::Sub, above, counter);
+        let all = ahead.push(Op::Const(-1));
+        let bits = ahead.binary(BinaryOp::Lshr, all, above);
+        let bits = ahead.binary(BinaryOp::And, word, bits);
+        let bits = ahead.binary_const(BinaryOp::Or, bits, 1);
+        let zeros = ahead.push(Op::Unary(UnaryOp::Clz, bits));
+        let place = ahead.binary_const(BinaryOp::Xor, zeros, 63);
+        let place = ahead.binary_const(BinaryOp::And, place, COUNTER_MAX);
+        let last = ahead.binary_const(BinaryOp::Add, place, STEP);
+        let distance = ahead.binary(BinaryOp::Sub, counter, last);
+        let passes = ahead.binary_const(BinaryOp::Lshr, distance, i64::from(STEP.ilog2()));
+        let charged = ahead.binary_const(BinaryOp::Mul, passes, cycles.cast_signed());
+        ahead.push(Op::Charge(charged));
+        Block {
+            pc,
+            cycles: 0,
+            charge: Charge::Entered,
+            is_metered: false,
+            is_bounded: false,
+            ops: ahead.into_ops(),
+            writes: vec![(self.counter, last)],
+            terminator: Terminator::Jump(to),
+        }
+    }
+}
+
+/// The register that a block writes and its value, if it does nothing else.
+fn only_write(block: &Block) -> Option<(Reg, Value)> {
+    let is_pure =
+        block.ops.iter().all(|op| matches!(op, Op::Const(_) | Op::Read(_) | Op::Binary(..) | Op::Unary(..)));
+    match block.writes[..] {
+        [write] if is_pure => Some(write),
+        _ => None,
+    }
+}
+
+/// Where a block goes if `value` is zero, and where if it is not.
+fn if_zero(block: &Block, value: Value) -> Option<(BlockId, BlockId)> {
+    let Terminator::Branch { condition, taken, otherwise } = block.terminator else { return None };
+    match operation(block, condition) {
+        Op::Binary(op, x, y) if x == value && is_number(block, y, 0) => match op {
+            BinaryOp::Eq => Some((taken, otherwise)),
+            BinaryOp::Ne => Some((otherwise, taken)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether a block writes a register and has not read it.
+fn forgets(block: &Block, register: Reg) -> bool {
+    let is_written = block.writes.iter().any(|(written, _)| *written == register);
+    is_written && !block.ops.contains(&Op::Read(register))
+}
+
+fn operation(block: &Block, value: Value) -> Op {
+    block.ops[value.0 as usize]
+}
+
+fn binary(block: &Block, value: Value, wanted: BinaryOp) -> Option<(Value, Value)> {
+    match operation(block, value) {
+        Op::Binary(op, x, y) if op == wanted => Some((x, y)),
+        _ => None,
+    }
+}
+
+fn is_read(block: &Block, value: Value, register: Reg) -> bool {
+    operation(block, value) == Op::Read(register)
+}
+
+fn is_number(block: &Block, value: Value, number: i64) -> bool {
+    operation(block, value) == Op::Const(number)
+}

@@ -1,0 +1,116 @@
+//! Calls by address, where few functions can be meant: each is compared with, and called by its own signature.
+//!
+//! What the address is decides, not what recovery thought: none of them is one more way to go, the call by address.
+
+use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
+
+use crate::ir::{BinaryOp, Block, Charge, Function, Module, Op, Terminator, Value};
+
+/// With more functions that are found by their address, comparing would cost more than it saves.
+const TARGETS_MAX: usize = 6;
+
+/// Compares the addresses of calls with the functions that are found by theirs, but for the one at `start`. They give back `sp`
+/// as the stack's analysis found (`is_kept`), as it assumes of calls by address.
+pub(crate) fn name(module: &mut Module, start: GuestAddr, is_kept: &[bool]) {
+    let is_target = |function: &&Function| {
+        let is_found = function.is_exposed && function.link == Reg::RA && function.entry != start;
+        is_found && is_kept[function.id.0 as usize]
+    };
+    let targets: Vec<_> = module.functions.iter().filter(is_target).map(|f| (f.entry, f.id)).collect();
+    if targets.len() > TARGETS_MAX {
+        return;
+    }
+    for function in &mut module.functions {
+        for index in 0..function.blocks.len() {
+            if let Some(call) = Call::of(&function.blocks[index]) {
+                call.compare(function, index, &targets);
+            }
+        }
+    }
+}
+
+/// A call by an address that a register still holds at the end of its block.
+struct Call {
+    register: Reg,
+    offset: i64,
+    terminator: Terminator,
+    to: BlockId,
+}
+
+impl Call {
+    fn of(block: &Block) -> Option<Self> {
+        let Terminator::CallIndirect { target, to, .. } = block.terminator else { return None };
+        let op = |value: Value| block.ops[value.0 as usize];
+        // Bit 0 is not part of it.
+        let Op::Binary(BinaryOp::And, sum, _) = op(target) else { return None };
+        let held = |value: Value| match (block.writes.iter().find(|(_, held)| *held == value), op(value)) {
+            (Some((register, _)), _) => Some(*register),
+            (None, Op::Read(register)) if block.writes.iter().all(|(written, _)| *written != register) => {
+                Some(register)
+            }
+            _ => None,
+        };
+        let (register, offset) = match (held(sum), op(sum)) {
+            (Some(register), _) => (register, 0),
+            (None, Op::Binary(BinaryOp::Add, base, offset)) => match op(offset) {
+                Op::Const(offset) => (held(base)?, offset),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some(Self { register, offset, terminator: block.terminator.clone(), to })
+    }
+
+    /// Leads the block `index` of `function` through a comparison with each of `targets`.
+    fn compare(&self, function: &mut Function, index: usize, targets: &[(GuestAddr, FunctionId)]) {
+        let pc = function.blocks[index].pc;
+        let mut at = index;
+        for &(entry, callee) in targets {
+            let next = u32::try_from(function.blocks.len()).unwrap_or(u32::MAX);
+            let (called, otherwise) = (BlockId(next), BlockId(next + 1));
+            let block = &mut function.blocks[at];
+            let target = match block.terminator {
+                Terminator::CallIndirect { target, .. } => target,
+                _ => return,
+            };
+            let known = push(block, Op::Const(entry.0.cast_signed()));
+            let condition = push(block, Op::Binary(BinaryOp::Eq, target, known));
+            block.terminator = Terminator::Branch { condition, taken: called, otherwise };
+            function.blocks.push(empty(pc, Terminator::Call { callee, to: self.to }));
+            at = function.blocks.len();
+            function.blocks.push(self.again(pc));
+        }
+    }
+
+    /// A block that does nothing but the call.
+    fn again(&self, pc: GuestAddr) -> Block {
+        let mut block = empty(pc, self.terminator.clone());
+        let mut sum = push(&mut block, Op::Read(self.register));
+        if self.offset != 0 {
+            let offset = push(&mut block, Op::Const(self.offset));
+            sum = push(&mut block, Op::Binary(BinaryOp::Add, sum, offset));
+        }
+        let mask = push(&mut block, Op::Const(!1));
+        let target = push(&mut block, Op::Binary(BinaryOp::And, sum, mask));
+        block.terminator = block.terminator.map(|_| target);
+        block
+    }
+}
+
+fn empty(pc: GuestAddr, terminator: Terminator) -> Block {
+    Block {
+        pc,
+        cycles: 0,
+        charge: Charge::Entered,
+        is_metered: false,
+        is_bounded: false,
+        ops: Vec::new(),
+        writes: Vec::new(),
+        terminator,
+    }
+}
+
+fn push(block: &mut Block, op: Op) -> Value {
+    block.ops.push(op);
+    Value(u32::try_from(block.ops.len() - 1).unwrap_or(u32::MAX))
+}
