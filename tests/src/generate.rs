@@ -9,6 +9,7 @@ mod links;
 pub mod loading;
 pub mod mutant;
 mod pieces;
+mod pointers;
 mod random;
 mod search;
 mod stream;
@@ -54,6 +55,8 @@ pub enum Kind {
     Boundary,
     /// Loops with a counter, near every value at which something changes.
     Counted,
+    /// Calls of few functions by their addresses.
+    Pointers,
     /// Code that is loaded while the program runs, on machines for ckb-script only.
     Loading,
 }
@@ -69,13 +72,14 @@ pub enum Form {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Stream,
         Self::Structured,
         Self::Short,
         Self::Links,
         Self::Boundary,
         Self::Counted,
+        Self::Pointers,
         Self::Loading,
     ];
 
@@ -84,7 +88,9 @@ impl Kind {
     pub fn form(self) -> Form {
         match self {
             Self::Stream | Self::Structured => Form::Alone,
-            Self::Short | Self::Links | Self::Boundary | Self::Counted | Self::Loading => Form::Called,
+            Self::Short | Self::Links | Self::Boundary | Self::Counted | Self::Pointers | Self::Loading => {
+                Form::Called
+            }
         }
     }
 
@@ -98,6 +104,7 @@ impl Kind {
             Self::Links => "links",
             Self::Boundary => "boundary",
             Self::Counted => "counted",
+            Self::Pointers => "pointers",
             Self::Loading => "loading",
         }
     }
@@ -139,6 +146,7 @@ pub fn program(seed: u64, settings: Settings) -> Program {
         Kind::Links => links::build(builder),
         Kind::Boundary => boundary::build(builder),
         Kind::Counted => counted::build(builder),
+        Kind::Pointers => pointers::build(builder),
         Kind::Loading => loading::build(builder),
         Kind::Structured => structured::build(builder),
     }

@@ -35,11 +35,13 @@ const MUTANTS: usize = 5;
 const MUTANT_CYCLES_MAX: u64 = 500_000;
 /// Of a hundred batches, how many are of each kind; the rest are mutants. Long programs take longer to compile, so that
 /// a batch holds fewer of them.
-const KINDS: [(Kind, u32, usize); 7] = [
-    (Kind::Short, 26, 150),
+const KINDS: [(Kind, u32, usize); 8] = [
+    (Kind::Short, 22, 150),
     (Kind::Counted, 12, 80),
     (Kind::Boundary, 20, 100),
     (Kind::Links, 14, 60),
+    // One alone has few enough functions.
+    (Kind::Pointers, 12, 1),
     (Kind::Loading, 8, 60),
     (Kind::Stream, 5, 40),
     (Kind::Structured, 5, 20),
@@ -114,13 +116,14 @@ pub struct Failure {
 
 impl Choice {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Generated(Kind::Short),
         Self::Generated(Kind::Boundary),
         Self::Generated(Kind::Counted),
         Self::Generated(Kind::Links),
         Self::Generated(Kind::Stream),
         Self::Generated(Kind::Structured),
+        Self::Generated(Kind::Pointers),
         Self::Generated(Kind::Loading),
         Self::Mutants,
     ];
@@ -151,7 +154,9 @@ impl Choice {
     fn count(self, seed: u64) -> usize {
         let mut random = Random::new(seed.rotate_left(32));
         match self {
-            Self::Generated(_) if random.one_in(SMALL_BATCHES) => 1 + random.below(3) as usize,
+            Self::Generated(kind) if kind != Kind::Pointers && random.one_in(SMALL_BATCHES) => {
+                1 + random.below(3) as usize
+            }
             Self::Generated(kind) => {
                 KINDS.iter().find(|(other, ..)| *other == kind).map_or(1, |(_, _, count)| *count)
             }

@@ -378,19 +378,13 @@ const ENTRIES: [Mutant; 7] = [
 ];
 
 /// Loops that look for a byte.
-const SEARCHES: [Mutant; 5] = [
+const SEARCHES: [Mutant; 4] = [
     mutant("passes-left-out-are-free", LOOP_SEARCH, "ahead.push(Op::Charge(charged));", "let _ = charged;"),
     mutant(
         "one-pass-too-many-left-out",
         LOOP_SEARCH,
         "binary_const(BinaryOp::Add, place, STEP);",
         "binary_const(BinaryOp::Add, place, 0);",
-    ),
-    mutant(
-        "bits-above-the-counter",
-        LOOP_SEARCH,
-        "binary(BinaryOp::And, word, bits);",
-        "binary(BinaryOp::Or, word, word);",
     ),
     mutant("counter-between-bytes", LOOP_SEARCH, "!COUNTER_MAX);", "!63);"),
     mutant(
@@ -404,18 +398,13 @@ const SEARCHES: [Mutant; 5] = [
 /// Calls by address that are compared with what they may mean.
 const TARGETS_OF_CALLS: [Mutant; 3] = [
     mutant(
-        "call-of-the-next-function",
+        "call-of-the-last-function",
         TARGETS,
         "Terminator::Call { callee, to",
-        "Terminator::Call { callee: targets[0].1, to",
+        "Terminator::Call { callee: targets.last().map_or(callee, |(_, last)| *last), to",
     ),
     mutant("offset-of-the-call-forgotten", TARGETS, "if self.offset != 0 {", "if self.offset == 1 {"),
-    mutant(
-        "register-of-the-call-changed",
-        TARGETS,
-        ".all(|(written, _)| *written != register)",
-        ".all(|_| true)",
-    ),
+    mutant("targets-that-move-sp", TARGETS, "is_found && is_kept[function.id.0 as usize]", "is_found"),
 ];
 
 /// Arithmetic, and code that is loaded at run time.
