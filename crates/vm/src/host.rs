@@ -20,7 +20,7 @@ use crate::{
     sampler::Sampled,
     signals::{self, Active},
     stack::NativeStack,
-    walk::{self, GuestFrame},
+    walk::{self, Walk},
 };
 
 /// Bytes of an ecall instruction: the interpreter's pc is behind it while a syscall runs.
@@ -243,17 +243,17 @@ pub(crate) unsafe extern "C" fn meter(base: *mut u8) -> u64 {
     CONTINUE
 }
 
-/// Fills `frames` with the guest functions under way, the last one that was called first, at the place of `event`.
-fn find_frames(state: &State, code: &dyn Code, stack_top: usize, event: Event, frames: &mut Vec<GuestFrame>) {
+/// Finds the guest functions under way at the place of `event`.
+fn find_frames(state: &State, code: &dyn Code, stack_top: usize, event: Event, walk: &mut Walk) {
     let stack_pointer = usize::try_from(state.native_stack_pointer).unwrap_or(0);
     // SAFETY: native code waits on the stack, whose end this is, and left its stack pointer in the state.
-    let back = unsafe { walk::walk(code, stack_pointer, stack_top, frames) };
+    let back = unsafe { walk.up(code, stack_pointer, stack_top) };
     let pc = match event {
         Event::Meter => walk::marked(code, back),
         Event::Ecall | Event::Syscall(_) => Some(state.pc),
     };
-    if let (Some(pc), Some(frame)) = (pc, frames.first_mut()) {
-        frame.1 = pc;
+    if let Some(pc) = pc {
+        walk.place_first(pc);
     }
 }
 
@@ -314,21 +314,21 @@ impl Stay<'_> {
         if !is_due {
             return;
         }
-        find_frames(state, self.code, self.stack_top, event, &mut sampled.frames);
+        find_frames(state, self.code, self.stack_top, event, &mut sampled.walk);
         let syscall = match event {
             Event::Syscall(number) => Some(number),
             Event::Meter | Event::Ecall => None,
         };
-        sampled.sampler.sample(sampled.root, &sampled.frames, &sampled.programs, syscall);
+        sampled.sampler.sample(sampled.root, sampled.walk.frames(), &sampled.programs, syscall);
     }
 
     /// Tells the profile who asks for another program: what that does stands on its stack.
     fn look_at_caller(&mut self, state: &State) {
-        let Some(Sampled { sampler, root, programs, frames, .. }) = self.sampled.as_deref_mut() else {
+        let Some(Sampled { sampler, root, programs, walk, .. }) = self.sampled.as_deref_mut() else {
             return;
         };
-        find_frames(state, self.code, self.stack_top, Event::Ecall, frames);
-        let site = sampler.context(*root, frames, programs);
+        find_frames(state, self.code, self.stack_top, Event::Ecall, walk);
+        let site = sampler.context(*root, walk.frames(), programs);
         sampler.lineage().ask(Some(site));
     }
 

@@ -8,7 +8,7 @@ use crate::{
     limits::SAMPLED_FRAMES_MAX,
     lineage::Lineage,
     recording::{Place, ROOT, Recorded, Recording},
-    walk::GuestFrame,
+    walk::{GuestFrame, Walk},
 };
 
 /// How a run is sampled.
@@ -175,8 +175,7 @@ pub(crate) struct Sampled {
     pub(crate) root: u32,
     /// By library of the machine, the number of its program in the recording.
     pub(crate) programs: Vec<u32>,
-    /// Room for a walk.
-    pub(crate) frames: Vec<GuestFrame>,
+    pub(crate) walk: Walk,
     /// Cycles of the stay that the sampler has seen.
     pub(crate) seen: u64,
 }
@@ -184,7 +183,7 @@ pub(crate) struct Sampled {
 impl Sampled {
     /// A stay that has just begun.
     pub(crate) fn new(sampler: Sampler, root: u32, programs: Vec<u32>) -> Self {
-        Self { sampler, root, programs, frames: Vec::with_capacity(SAMPLED_FRAMES_MAX), seen: 0 }
+        Self { sampler, root, programs, walk: Walk::default(), seen: 0 }
     }
 }
 

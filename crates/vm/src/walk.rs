@@ -12,38 +12,91 @@ const RETURN_BYTES: usize = 8;
 /// Bytes of the instruction behind a call of the meter.
 const MARK_BYTES: usize = 7;
 
-/// Fills `frames` with the guest functions under way, the last one that was called first. `stack_pointer` is that of native
-/// code which waits in a call: what it points to is the return address; `top` is the end of the native stack. The walk ends at
-/// the first place that no frame table knows, or after [`SAMPLED_FRAMES_MAX`] frames.
-///
-/// # Safety
-/// All of the stack between the two is mapped, and nobody writes to it.
-pub(crate) unsafe fn walk(
-    code: &dyn Code,
-    stack_pointer: usize,
-    top: usize,
-    frames: &mut Vec<GuestFrame>,
-) -> usize {
-    frames.clear();
-    let mut at = stack_pointer;
-    let mut first = 0;
-    let mut frame = FrameAt::default();
-    while at.is_multiple_of(RETURN_BYTES) && at < top && frames.len() < SAMPLED_FRAMES_MAX {
-        // SAFETY: `at` is aligned, and lies between the stack pointer, from which it only grows, and the top.
-        let back = unsafe { (at as *const usize).read() };
-        if at == stack_pointer {
-            first = back;
-        }
-        // The call is in front of where it returns to.
-        let Some(library) = code.frame(back.wrapping_sub(1), &mut frame) else { break };
-        frames.extend(frame.chain().iter().rev().map(|pc| (library, u64::from(*pc))));
-        if frame.bytes == 0 {
-            break;
-        }
-        at = at.saturating_add(frame.bytes as usize);
+/// Return addresses whose frames are remembered: most samples meet those of the one before.
+const KNOWN: usize = 128;
+/// Guest addresses that are remembered for them, at most.
+const KNOWN_PCS_MAX: usize = 4096;
+
+/// What the frame tables say of one return address.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// The return address; 0 is none.
+    back: usize,
+    library: usize,
+    /// Bytes to the end of the frame.
+    bytes: usize,
+    /// First and number of its guest addresses.
+    first: usize,
+    depth: usize,
+}
+
+/// Walks up the native stack, during one stay in native code.
+#[derive(Debug, Default)]
+pub(crate) struct Walk {
+    frames: Vec<GuestFrame>,
+    known: Vec<Known>,
+    /// Guest addresses of what is known, the innermost first.
+    pcs: Vec<u64>,
+}
+
+impl Walk {
+    /// The guest functions that were under way, the last one that was called first.
+    pub(crate) fn frames(&self) -> &[GuestFrame] {
+        &self.frames
     }
-    frames.truncate(SAMPLED_FRAMES_MAX);
-    first
+
+    /// Says where the last one is.
+    pub(crate) fn place_first(&mut self, pc: u64) {
+        if let Some(frame) = self.frames.first_mut() {
+            frame.1 = pc;
+        }
+    }
+
+    /// Finds the guest functions under way; gives the return address of native code that waits in a call. `stack_pointer` is its
+    /// own: what that points to is the return address; `top` is the end of the native stack. The walk ends at the first
+    /// place that no frame table knows, or after [`SAMPLED_FRAMES_MAX`] frames. `code` has the same libraries each time.
+    ///
+    /// # Safety
+    /// All of the stack between the two is mapped, and nobody writes to it.
+    pub(crate) unsafe fn up(&mut self, code: &dyn Code, stack_pointer: usize, top: usize) -> usize {
+        self.frames.clear();
+        let mut at = stack_pointer;
+        let mut first = 0;
+        while at.is_multiple_of(RETURN_BYTES) && at < top && self.frames.len() < SAMPLED_FRAMES_MAX {
+            // SAFETY: `at` is aligned, and lies between the stack pointer, from which it only grows, and the top.
+            let back = unsafe { (at as *const usize).read() };
+            if at == stack_pointer {
+                first = back;
+            }
+            let Some(known) = self.look_up(code, back) else { break };
+            let pcs = &self.pcs[known.first..known.first + known.depth];
+            self.frames.extend(pcs.iter().map(|pc| (known.library, *pc)));
+            if known.bytes == 0 {
+                break;
+            }
+            at = at.saturating_add(known.bytes);
+        }
+        self.frames.truncate(SAMPLED_FRAMES_MAX);
+        first
+    }
+
+    fn look_up(&mut self, code: &dyn Code, back: usize) -> Option<Known> {
+        if self.known.is_empty() || self.pcs.len() > KNOWN_PCS_MAX {
+            self.known.clear();
+            self.known.resize(KNOWN, Known::default());
+            self.pcs.clear();
+        }
+        let place = (back ^ (back >> 7)) % KNOWN;
+        if self.known[place].back != back {
+            let mut frame = FrameAt::default();
+            // The call is in front of where it returns to.
+            let library = code.frame(back.wrapping_sub(1), &mut frame)?;
+            let (first, depth) = (self.pcs.len(), frame.chain().len());
+            self.pcs.extend(frame.chain().iter().rev().map(|pc| u64::from(*pc)));
+            self.known[place] = Known { back, library, bytes: frame.bytes as usize, first, depth };
+        }
+        Some(self.known[place])
+    }
 }
 
 /// The guest address that stands behind a call of the meter which returns to `back`; none where native code is not ours.
