@@ -41,6 +41,7 @@ fn start() {
 }
 
 fn set_options() {
+    // What a loop has added up is a product of its passes, whatever that costs: cycles above all.
     // LLVM takes carries for predictable: as branches, those of bignum code cost four times as much. Inlining what has
     // one caller gains, and what is tiny (see `emit`); the rest only grows, since guest calls pass what they need in
     // registers. Few targets are found sooner by comparing than by a table: branches are foretold better than jumps.
@@ -48,6 +49,7 @@ fn set_options() {
     let arguments = [
         c"antares".as_ptr(),
         c"-disable-lsr".as_ptr(),
+        c"-replexitval=always".as_ptr(),
         c"-x86-cmov-converter=false".as_ptr(),
         c"-inline-threshold=0".as_ptr(),
         c"-min-jump-table-entries=32".as_ptr(),

@@ -32,7 +32,7 @@ use crate::{
 /// A loop with more operations is not doubled: what is saved would not show.
 const OPS_MAX: usize = 256;
 
-/// Cycles that a bounded loop may use beyond those left. A script beyond its limit has no other effect, so that the look
+/// Cycles that a bounded loop may use, if any are left. A script beyond its limit has no other effect, so that the look
 /// after the loop is early enough; a pause waits for a millisecond at the most.
 const OVERDRAFT: i64 = 1 << 22;
 
@@ -63,10 +63,6 @@ fn double_one(
 ) {
     let mut pass = Pass::new(&nodes.blocks, nodes.first);
     let Some(count) = Count::of(&mut pass) else { return };
-    let mut front = Front::default();
-    let last = count.last_pass(&mut front);
-    let cycles = nodes.blocks.iter().map(|block| block.cycles).sum::<u64>();
-    front.ask_for_cycles(last, cycles, OVERDRAFT);
     let mut spans = Spans::default();
     let mut proved = Vec::new();
     for (node, block) in nodes.blocks.iter().enumerate() {
@@ -83,6 +79,13 @@ fn double_one(
     if !has_gain {
         return;
     }
+    let mut front = Front::default();
+    let cycles = nodes.blocks.iter().map(|block| block.cycles).sum::<u64>();
+    let fitting = OVERDRAFT.checked_div(cycles.cast_signed()).unwrap_or(i64::MAX) - 1;
+    let last_max = spans.last_max().min(fitting);
+    let starts_low = spans.show_low(count.first());
+    let Some(last) = count.last_pass(&mut front, last_max, starts_low) else { return };
+    front.ask_for_cycles();
     spans.ask(&mut front, last);
     for (node, index) in proved {
         let op = &mut nodes.blocks[node].ops[index];

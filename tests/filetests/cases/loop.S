@@ -52,19 +52,13 @@ _start:
 #     v4 = const 0x40000000
 #     v5 = lt.u v3, v4
 #     v6 = sub v2, v3
-#     v7 = const 0x1000000
+#     v7 = const 0xccccc
 #     v8 = lt.u v6, v7
 #     v9 = and v5, v8
-#     v10 = const 0x1
-#     v11 = add v6, v10
-#     v12 = const 0x5
-#     v13 = mul v11, v12
-#     v14 = cycles.left
-#     v15 = const 0x400000
-#     v16 = add v14, v15
-#     v17 = ge v16, v13
-#     v18 = and v9, v17
-#     branch v18, block4, block3
+#     v10 = cycles.left
+#     v11 = ge v10, v3
+#     v12 = and v9, v11
+#     branch v12, block4, block3
 # block2 at 0x1000c cycles 501 metered:
 #     v0 = const 0x0
 #     v1 = const 0x5d
@@ -96,12 +90,13 @@ _start:
 #=== asm
 # enter_10000:
 # .Lfunc_begin1:
-#   movq  4260104(%rax), %r11
+#   movq  4260104(%rax), %rcx
 # .Ltmp0:
-#   leaq  4194302(%r11), %rcx
-#   cmpq  $499, %rcx
-#   jle  .LBB1_1
-#   addq  $-502, %r11
+#   movq  %rcx, %r11
+#   addq  $-2, %r11
+#   js  .LBB1_1
+#   addq  $-502, %rcx
+#   movq  %rcx, %r11
 # .LBB1_6:
 #   addq  $-501, %r11
 #   js  .LBB1_7
@@ -115,7 +110,6 @@ _start:
 #   callq  ecall
 #   ud1l  4(%eax), %eax
 # .LBB1_1:
-#   addq  $-2, %r11
 #   movl  $100, %ecx
 # .LBB1_2:
 #   addq  $-5, %r11
@@ -147,46 +141,43 @@ _start:
 #     11  mov ebx,64h
 #     16  sub r11,0
 #     1a  lea rax,[rbx-1]
-#     1e  cmp rax,1000000h
-#     25  setb cl
-#     28  movzx ecx,cl
-#     2b  and rcx,1
-#     2f  add rax,1
-#     33  imul rax,5
-#     3a  mov rdx,r11
-#     3d  add rdx,400000h
-#     44  cmp rdx,rax
-#     47  setge al
-#     4a  movzx eax,al
-#     4d  and rcx,rax
-#     50  test rcx,rcx
-#     53  jne 98
-#     59  jmp 80
-#     5e  sub r11,1F5h
-#     65  js aa
-#     6b  mov r13d,5Dh
-#     71  mov eax,10010h
-#     76  call ecall
-#     7b  ud1 eax,[eax+4]
-#     80  sub r11,5
-#     84  js ba
+#     1e  cmp rax,0CCCCCh
+#     25  setb al
+#     28  movzx eax,al
+#     2b  and rax,1
+#     2f  mov rcx,r11
+#     32  test rcx,rcx
+#     35  setge cl
+#     38  movzx ecx,cl
+#     3b  and rax,rcx
+#     3e  test rax,rax
+#     41  jne 86
+#     47  jmp 6e
+#     4c  sub r11,1F5h
+#     53  js 98
+#     59  mov r13d,5Dh
+#     5f  mov eax,10010h
+#     64  call ecall
+#     69  ud1 eax,[eax+4]
+#     6e  sub r11,5
+#     72  js a8
+#     78  add r12,rbx
+#     7b  add rbx,0FFFFFFFFFFFFFFFFh
+#     7f  test rbx,rbx
+#     82  jne 6e
+#     84  jmp 4c
+#     86  sub r11,5
 #     8a  add r12,rbx
 #     8d  add rbx,0FFFFFFFFFFFFFFFFh
 #     91  test rbx,rbx
-#     94  jne 80
-#     96  jmp 5e
-#     98  sub r11,5
-#     9c  add r12,rbx
-#     9f  add rbx,0FFFFFFFFFFFFFFFFh
-#     a3  test rbx,rbx
-#     a6  jne 98
-#     a8  jmp 5e
-#     aa  call qword ptr [r10+410138h]
-#     b1  nop [rax+1000Ch]
-#     b8  jmp 6b
-#     ba  call qword ptr [r10+410138h]
-#     c1  nop [rax+10006h]
-#     c8  jmp 8a
+#     94  jne 86
+#     96  jmp 4c
+#     98  call qword ptr [r10+410138h]
+#     9f  nop [rax+1000Ch]
+#     a6  jmp 59
+#     a8  call qword ptr [r10+410138h]
+#     af  nop [rax+10006h]
+#     b6  jmp 78
 
 #=== outcome
 # Exit(-70), 1003 cycles, native

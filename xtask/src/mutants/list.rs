@@ -243,13 +243,31 @@ const JUMPS: [Mutant; 4] = [
     mutant("jump-of-version-0", LIFT_FUNCTION, "if self.vm_version == 0 {", "if self.vm_version == 9 {"),
 ];
 
-const LOOP_BOUNDS: [Mutant; 8] = [
+const LOOP_BOUNDS: [Mutant; 11] = [
     mutant("loop-start-not-asked", LOOP_COUNT, "front.ask_below(low, START_MAX);", "let _ = START_MAX;"),
     mutant(
         "loop-distance-not-asked",
         LOOP_COUNT,
-        "front.ask_below(distance, DISTANCE_MAX);",
-        "let _ = DISTANCE_MAX;",
+        "front.ask_below(distance, DISTANCE_MAX.min(distance_max + 1));",
+        "let _ = (DISTANCE_MAX, distance_max);",
+    ),
+    mutant(
+        "loop-longer-than-its-ranges",
+        "crates/lift/src/loops.rs",
+        "spans.last_max().min(fitting)",
+        "spans.last_max().max(fitting)",
+    ),
+    mutant(
+        "loop-start-shown-by-anything",
+        LOOP_FRONT,
+        "span.step >= 0 && span.terms == sum.terms && is_near(span)",
+        "true",
+    ),
+    mutant(
+        "loop-start-shown-from-below",
+        LOOP_FRONT,
+        "(0..=STEP_MAX).contains(&above)",
+        "(-STEP_MAX..=STEP_MAX).contains(&above)",
     ),
     mutant("loop-wraps-below-zero", LOOP_COUNT, "front.ask(is_far_from_zero);", "let _ = is_far_from_zero;"),
     mutant("loop-misses-its-end", LOOP_COUNT, "front.ask(meets);", "let _ = meets;"),

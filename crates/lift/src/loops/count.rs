@@ -1,7 +1,7 @@
 //! How often a loop runs: its counter, what that runs to, and how.
 //!
 //! The bound holds because of what the block in front asks for: the lower of counter and end is below 2^30 and they are
-//! at most 2^24 apart, so no counter wraps on 64 or 32 bits before the loop ends.
+//! less than 2^24 apart, so no counter wraps on 64 or 32 bits before the loop ends.
 
 use antares_program::BlockId;
 
@@ -96,14 +96,25 @@ impl Count {
         is_near.then_some(Self { counter, end, step, goes_on, is_unsigned })
     }
 
-    /// Asks for what bounds the passes; gives the number of the last pass, counted from 0, or more.
-    pub(super) fn last_pass(&self, front: &mut Front) -> Value {
+    /// Asks for what bounds the passes; gives the number of the last pass, counted from 0, or more: at most `last_max`. None if
+    /// that is too low. `starts_low` says that others ask whether the counter starts below [`START_MAX`].
+    pub(super) fn last_pass(&self, front: &mut Front, last_max: i64, starts_low: bool) -> Option<Value> {
         let (counter, end) = (front.sum(&self.counter), front.sum(&self.end));
         let size = self.step.abs();
         let (low, high) = if self.step > 0 { (counter, end) } else { (end, counter) };
-        front.ask_below(low, START_MAX);
+        if !starts_low || self.step < 0 {
+            front.ask_below(low, START_MAX);
+        }
+        let is_power = size.cast_unsigned().is_power_of_two();
+        let shift = size.ilog2();
+        let (add, more) = match self.goes_on {
+            While::Differs => (0, 0),
+            While::Before if is_power => (size - 1, 0),
+            _ => (0, 1),
+        };
+        let distance_max = last_max.checked_sub(more).filter(|last| *last >= 0)?.min(DISTANCE_MAX) << shift;
         let distance = front.binary(BinaryOp::Sub, high, low);
-        front.ask_below(distance, DISTANCE_MAX);
+        front.ask_below(distance, DISTANCE_MAX.min(distance_max + 1));
         if self.step < 0 && self.is_unsigned {
             // Below the end the counter must not wrap.
             let size = front.push(Op::Const(size));
@@ -116,15 +127,14 @@ impl Count {
             let meets = front.binary(BinaryOp::Eq, rest, zero);
             front.ask(meets);
         }
-        let is_power = size.cast_unsigned().is_power_of_two();
-        let (add, more) = match self.goes_on {
-            While::Differs => (0, 0),
-            While::Before if is_power => (size - 1, 0),
-            _ => (0, 1),
-        };
         let distance = front.binary_const(BinaryOp::Add, distance, add);
-        let shifted = front.binary_const(BinaryOp::Lshr, distance, i64::from(size.ilog2()));
-        front.binary_const(BinaryOp::Add, shifted, more)
+        let shifted = front.binary_const(BinaryOp::Lshr, distance, i64::from(shift));
+        Some(front.binary_const(BinaryOp::Add, shifted, more))
+    }
+
+    /// What is compared in the first pass.
+    pub(super) fn first(&self) -> &Affine {
+        &self.counter
     }
 }
 

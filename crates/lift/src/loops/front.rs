@@ -4,7 +4,7 @@ use antares_program::{BlockId, GuestAddr, Reg};
 
 use crate::{
     ir::{Access, BinaryOp, Block, Charge, Op, Terminator, Value},
-    loops::affine::{Affine, Reach},
+    loops::affine::{Affine, Reach, STEP_MAX},
 };
 
 /// Spans wider than this are not merged.
@@ -77,22 +77,18 @@ impl Front {
         self.ask(is_below);
     }
 
-    /// Asks whether the cycles left, and `more`, are enough for passes 0 to `last`.
-    pub(super) fn ask_for_cycles(&mut self, last: Value, cycles: u64, more: i64) {
-        let passes = self.binary_const(BinaryOp::Add, last, 1);
-        let cycles = self.binary_const(BinaryOp::Mul, passes, cycles.cast_signed());
+    /// Asks whether the cycles are not used up.
+    pub(super) fn ask_for_cycles(&mut self) {
         let left = self.push(Op::CyclesLeft);
-        let left = self.binary_const(BinaryOp::Add, left, more);
-        let fits = self.binary(BinaryOp::Ge, left, cycles);
-        self.ask(fits);
+        let zero = self.push(Op::Const(0));
+        let are_left = self.binary(BinaryOp::Ge, left, zero);
+        self.ask(are_left);
     }
 
-    /// Asks whether `from + low` and `extent` together are at most `room`.
+    /// Asks whether `from + low` and `extent` together are at most `room`, which `extent` alone is.
     fn ask_within(&mut self, from: Value, low: i64, extent: Option<Value>, room: i64) {
         let mut room = self.push(Op::Const(room));
         if let Some(extent) = extent {
-            let fits = self.binary(BinaryOp::GeUnsigned, room, extent);
-            self.ask(fits);
             room = self.binary(BinaryOp::Sub, room, extent);
         }
         let distance = self.binary_const(BinaryOp::Add, from, low);
@@ -197,7 +193,21 @@ impl Spans {
         has_room
     }
 
-    /// Asks for all of them, over passes 0 to `last`.
+    /// The last pass of which the ranges may still fit.
+    pub(super) fn last_max(&self) -> i64 {
+        let last = |span: &Span| span.room()?.checked_div(span.step.abs());
+        self.spans.iter().filter_map(last).min().unwrap_or(i64::MAX)
+    }
+
+    /// Whether one of the ranges shows that a sum is not below zero before the first pass, nor far beyond the end of memory.
+    pub(super) fn show_low(&self, sum: &Affine) -> bool {
+        let above = |span: &Span| sum.offset.checked_sub(span.low);
+        let is_near = |span: &Span| above(span).is_some_and(|above| (0..=STEP_MAX).contains(&above));
+        let shows = |span: &Span| span.step >= 0 && span.terms == sum.terms && is_near(span);
+        sum.slack == 0 && self.spans.iter().any(shows)
+    }
+
+    /// Asks for all of them, over passes 0 to `last`, which is at most [`Spans::last_max`].
     pub(super) fn ask(self, front: &mut Front, last: Value) {
         for (index, span) in self.spans.iter().enumerate() {
             let is_covered =
