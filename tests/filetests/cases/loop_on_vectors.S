@@ -57,69 +57,48 @@ sum:
 #   %12 = shl i64 %index, 2
 #   %13 = getelementptr i8, ptr %0, i64 %2, !dbg !7
 #   %14 = getelementptr i8, ptr %13, i64 %12, !dbg !7
-#   %15 = getelementptr nusw nuw i8, ptr %14, i64 32, !dbg !7
-#   %16 = getelementptr nusw nuw i8, ptr %14, i64 64, !dbg !7
-#   %17 = getelementptr nusw nuw i8, ptr %14, i64 96, !dbg !7
 #   %wide.load = load <8 x i32>, ptr %14, align 1, !dbg !7, !alias.scope !9
-#   %wide.load75 = load <8 x i32>, ptr %15, align 1, !dbg !7, !alias.scope !9
-#   %wide.load76 = load <8 x i32>, ptr %16, align 1, !dbg !7, !alias.scope !9
-#   %wide.load77 = load <8 x i32>, ptr %17, align 1, !dbg !7, !alias.scope !9
-#   %18 = getelementptr i8, ptr %0, i64 %3, !dbg !7
-#   %19 = getelementptr i8, ptr %18, i64 %12, !dbg !7
-#   %20 = getelementptr nusw nuw i8, ptr %19, i64 32, !dbg !7
-#   %21 = getelementptr nusw nuw i8, ptr %19, i64 64, !dbg !7
-#   %22 = getelementptr nusw nuw i8, ptr %19, i64 96, !dbg !7
-#   %wide.load78 = load <8 x i32>, ptr %19, align 1, !dbg !7, !alias.scope !12, !noalias !9
-#   %wide.load79 = load <8 x i32>, ptr %20, align 1, !dbg !7, !alias.scope !12, !noalias !9
-#   %wide.load80 = load <8 x i32>, ptr %21, align 1, !dbg !7, !alias.scope !12, !noalias !9
-#   %wide.load81 = load <8 x i32>, ptr %22, align 1, !dbg !7, !alias.scope !12, !noalias !9
-#   %23 = add <8 x i32> %wide.load, %wide.load78, !dbg !7
-#   %24 = add <8 x i32> %wide.load75, %wide.load79, !dbg !7
-#   %25 = add <8 x i32> %wide.load76, %wide.load80, !dbg !7
-#   %26 = add <8 x i32> %wide.load77, %wide.load81, !dbg !7
-#   %27 = add <8 x i32> %23, splat (i32 3), !dbg !7
-#   %28 = add <8 x i32> %24, splat (i32 3), !dbg !7
-#   %29 = add <8 x i32> %25, splat (i32 3), !dbg !7
-#   %30 = add <8 x i32> %26, splat (i32 3), !dbg !7
-#   store <8 x i32> %27, ptr %19, align 1, !dbg !7, !alias.scope !12, !noalias !9
-#   store <8 x i32> %28, ptr %20, align 1, !dbg !7, !alias.scope !12, !noalias !9
-#   store <8 x i32> %29, ptr %21, align 1, !dbg !7, !alias.scope !12, !noalias !9
-#   store <8 x i32> %30, ptr %22, align 1, !dbg !7, !alias.scope !12, !noalias !9
-#   %index.next = add nuw i64 %index, 32
-#   %31 = icmp eq i64 %index.next, 64, !dbg !8
-#   br i1 %31, label %pc_10038.loopexit, label %vector.body, !dbg !8, !llvm.loop !14
+#   %15 = getelementptr i8, ptr %0, i64 %3, !dbg !7
+#   %16 = getelementptr i8, ptr %15, i64 %12, !dbg !7
+#   %wide.load74 = load <8 x i32>, ptr %16, align 1, !dbg !7, !alias.scope !12, !noalias !9
+#   %17 = add <8 x i32> %wide.load, %wide.load74, !dbg !7
+#   %18 = add <8 x i32> %17, splat (i32 3), !dbg !7
+#   store <8 x i32> %18, ptr %16, align 1, !dbg !7, !alias.scope !12, !noalias !9
+#   %index.next = add nuw i64 %index, 8
+#   %19 = icmp eq i64 %index.next, 64, !dbg !8
+#   br i1 %19, label %pc_10038.loopexit, label %vector.body, !dbg !8, !llvm.loop !14
 #
 # pc_10038.loopexit:                                ; preds = %vector.body, %pc_100262
-#   %32 = add i64 %1, -1025, !dbg !8
+#   %20 = add i64 %1, -1025, !dbg !8
 #   br label %pc_10038, !dbg !7
 #
 # pc_10038:                                         ; preds = %on28, %pc_10038.loopexit
-#   %left.0 = phi i64 [ %32, %pc_10038.loopexit ], [ %left.4, %on28 ], !dbg !7
+#   %left.0 = phi i64 [ %20, %pc_10038.loopexit ], [ %left.4, %on28 ], !dbg !7
 #   %left13 = add i64 %left.0, -3, !dbg !7
 #   %is_over = icmp slt i64 %left13, 0, !dbg !7
 #   br i1 %is_over, label %over, label %on, !dbg !7, !prof !17
 #
 # pc_100261:                                        ; preds = %entry, %on28
-#   %a0.0 = phi i64 [ %40, %on28 ], [ %2, %entry ], !dbg !7
-#   %a1.0 = phi i64 [ %41, %on28 ], [ %3, %entry ], !dbg !7
+#   %a0.0 = phi i64 [ %28, %on28 ], [ %2, %entry ], !dbg !7
+#   %a1.0 = phi i64 [ %29, %on28 ], [ %3, %entry ], !dbg !7
 #   %left.1 = phi i64 [ %left.4, %on28 ], [ %left4, %entry ], !dbg !7
 #   %left16 = add i64 %left.1, -16, !dbg !7
 #   %is_over17 = icmp slt i64 %left16, 0, !dbg !7
 #   br i1 %is_over17, label %over18, label %on19, !dbg !7, !prof !17
 #
 # pc_100262:                                        ; preds = %vector.memcheck, %pc_100262
-#   %a0.1 = phi i64 [ %35, %pc_100262 ], [ %2, %vector.memcheck ], !dbg !7
-#   %a1.1 = phi i64 [ %36, %pc_100262 ], [ %3, %vector.memcheck ], !dbg !7
+#   %a0.1 = phi i64 [ %23, %pc_100262 ], [ %2, %vector.memcheck ], !dbg !7
+#   %a1.1 = phi i64 [ %24, %pc_100262 ], [ %3, %vector.memcheck ], !dbg !7
 #   %address41 = getelementptr nusw i8, ptr %0, i64 %a0.1, !dbg !7
 #   %loaded42 = load i32, ptr %address41, align 1, !dbg !7
 #   %address44 = getelementptr nusw i8, ptr %0, i64 %a1.1, !dbg !7
 #   %loaded45 = load i32, ptr %address44, align 1, !dbg !7
-#   %33 = add i32 %loaded42, %loaded45, !dbg !7
-#   %34 = add i32 %33, 3, !dbg !7
-#   store i32 %34, ptr %address44, align 1, !dbg !7
-#   %35 = add i64 %a0.1, 4, !dbg !7
-#   %36 = add i64 %a1.1, 4, !dbg !7
-#   %.not64 = icmp eq i64 %36, %4, !dbg !7
+#   %21 = add i32 %loaded42, %loaded45, !dbg !7
+#   %22 = add i32 %21, 3, !dbg !7
+#   store i32 %22, ptr %address44, align 1, !dbg !7
+#   %23 = add i64 %a0.1, 4, !dbg !7
+#   %24 = add i64 %a1.1, 4, !dbg !7
+#   %.not64 = icmp eq i64 %24, %4, !dbg !7
 #   br i1 %.not64, label %pc_10038.loopexit, label %pc_100262, !dbg !8, !llvm.loop !18
 #
 # over:                                             ; preds = %pc_10038
@@ -145,8 +124,8 @@ sum:
 #   unreachable, !dbg !7
 #
 # on24:                                             ; preds = %on19
-#   %37 = add i64 %a1.0, -4194301, !dbg !7
-#   %is_bad26 = icmp ult i64 %37, -4124669, !dbg !7
+#   %25 = add i64 %a1.0, -4194301, !dbg !7
+#   %is_bad26 = icmp ult i64 %25, -4124669, !dbg !7
 #   br i1 %is_bad26, label %leave27, label %on28, !dbg !7, !prof !17
 #
 # leave27:                                          ; preds = %on24
@@ -158,12 +137,12 @@ sum:
 #   %loaded = load i32, ptr %at_base, align 1, !dbg !7
 #   %at_base29 = getelementptr i8, ptr %0, i64 %a1.0, !dbg !7
 #   %loaded31 = load i32, ptr %at_base29, align 1, !dbg !7
-#   %38 = add i32 %loaded, %loaded31, !dbg !7
-#   %39 = add i32 %38, 3, !dbg !7
-#   store i32 %39, ptr %at_base29, align 1, !dbg !7
-#   %40 = add nuw nsw i64 %a0.0, 4, !dbg !7
-#   %41 = add nuw nsw i64 %a1.0, 4, !dbg !7
-#   %.not = icmp eq i64 %41, %4, !dbg !7
+#   %26 = add i32 %loaded, %loaded31, !dbg !7
+#   %27 = add i32 %26, 3, !dbg !7
+#   store i32 %27, ptr %at_base29, align 1, !dbg !7
+#   %28 = add nuw nsw i64 %a0.0, 4, !dbg !7
+#   %29 = add nuw nsw i64 %a1.0, 4, !dbg !7
+#   %.not = icmp eq i64 %29, %4, !dbg !7
 #   br i1 %.not, label %pc_10038, label %pc_100261, !dbg !8
 # }
 
