@@ -32,8 +32,8 @@ use crate::{
 /// A loop with more operations is not doubled: what is saved would not show.
 const OPS_MAX: usize = 256;
 
-/// Cycles that a bounded loop may use, if any are left. A script beyond its limit has no other effect, so that the look
-/// after the loop is early enough; a pause waits for a millisecond at the most.
+/// Cycles that a bounded loop may use, and that may be overdrawn when it begins, by loops before it. A script beyond its limit
+/// has no other effect, so that the look after the loop is early enough; a pause waits for two milliseconds at the most.
 const OVERDRAFT: i64 = 1 << 22;
 
 /// Doubles the counted loops of `module`; with what they call, if `takes_in_calls`.
@@ -85,7 +85,7 @@ fn double_one(
     let last_max = spans.last_max().min(fitting);
     let starts_low = spans.show_low(count.first());
     let Some(last) = count.last_pass(&mut front, last_max, starts_low) else { return };
-    front.ask_for_cycles();
+    front.ask_for_cycles(OVERDRAFT);
     spans.ask(&mut front, last);
     for (node, index) in proved {
         let op = &mut nodes.blocks[node].ops[index];

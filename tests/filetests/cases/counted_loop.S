@@ -44,7 +44,7 @@ _start:
 #     v9 = const 0x3
 #     v10 = lshr v8, v9
 #     v11 = cycles.left
-#     v12 = const 0x0
+#     v12 = const 0xffffffffffc00000
 #     v13 = ge v11, v12
 #     v14 = and v6, v13
 #     v15 = mul v10, v1

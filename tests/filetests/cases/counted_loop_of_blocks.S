@@ -65,7 +65,7 @@ half:
 #     v8 = lt.u v6, v7
 #     v9 = and v5, v8
 #     v10 = cycles.left
-#     v11 = const 0x0
+#     v11 = const 0xffffffffffc00000
 #     v12 = ge v10, v11
 #     v13 = and v9, v12
 #     v14 = read s0

@@ -56,9 +56,10 @@ _start:
 #     v8 = lt.u v6, v7
 #     v9 = and v5, v8
 #     v10 = cycles.left
-#     v11 = ge v10, v3
-#     v12 = and v9, v11
-#     branch v12, block4, block3
+#     v11 = const 0xffffffffffc00000
+#     v12 = ge v10, v11
+#     v13 = and v9, v12
+#     branch v13, block4, block3
 # block2 at 0x1000c cycles 501 metered:
 #     v0 = const 0x0
 #     v1 = const 0x5d
@@ -92,9 +93,9 @@ _start:
 # .Lfunc_begin1:
 #   movq  4260104(%rax), %rcx
 # .Ltmp0:
-#   movq  %rcx, %r11
-#   addq  $-2, %r11
-#   js  .LBB1_1
+#   leaq  -2(%rcx), %r11
+#   cmpq  $-4194305, %r11
+#   jle  .LBB1_1
 #   addq  $-502, %rcx
 #   movq  %rcx, %r11
 # .LBB1_6:
@@ -146,38 +147,38 @@ _start:
 #     28  movzx eax,al
 #     2b  and rax,1
 #     2f  mov rcx,r11
-#     32  test rcx,rcx
-#     35  setge cl
-#     38  movzx ecx,cl
-#     3b  and rax,rcx
-#     3e  test rax,rax
-#     41  jne 86
-#     47  jmp 6e
-#     4c  sub r11,1F5h
-#     53  js 98
-#     59  mov r13d,5Dh
-#     5f  mov eax,10010h
-#     64  call ecall
-#     69  ud1 eax,[eax+4]
-#     6e  sub r11,5
-#     72  js a8
-#     78  add r12,rbx
-#     7b  add rbx,0FFFFFFFFFFFFFFFFh
-#     7f  test rbx,rbx
-#     82  jne 6e
-#     84  jmp 4c
-#     86  sub r11,5
-#     8a  add r12,rbx
-#     8d  add rbx,0FFFFFFFFFFFFFFFFh
-#     91  test rbx,rbx
-#     94  jne 86
-#     96  jmp 4c
-#     98  call qword ptr [r10+410138h]
-#     9f  nop [rax+1000Ch]
-#     a6  jmp 59
-#     a8  call qword ptr [r10+410138h]
-#     af  nop [rax+10006h]
-#     b6  jmp 78
+#     32  cmp rcx,0FFFFFFFFFFC00000h
+#     39  setge cl
+#     3c  movzx ecx,cl
+#     3f  and rax,rcx
+#     42  test rax,rax
+#     45  jne 8a
+#     4b  jmp 72
+#     50  sub r11,1F5h
+#     57  js 9c
+#     5d  mov r13d,5Dh
+#     63  mov eax,10010h
+#     68  call ecall
+#     6d  ud1 eax,[eax+4]
+#     72  sub r11,5
+#     76  js ac
+#     7c  add r12,rbx
+#     7f  add rbx,0FFFFFFFFFFFFFFFFh
+#     83  test rbx,rbx
+#     86  jne 72
+#     88  jmp 50
+#     8a  sub r11,5
+#     8e  add r12,rbx
+#     91  add rbx,0FFFFFFFFFFFFFFFFh
+#     95  test rbx,rbx
+#     98  jne 8a
+#     9a  jmp 50
+#     9c  call qword ptr [r10+410138h]
+#     a3  nop [rax+1000Ch]
+#     aa  jmp 5d
+#     ac  call qword ptr [r10+410138h]
+#     b3  nop [rax+10006h]
+#     ba  jmp 7c
 
 #=== outcome
 # Exit(-70), 1003 cycles, native

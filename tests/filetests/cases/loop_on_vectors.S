@@ -33,7 +33,7 @@ sum:
 # entry:
 #   %left4 = add i64 %1, -1, !dbg !7
 #   %4 = add i64 %3, 256, !dbg !7
-#   %5 = icmp sgt i64 %left4, -1, !dbg !7
+#   %5 = icmp sgt i64 %left4, -4194305, !dbg !7
 #   %6 = icmp ult i64 %2, 4194049, !dbg !7
 #   %7 = and i1 %5, %6, !dbg !7
 #   %8 = add i64 %3, -69632, !dbg !7

@@ -77,11 +77,11 @@ impl Front {
         self.ask(is_below);
     }
 
-    /// Asks whether the cycles are not used up.
-    pub(super) fn ask_for_cycles(&mut self) {
+    /// Asks whether no more than `overdraft` cycles beyond those that were left are used up.
+    pub(super) fn ask_for_cycles(&mut self, overdraft: i64) {
         let left = self.push(Op::CyclesLeft);
-        let zero = self.push(Op::Const(0));
-        let are_left = self.binary(BinaryOp::Ge, left, zero);
+        let end = self.push(Op::Const(-overdraft));
+        let are_left = self.binary(BinaryOp::Ge, left, end);
         self.ask(are_left);
     }
 
