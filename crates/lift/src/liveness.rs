@@ -1,7 +1,7 @@
 //! Signatures: which guest registers a function is passed and which it passes back.
 //!
 //! * *changes*: registers that a function or something it calls may write, without its link register (checked at the
-//!   return) and without `sp` where that is given back.
+//!   return) and without `sp` where that is given back; none if it never returns, for nobody reads them after it.
 //! * *wanted*: registers that some caller may read after a call.
 //! * results are what is changed and wanted; params are what is live at the entry.
 //!
@@ -35,6 +35,11 @@ pub(crate) fn sign(module: &mut Module, is_kept: &[bool]) {
 /// Whether the jump is a tail call of a function found by its address.
 fn is_dispatch(terminator: &Terminator) -> bool {
     matches!(terminator, Terminator::JumpIndirect { may_call: true, .. })
+}
+
+/// Whether a caller goes on after it.
+fn returns(terminator: &Terminator) -> bool {
+    matches!(terminator, Terminator::Return { .. } | Terminator::TailCall { .. }) || is_dispatch(terminator)
 }
 
 struct Analysis<'a> {
@@ -119,6 +124,9 @@ impl<'a> Analysis<'a> {
 
     fn changes_of(&self, function: &Function, index: usize) -> RegSet {
         let mut changes = RegSet::EMPTY;
+        if !function.blocks.iter().any(|block| returns(&block.terminator)) {
+            return changes;
+        }
         for block in &function.blocks {
             changes = block.writes.iter().fold(changes, |set, (register, _)| set.with(*register));
             changes = changes.or(match &block.terminator {
