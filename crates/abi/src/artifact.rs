@@ -18,17 +18,15 @@ pub const TARGET_CPU: &str = "x86-64-v3";
 /// Target features beyond [`TARGET_CPU`], sorted.
 pub const TARGET_FEATURES: &str = "+adx,+bmi2";
 
-/// Bytes of an ELF for each part of its library.
-const PART_ELF_BYTES: u64 = 32 << 10;
-
-/// Parts of one library, at most.
-const PARTS_MAX: u32 = 8;
+/// Bytes of an ELF from which on it is compiled in 2, 4, 8 and 16 parts: enough for two processors, and few, since some of the
+/// work is done for each.
+const PARTS_FROM_ELF_BYTES: [u64; 4] = [20 << 10, 256 << 10, 1 << 20, 4 << 20];
 
 /// In how many parts an ELF of `bytes` is compiled. The parts can be compiled at the same time; linked, they are the same
 /// library however that was done. So their number follows from the ELF alone.
 #[must_use]
 pub fn parts_of(elf_bytes: u64) -> u32 {
-    u32::try_from(elf_bytes / PART_ELF_BYTES).unwrap_or(u32::MAX).clamp(1, PARTS_MAX)
+    PARTS_FROM_ELF_BYTES.iter().filter(|from| elf_bytes >= **from).fold(1, |parts, _| parts * 2)
 }
 
 /// A SHA-256 digest; its text form is 64 hex digits.

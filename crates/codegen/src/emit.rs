@@ -26,7 +26,7 @@ use inkwell::{
     values::{CallSiteValue, FunctionValue, GlobalValue, IntValue},
 };
 
-use crate::{CodegenError, Part};
+use crate::{CodegenError, Share};
 
 /// LLVM's number of `x86_regcallcc`.
 const REGCALL: u32 = 92;
@@ -34,6 +34,9 @@ const REGCALL: u32 = 92;
 /// Guest registers that a function returns in host registers beside the cycles left; x86_regcallcc returns eleven
 /// values in registers, and a twelfth would send all of them through memory.
 const RESULTS_IN_REGISTERS_MAX: usize = 10;
+
+/// The names of the small functions that each part has for itself.
+pub(crate) const STUBS: [&str; 4] = ["ecall", "dispatch", "carryless", "resolve"];
 
 /// A function with more blocks than this is not optimized.
 const OPTIMIZED_BLOCKS_MAX: usize = 4000;
@@ -79,7 +82,7 @@ pub(crate) struct Emitter<'c, 'm> {
     carryless: FunctionValue<'c>,
     resolve: FunctionValue<'c>,
     debug: debug::Debug<'c>,
-    part: Part,
+    part: Share,
     /// The part that each function is in.
     parts: Vec<u32>,
     /// Functions that another part than their own calls.
@@ -98,7 +101,7 @@ pub(crate) struct Tables<'c> {
 pub(crate) fn module<'c>(
     context: &'c Context,
     ir: &ir::Module,
-    part: Part,
+    part: Share,
     target: &TargetMachine,
 ) -> Result<Module<'c>, CodegenError> {
     let module = context.create_module("antares");
@@ -129,7 +132,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
         context: &'c Context,
         module: Module<'c>,
         ir: &'m ir::Module,
-        part: Part,
+        part: Share,
     ) -> Result<Self, CodegenError> {
         let i64 = context.i64_type();
         let ptr = context.ptr_type(AddressSpace::default());
@@ -141,10 +144,10 @@ impl<'c, 'm> Emitter<'c, 'm> {
         let base_and_target = context.void_type().fn_type(&[ptr.into(), i64.into()], false);
         let pair = context.struct_type(&[i64.into(), i64.into()], false);
         let product = pair.fn_type(&[i64.into(), i64.into()], false);
-        let ecall = module.add_function("ecall", base_only, Some(Linkage::Internal));
-        let dispatch = module.add_function("dispatch", base_and_target, Some(Linkage::Internal));
-        let carryless = module.add_function("carryless", product, Some(Linkage::Internal));
-        let resolve = module.add_function("resolve", base_and_target, Some(Linkage::Internal));
+        let kinds = [base_only, base_and_target, product, base_and_target];
+        let mut names = STUBS.into_iter();
+        let [ecall, dispatch, carryless, resolve] = kinds
+            .map(|kind| module.add_function(names.next().unwrap_or_default(), kind, Some(Linkage::Internal)));
         let builder = context.create_builder();
         let signatures = ir.functions.iter().map(Signature::of).collect();
         let parts = part::parts(ir, part.of);

@@ -86,6 +86,28 @@ impl Part {
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 }
 
+/// One of equal shares of something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Share {
+    /// Its number, from 0.
+    index: u32,
+    /// How many there are.
+    of: u32,
+}
+
+impl Part {
+    /// The functions that are emitted for the part. Two parts emit the same ones, so that what LLVM finds out about a function from
+    /// its callers, or by inlining it, is lost in few places.
+    fn emitted(self) -> Share {
+        Share { index: self.index / 2, of: self.of.div_ceil(2) }
+    }
+
+    /// The part's share of what is left of them.
+    fn kept(self) -> Share {
+        Share { index: self.index % 2, of: if (self.index | 1) < self.of { 2 } else { 1 } }
+    }
+}
+
 /// Generates code for `part` of `module`.
 ///
 /// # Errors
@@ -97,14 +119,37 @@ pub fn compile(module: &Module, part: Part, form: Form) -> Result<Vec<u8>, Codeg
 fn generate(module: &Module, part: Part, form: Form) -> Result<Vec<u8>, CodegenError> {
     let context = Context::create();
     let target = optimize::target_machine()?;
-    let emitted = emit::module(&context, module, part, &target)?;
+    let emitted = emit::module(&context, module, part.emitted(), &target)?;
     if form == Form::LlvmBefore {
         return Ok(emitted.print_to_string().to_string().into_bytes());
     }
-    optimize::run(&emitted, &target)?;
+    optimize::run(&emitted, part.kept(), &target)?;
     match form {
         Form::LlvmBefore | Form::Llvm => Ok(emitted.print_to_string().to_string().into_bytes()),
         Form::Assembly => optimize::write(&emitted, &target, inkwell::targets::FileType::Assembly),
         Form::Object => optimize::write(&emitted, &target, inkwell::targets::FileType::Object),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_the_halves_of_what_is_emitted() {
+        for of in 1..=17 {
+            let shares: Vec<_> = (0..of).map(|index| Part { index, of }).collect();
+            let groups = shares.last().map(|part| part.emitted().index + 1);
+            assert!(shares.iter().all(|part| Some(part.emitted().of) == groups));
+            for group in 0..groups.unwrap() {
+                let kept: Vec<Share> = shares
+                    .iter()
+                    .filter(|part| part.emitted().index == group)
+                    .map(|part| part.kept())
+                    .collect();
+                let of = kept[0].of;
+                assert_eq!(kept, (0..of).map(|index| Share { index, of }).collect::<Vec<_>>());
+            }
+        }
     }
 }

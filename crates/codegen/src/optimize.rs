@@ -2,27 +2,36 @@
 
 use std::sync::{Once, PoisonError, RwLock};
 
-use antares_abi::{TARGET_CPU, TARGET_FEATURES, TARGET_TRIPLE};
+use antares_abi::{LIBRARY_SYMBOL, TARGET_CPU, TARGET_FEATURES, TARGET_TRIPLE};
 use inkwell::{
-    OptimizationLevel,
+    GlobalVisibility, OptimizationLevel,
     attributes::{Attribute, AttributeLoc},
-    module::Module,
+    module::{Linkage, Module},
     passes::PassBuilderOptions,
     targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple},
     values::FunctionValue,
 };
 
-use crate::CodegenError;
+use crate::{CodegenError, Share, emit::STUBS};
 
-/// Passes over the emitted module, found by measuring (docs/engine.md). The first GVN comes before instcombine, which
+/// Passes over all functions together, found by measuring (docs/engine.md). What all callers pass, and what follows from it,
+/// is known before anything else is done; then functions are gone that nobody calls.
+const PASSES_TOGETHER: &str = "function(sroa,early-cse<memssa>,simplifycfg),\
+     ipsccp,\
+     globaldce,\
+     cgscc(inline),\
+     globaldce";
+
+/// Passes over each function, once it has what matters of the others. The first GVN comes before instcombine, which
 /// would change products and word arithmetic into forms that do not become `mulx` and `adc`; `reassociate` tears carry
 /// chains apart. Vectors are for loops without checks and meter: a loop that calls the meter cannot become one of vectors;
 /// `indvars` before makes one product of the cycles of all passes.
-const PASSES: &str = "function(sroa,early-cse<memssa>,simplifycfg),\
-     cgscc(inline),\
-     globaldce,\
-     function(gvn,instcombine<no-verify-fixpoint>,loop-mssa(licm),correlated-propagation,dse,adce,simplifycfg,\
+const PASSES_ALONE: &str = "function(\
+     gvn,instcombine<no-verify-fixpoint>,loop-mssa(licm),correlated-propagation,dse,adce,simplifycfg,\
      loop(indvars),loop-vectorize,simplifycfg)";
+
+/// Passes that take away what is found elsewhere.
+const PASSES_AFTER_SHARING: &str = "elim-avail-extern,globaldce";
 
 /// Passes over functions with vectors, after the others: what one operation was for each element may be one for all.
 const PASSES_AFTER_VECTORS: &str = "early-cse,instcombine<no-verify-fixpoint>,simplifycfg";
@@ -102,9 +111,17 @@ pub(crate) fn target_machine() -> Result<TargetMachine, CodegenError> {
     machine.ok_or_else(|| CodegenError::Llvm { step: "target machine", message: TARGET_CPU.to_owned() })
 }
 
-/// Optimizes a module.
-pub(crate) fn run(module: &Module, target: &TargetMachine) -> Result<(), CodegenError> {
-    module.run_passes(PASSES, target, PassBuilderOptions::create()).map_err(llvm_error("passes"))?;
+/// Optimizes a module, and of its functions leaves those of `share`.
+pub(crate) fn run(module: &Module, share: Share, target: &TargetMachine) -> Result<(), CodegenError> {
+    let run = |passes: &str| {
+        module.run_passes(passes, target, PassBuilderOptions::create()).map_err(llvm_error("passes"))
+    };
+    run(PASSES_TOGETHER)?;
+    if share.of > 1 {
+        leave(module, share);
+        run(PASSES_AFTER_SHARING)?;
+    }
+    run(PASSES_ALONE)?;
     let context = module.get_context();
     let loops = context.get_kind_id("llvm.loop");
     // Guest code is scalar: copies through vector registers would only wait for the stores before them. Passes take the
@@ -119,6 +136,41 @@ pub(crate) fn run(module: &Module, target: &TargetMachine) -> Result<(), Codegen
         function.add_attribute(AttributeLoc::Function, attribute);
     }
     Ok(())
+}
+
+/// Marks what is not in `share` as to be found elsewhere; stubs are in each. The shares of a module are about the same work,
+/// and are the same whichever is asked for.
+fn leave(module: &Module, share: Share) {
+    let size = |function: &FunctionValue| -> usize {
+        function.get_basic_block_iter().map(|block| block.get_instructions().count()).sum()
+    };
+    let is_shared = |function: &FunctionValue| {
+        let name = function.get_name().to_bytes();
+        function.count_basic_blocks() > 0 && !STUBS.iter().any(|stub| stub.as_bytes() == name)
+    };
+    let mut functions: Vec<_> = module
+        .get_functions()
+        .filter(is_shared)
+        .enumerate()
+        .map(|(index, function)| (std::cmp::Reverse(size(&function)), index, function))
+        .collect();
+    functions.sort_by_key(|(size, index, _)| (*size, *index));
+    // The biggest first, each to the share with the least so far.
+    let mut loads = vec![0; share.of as usize];
+    for (std::cmp::Reverse(size), _, function) in functions {
+        let least = (0..loads.len()).min_by_key(|share| loads[*share]).unwrap_or(0);
+        loads[least] += size;
+        let is_here = least == share.index as usize;
+        function.set_linkage(if is_here { Linkage::External } else { Linkage::AvailableExternally });
+        function.as_global_value().set_visibility(GlobalVisibility::Hidden);
+    }
+    for global in module.get_globals().filter(|global| global.get_initializer().is_some()) {
+        let is_header = global.get_name().to_bytes() == LIBRARY_SYMBOL.as_bytes();
+        global.set_linkage(if share.index == 0 { Linkage::External } else { Linkage::AvailableExternally });
+        if !is_header {
+            global.set_visibility(GlobalVisibility::Hidden);
+        }
+    }
 }
 
 /// Whether a loop of `function` was made one of vectors: nothing else marks loops, by metadata of the kind `loops`.

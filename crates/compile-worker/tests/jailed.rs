@@ -70,8 +70,8 @@ fn a_library_in_parts_is_the_same_library() {
     let pool = pool();
     // Bytes behind an ELF mean nothing to it, but its size says in how many parts it is compiled.
     let mut elf = sample::elf();
-    elf.resize(100 << 10, 0);
-    assert_eq!(parts_of(elf.len() as u64), 3);
+    elf.resize(300 << 10, 0);
+    assert_eq!(parts_of(elf.len() as u64), 4);
     let whole = done(compile(&pool, &elf, Stage::Library, CompileLimits::default()));
     let (options, limits) =
         (CompileOptions { vm_version: 2, isa: Isa::of_version(2) }, CompileLimits::default());

@@ -5,6 +5,8 @@
 
 mod limits;
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use antares_abi::{CodeTier, CompileOptions, parts_of};
 use antares_baseline::BaselineError;
 use antares_codegen::{CodegenError, Form, Part};
@@ -168,18 +170,22 @@ pub fn link(parts: &[Vec<u8>]) -> Result<Vec<u8>, CompileError> {
 pub fn compile_in_parallel(elf: &[u8], request: &Request, threads: usize) -> Result<Output, CompileError> {
     let of = parts_of(elf.len() as u64);
     let part = |index| compile(elf, &Request { stage: Stage::Part { index, of }, ..*request });
-    let mut outputs = Vec::with_capacity(of as usize);
-    let indices: Vec<u32> = (0..of).collect();
-    for group in indices.chunks(threads.max(1)) {
-        let group: Vec<_> = std::thread::scope(|scope| {
-            let running: Vec<_> = group.iter().map(|index| scope.spawn(|| part(*index))).collect();
-            running.into_iter().map(|thread| thread.join()).collect()
-        });
-        for output in group {
+    let next = AtomicU32::new(0);
+    let work = || {
+        let indices = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));
+        indices.take_while(|index| *index < of).map(|index| (index, part(index))).collect::<Vec<_>>()
+    };
+    let mut made = std::thread::scope(|scope| {
+        let running: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut made = work();
+        for thread in running {
             let lost = || CompileError::Failed { detail: "a thread of the compiler panicked".to_owned() };
-            outputs.push(output.map_err(|_| lost())??);
+            made.extend(thread.join().map_err(|_| lost())?);
         }
-    }
+        Ok::<_, CompileError>(made)
+    })?;
+    made.sort_by_key(|(index, _)| *index);
+    let mut outputs = made.into_iter().map(|(_, output)| output).collect::<Result<Vec<_>, _>>()?;
     let objects: Vec<Vec<u8>> = outputs.iter_mut().map(|output| std::mem::take(&mut output.bytes)).collect();
     let library = link(&objects)?;
     outputs

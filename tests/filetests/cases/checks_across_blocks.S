@@ -49,7 +49,7 @@ table:
 # module version 2 isa imc+b+mop
 # code 0x10000..0x11000
 # stores 0x11000..0x400000
-# indirect {sp a4} changes {a0 a1 a2 a3 a4 a5 a6 a7 s2 s3 s4}
+# indirect {sp a4} changes {}
 #
 # function fn0 at 0x10000 {sp a4} -> {} exposed
 # block0 at 0x10000 cycles 10:

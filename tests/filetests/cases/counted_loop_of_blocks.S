@@ -34,7 +34,7 @@ half:
 # module version 2 isa imc+b+mop
 # code 0x10000..0x11000
 # stores 0x11000..0x400000
-# indirect {} changes {s0 s1 a0 a1 a2 a3 a7 s2}
+# indirect {} changes {}
 #
 # function fn0 at 0x10000 {} -> {} exposed
 # block0 at 0x10000 cycles 7:

@@ -17,7 +17,7 @@ text:
 # module version 2 isa imc+b+mop
 # code 0x10000..0x11000
 # stores 0x11000..0x400000
-# indirect {a1 a2 a3 a4 a5 a6} changes {a0 a7}
+# indirect {a1 a2 a3 a4 a5 a6} changes {}
 #
 # function fn0 at 0x10000 {a1 a2 a3 a4 a5 a6} -> {} exposed
 # block0 at 0x10000 cycles 502 metered:

@@ -28,9 +28,9 @@ table:
 # module version 2 isa imc+b+mop
 # code 0x10000..0x11000
 # stores 0x11000..0x400000
-# indirect {sp a0} changes {a0 a1 a2 a7}
+# indirect {sp a0} changes {a0}
 #
-# function fn0 at 0x10000 {sp} -> {a0} exposed
+# function fn0 at 0x10000 {sp} -> {} exposed
 # block0 at 0x10000 cycles 13:
 #     v0 = read sp
 #     v1 = const 0x1

@@ -41,7 +41,7 @@ _start:
 # module version 2 isa imc+b+mop
 # code 0x10000..0x11000
 # stores 0x11000..0x400000
-# indirect {} changes {t0 t1 t2 a0 a1 a2 a3 a4 a5 a6 a7}
+# indirect {} changes {}
 #
 # function fn0 at 0x10000 {} -> {} exposed
 # block0 at 0x10000 cycles 544 metered:

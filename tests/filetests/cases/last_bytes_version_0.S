@@ -12,7 +12,7 @@ _start:
 # module version 0 isa imc
 # code 0x10000..0x11000
 # stores 0x11000..0x400000
-# indirect {} changes {a0 a7}
+# indirect {} changes {}
 #
 # function fn0 at 0x10000 {} -> {} exposed
 # block0 at 0x10000 cycles 505 metered:

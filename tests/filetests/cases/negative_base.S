@@ -13,7 +13,7 @@ _start:
 # module version 2 isa imc+b+mop
 # code 0x10000..0x11000
 # stores 0x11000..0x400000
-# indirect {sp} changes {a0 a1 a7}
+# indirect {sp} changes {}
 #
 # function fn0 at 0x10000 {sp} -> {} exposed
 # block0 at 0x10000 cycles 507 metered:

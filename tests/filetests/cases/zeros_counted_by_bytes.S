@@ -31,7 +31,7 @@ top:
 # module version 2 isa imc+b+mop
 # code 0x10000..0x11000
 # stores 0x11000..0x400000
-# indirect {sp} changes {a0 a4 a5 a7}
+# indirect {sp} changes {}
 #
 # function fn0 at 0x10000 {sp} -> {} exposed
 # block0 at 0x10000 cycles 7 metered:
