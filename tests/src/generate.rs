@@ -4,6 +4,7 @@ pub mod batch;
 mod boundary;
 mod builder;
 mod counted;
+mod crowded;
 mod fused;
 mod links;
 pub mod loading;
@@ -57,6 +58,8 @@ pub enum Kind {
     Counted,
     /// Calls of few functions by their addresses.
     Pointers,
+    /// Long rows of instructions in which most registers are live.
+    Crowded,
     /// Code that is loaded while the program runs, on machines for ckb-script only.
     Loading,
 }
@@ -72,7 +75,7 @@ pub enum Form {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Stream,
         Self::Structured,
         Self::Short,
@@ -80,6 +83,7 @@ impl Kind {
         Self::Boundary,
         Self::Counted,
         Self::Pointers,
+        Self::Crowded,
         Self::Loading,
     ];
 
@@ -88,9 +92,13 @@ impl Kind {
     pub fn form(self) -> Form {
         match self {
             Self::Stream | Self::Structured => Form::Alone,
-            Self::Short | Self::Links | Self::Boundary | Self::Counted | Self::Pointers | Self::Loading => {
-                Form::Called
-            }
+            Self::Short
+            | Self::Links
+            | Self::Boundary
+            | Self::Counted
+            | Self::Pointers
+            | Self::Crowded
+            | Self::Loading => Form::Called,
         }
     }
 
@@ -105,6 +113,7 @@ impl Kind {
             Self::Boundary => "boundary",
             Self::Counted => "counted",
             Self::Pointers => "pointers",
+            Self::Crowded => "crowded",
             Self::Loading => "loading",
         }
     }
@@ -147,6 +156,7 @@ pub fn program(seed: u64, settings: Settings) -> Program {
         Kind::Boundary => boundary::build(builder),
         Kind::Counted => counted::build(builder),
         Kind::Pointers => pointers::build(builder),
+        Kind::Crowded => crowded::build(builder),
         Kind::Loading => loading::build(builder),
         Kind::Structured => structured::build(builder),
     }

@@ -10,6 +10,7 @@ mod emit;
 mod frames;
 mod link;
 mod optimize;
+mod order;
 
 use antares_lift::ir::Module;
 use inkwell::context::Context;
@@ -124,6 +125,7 @@ fn generate(module: &Module, part: Part, form: Form) -> Result<Vec<u8>, CodegenE
         return Ok(emitted.print_to_string().to_string().into_bytes());
     }
     optimize::run(&emitted, part.kept(), &target)?;
+    order::run(&emitted);
     match form {
         Form::LlvmBefore | Form::Llvm => Ok(emitted.print_to_string().to_string().into_bytes()),
         Form::Assembly => optimize::write(&emitted, &target, inkwell::targets::FileType::Assembly),

@@ -56,6 +56,7 @@ fn set_options() {
     // one caller gains, and what is tiny (see `emit`); the rest only grows, since guest calls pass what they need in
     // registers. Few targets are found sooner by comparing than by a table: branches are foretold better than jumps.
     // Guest code comes in an order for twice our registers, and loads must be able to pass stores to get a better one.
+    // The processor looks far enough ahead by itself: an order for its latencies only costs registers.
     let arguments = [
         c"antares".as_ptr(),
         c"-disable-lsr".as_ptr(),
@@ -67,6 +68,7 @@ fn set_options() {
         c"-min-jump-table-entries=32".as_ptr(),
         c"-cgpp-huge-func=0".as_ptr(),
         c"-enable-aa-sched-mi".as_ptr(),
+        c"-schedmodel=false".as_ptr(),
         c"-greedy-reverse-local-assignment".as_ptr(),
         c"-experimental-debug-variable-locations=false".as_ptr(),
     ];

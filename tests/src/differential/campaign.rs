@@ -35,13 +35,14 @@ const MUTANTS: usize = 5;
 const MUTANT_CYCLES_MAX: u64 = 500_000;
 /// Of a hundred batches, how many are of each kind; the rest are mutants. Long programs take longer to compile, so that
 /// a batch holds fewer of them.
-const KINDS: [(Kind, u32, usize); 8] = [
-    (Kind::Short, 22, 150),
+const KINDS: [(Kind, u32, usize); 9] = [
+    (Kind::Short, 18, 150),
     (Kind::Counted, 12, 80),
     (Kind::Boundary, 20, 100),
     (Kind::Links, 14, 60),
     // One alone has few enough functions.
     (Kind::Pointers, 12, 1),
+    (Kind::Crowded, 4, 12),
     (Kind::Loading, 8, 60),
     (Kind::Stream, 5, 40),
     (Kind::Structured, 5, 20),
@@ -116,7 +117,7 @@ pub struct Failure {
 
 impl Choice {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Generated(Kind::Short),
         Self::Generated(Kind::Boundary),
         Self::Generated(Kind::Counted),
@@ -124,6 +125,7 @@ impl Choice {
         Self::Generated(Kind::Stream),
         Self::Generated(Kind::Structured),
         Self::Generated(Kind::Pointers),
+        Self::Generated(Kind::Crowded),
         Self::Generated(Kind::Loading),
         Self::Mutants,
     ];

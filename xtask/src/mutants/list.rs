@@ -21,6 +21,7 @@ const EMIT_MEMORY: &str = "crates/codegen/src/emit/memory.rs";
 const EMIT_CONTROL: &str = "crates/codegen/src/emit/control.rs";
 const EMIT_FUNCTION: &str = "crates/codegen/src/emit/function.rs";
 const STUBS: &str = "crates/codegen/src/emit/stubs.rs";
+const ORDER_GRAPH: &str = "crates/codegen/src/order/graph.rs";
 
 const fn mutant(name: &'static str, file: &'static str, from: &'static str, to: &'static str) -> Mutant {
     Mutant { name, file, from, to }
@@ -39,6 +40,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
         &STACKS,
         &RETURNS,
         &ENTRIES,
+        &ORDER,
         &REST,
     ]
     .into_iter()
@@ -423,6 +425,29 @@ const TARGETS_OF_CALLS: [Mutant; 3] = [
     ),
     mutant("offset-of-the-call-forgotten", TARGETS, "if self.offset != 0 {", "if self.offset == 1 {"),
     mutant("targets-that-move-sp", TARGETS, "is_found && is_kept[function.id.0 as usize]", "is_found"),
+];
+
+/// The order of crowded blocks.
+const ORDER: [Mutant; 4] = [
+    mutant("order-of-other-bases", ORDER_GRAPH, "            && self.root == other.root\n", ""),
+    mutant(
+        "order-of-bytes-that-meet",
+        ORDER_GRAPH,
+        "(self.end <= other.start || other.end <= self.start)",
+        "self.start != other.start",
+    ),
+    mutant(
+        "order-of-loads-before-stores",
+        ORDER_GRAPH,
+        "(self.is_store || other.is_store) && !is_apart",
+        "other.is_store && !is_apart",
+    ),
+    mutant(
+        "order-of-loads-of-words",
+        ORDER_GRAPH,
+        "InstructionOpcode::Load => (false,",
+        "InstructionOpcode::Load if width(value) == 32 => return None,\n            InstructionOpcode::Load => (false,",
+    ),
 ];
 
 /// Arithmetic, and code that is loaded at run time.
