@@ -126,6 +126,10 @@ impl Compiler {
             let key = full.key;
             // The semaphore is never closed.
             let _turn = compiler.shared.followers.turns.acquire().await;
+            // Another one may have ended since the caller looked.
+            if let Ok(Some(_)) = compiler.shared.find(&full).await {
+                return compiler.shared.followers.leave(key, false);
+            }
             let result = compiler.join(full).await;
             let is_busy = matches!(result, Err(CompileError::Busy { .. }));
             compiler.shared.followers.leave(key, result.is_err() && !is_busy);
