@@ -322,6 +322,22 @@ pub struct Block {
     pub terminator: Terminator,
 }
 
+impl Block {
+    /// A block between those of the guest: it takes no cycles, and writes nothing.
+    pub(crate) fn between(pc: GuestAddr, ops: Vec<Op>, terminator: Terminator) -> Self {
+        Self {
+            pc,
+            cycles: 0,
+            charge: Charge::Entered,
+            is_metered: false,
+            is_bounded: false,
+            ops,
+            writes: Vec::new(),
+            terminator,
+        }
+    }
+}
+
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {

@@ -4,7 +4,7 @@
 
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
 
-use crate::ir::{BinaryOp, Block, Charge, Function, Module, Op, Terminator, Value};
+use crate::ir::{BinaryOp, Block, Function, Module, Op, Terminator, Value};
 
 /// With more functions that are found by their address, comparing would cost more than it saves.
 const TARGETS_MAX: usize = 6;
@@ -76,7 +76,7 @@ impl Call {
             let known = push(block, Op::Const(entry.0.cast_signed()));
             let condition = push(block, Op::Binary(BinaryOp::Eq, target, known));
             block.terminator = Terminator::Branch { condition, taken: called, otherwise };
-            function.blocks.push(empty(pc, Terminator::Call { callee, to: self.to }));
+            function.blocks.push(Block::between(pc, Vec::new(), Terminator::Call { callee, to: self.to }));
             at = function.blocks.len();
             function.blocks.push(self.again(pc));
         }
@@ -84,7 +84,7 @@ impl Call {
 
     /// A block that does nothing but the call.
     fn again(&self, pc: GuestAddr) -> Block {
-        let mut block = empty(pc, self.terminator.clone());
+        let mut block = Block::between(pc, Vec::new(), self.terminator.clone());
         let mut sum = push(&mut block, Op::Read(self.register));
         if self.offset != 0 {
             let offset = push(&mut block, Op::Const(self.offset));
@@ -94,19 +94,6 @@ impl Call {
         let target = push(&mut block, Op::Binary(BinaryOp::And, sum, mask));
         block.terminator = block.terminator.map(|_| target);
         block
-    }
-}
-
-fn empty(pc: GuestAddr, terminator: Terminator) -> Block {
-    Block {
-        pc,
-        cycles: 0,
-        charge: Charge::Entered,
-        is_metered: false,
-        is_bounded: false,
-        ops: Vec::new(),
-        writes: Vec::new(),
-        terminator,
     }
 }
 

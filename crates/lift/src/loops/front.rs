@@ -3,7 +3,7 @@
 use antares_program::{BlockId, GuestAddr, Reg};
 
 use crate::{
-    ir::{Access, BinaryOp, Block, Charge, Op, Terminator, Value},
+    ir::{Access, BinaryOp, Block, Op, Terminator, Value},
     loops::affine::{Affine, Reach, STEP_MAX},
 };
 
@@ -106,16 +106,8 @@ impl Front {
             Some(all) => all,
             None => self.push(Op::Const(1)),
         };
-        Block {
-            pc,
-            cycles: 0,
-            charge: Charge::Entered,
-            is_metered: false,
-            is_bounded: false,
-            ops: self.ops,
-            writes: Vec::new(),
-            terminator: Terminator::Branch { condition, taken: bounded, otherwise: plain },
-        }
+        let terminator = Terminator::Branch { condition, taken: bounded, otherwise: plain };
+        Block::between(pc, self.ops, terminator)
     }
 }
 

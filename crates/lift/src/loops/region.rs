@@ -207,16 +207,9 @@ impl Nodes {
                 }
                 let leads_there = |end: &Block| end.terminator == Terminator::Jump(target);
                 let index = self.ends.iter().position(leads_there).unwrap_or_else(|| {
-                    self.ends.push(Block {
-                        pc,
-                        cycles: 0,
-                        charge: Charge::PutOff { callee, call: address },
-                        is_metered: true,
-                        is_bounded: false,
-                        ops: Vec::new(),
-                        writes: Vec::new(),
-                        terminator: Terminator::Jump(target),
-                    });
+                    let end = Block::between(pc, Vec::new(), Terminator::Jump(target));
+                    let charge = Charge::PutOff { callee, call: address };
+                    self.ends.push(Block { charge, is_metered: true, ..end });
                     self.ends.len() - 1
                 });
                 let end = BlockId(next + u32::try_from(index).unwrap_or(u32::MAX));

@@ -8,7 +8,7 @@
 use antares_program::{BlockId, GuestAddr, Reg};
 
 use crate::{
-    ir::{BinaryOp, Block, Charge, Function, Op, Terminator, UnaryOp, Value},
+    ir::{BinaryOp, Block, Function, Op, Terminator, UnaryOp, Value},
     loops::front::Front,
 };
 
@@ -99,16 +99,8 @@ impl Search {
         let passes = ahead.binary_const(BinaryOp::Lshr, distance, i64::from(STEP.ilog2()));
         let charged = ahead.binary_const(BinaryOp::Mul, passes, cycles.cast_signed());
         ahead.push(Op::Charge(charged));
-        Block {
-            pc,
-            cycles: 0,
-            charge: Charge::Entered,
-            is_metered: false,
-            is_bounded: false,
-            ops: ahead.into_ops(),
-            writes: vec![(self.counter, last)],
-            terminator: Terminator::Jump(to),
-        }
+        let writes = vec![(self.counter, last)];
+        Block { writes, ..Block::between(pc, ahead.into_ops(), Terminator::Jump(to)) }
     }
 }
 
