@@ -51,7 +51,7 @@ pub(super) fn build(mut builder: Builder) -> Program {
 }
 
 impl Builder {
-    /// A function; now and then it moves sp, or changes its own link.
+    /// A function; now and then it moves sp.
     fn pointed_at(&mut self, function: Label, leaks: bool) {
         self.keep(RA);
         self.place(function);

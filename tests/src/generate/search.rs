@@ -1,8 +1,8 @@
 //! Loops that look for a byte of a register from the top down, as libgcc does to count zeros, and loops that are nearly
 //! such: other steps and masks, counters that start between two bytes, a byte that is read after the loop.
 
-use super::builder::{Builder, S11, SP};
-use crate::asm::{Item, Register, encode, operations};
+use super::builder::{Builder, S11};
+use crate::asm::{Item, Register, encode};
 
 const COUNTER: Register = 28;
 const WORD: Register = 29;
@@ -57,9 +57,8 @@ impl Builder {
             }
         }
         if self.random.one_in(3) {
-            let source = self.source();
-            self.register_op("sub", BYTE, 0, source);
-            self.word(operations::load(3, WORD, SP, 0));
+            // The lowest bit alone, as for zeros from below.
+            self.register_op("sub", BYTE, 0, WORD);
             self.register_op("and", WORD, WORD, BYTE);
         }
     }
