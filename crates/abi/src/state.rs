@@ -10,7 +10,7 @@
 use std::mem::offset_of;
 
 /// Version of this contract. A library with another version is refused (a cache miss, never an error).
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 
 /// Bytes of guest memory (ckb-vm's `RISCV_MAX_MEMORY`).
 pub const GUEST_MEMORY_BYTES: u64 = 4 << 20;
@@ -27,8 +27,9 @@ pub const LIBRARY_SYMBOL: &str = "antares_library";
 /// First bytes of a [`LibraryHeader`].
 pub const LIBRARY_MAGIC: [u8; 8] = *b"ANTARES\x01";
 
-/// The first bytes of an instruction of 7 bytes that does nothing; the last 4 are a number (`nop dword ptr [rax + number]`).
-pub const METER_MARK: [u8; 3] = [0x0f, 0x1f, 0x80];
+/// The first bytes of an instruction that does nothing, `nop dword ptr [base + left + number]`, after a REX prefix if one of its
+/// registers needs one. A SIB byte follows, and 4 bytes with the number.
+pub const METER_MARK: [u8; 3] = [0x0f, 0x1f, 0x84];
 
 /// What generated code and host exchange. Fields are read and written by generated code through their offsets.
 #[repr(C)]
@@ -53,9 +54,9 @@ pub struct State {
     /// Address of the host's `extern "C" fn(base: *mut u8)` for ecalls. It returns if native code goes on.
     /// Guest registers `a0..a7`, `pc` and `cycles_left` are current; `a0` and `cycles_left` are reloaded.
     pub ecall: u64,
-    /// Address of the host's meter, called with `base` in r10 and the cycles left, below zero, in r11. It gives the new
-    /// cycles left in r11 and changes no other register but the flags, or it leaves native code. Behind the call stand
-    /// [`METER_MARK`] and the guest address of the block that was entered, as a u32.
+    /// Address of the host's meter. Behind the call stands a [`METER_MARK`]: its registers are those that hold `base` and the
+    /// cycles left, which are below zero; its number is the guest address of the block that was entered. The meter puts the new
+    /// cycles left into their register and changes no other but the flags, or it leaves native code.
     pub meter: u64,
     /// Address of the host's `extern "C" fn(base: *mut u8, target: u64) -> u64`: the entry thunk of another library for a
     /// guest address, 0 if there is none.

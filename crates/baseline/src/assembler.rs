@@ -43,9 +43,11 @@ impl Assembler {
         self.rows.push(FrameRow { start: word(self.code.len() as u64), bytes, chain });
     }
 
-    /// An instruction that does nothing but to hold a number.
-    pub(crate) fn mark(&mut self, mark: [u8; 3], number: u32) {
+    /// An instruction that does nothing but to hold the numbers of two registers and a number of its own.
+    pub(crate) fn mark(&mut self, mark: [u8; 3], (base, index): (Gpr, Gpr), number: u32) {
+        self.byte(0x40 | index.high() << 1 | base.high());
         self.code.extend(mark);
+        self.byte(index.low() << 3 | base.low());
         self.code.extend(number.to_le_bytes());
     }
 

@@ -8,7 +8,7 @@ use crate::{
     BaselineError, Context,
     assembler::{Alu, Cond, Gpr, Label, Mem, Rm},
     block, number,
-    registers::{self, LEFT, home},
+    registers::{self, BASE, LEFT, home},
     stubs,
     values::{Code, Frame, Values},
 };
@@ -233,7 +233,7 @@ impl<'m> FunctionEmitter<'_, 'm> {
                 Cold::Meter(at, back, pc) => {
                     self.code.asm.bind(at);
                     self.code.asm.call_to(registers::host_meter());
-                    self.code.asm.mark(METER_MARK, u32::try_from(pc.0).unwrap_or(0));
+                    self.code.asm.mark(METER_MARK, (BASE, LEFT), u32::try_from(pc.0).unwrap_or(0));
                     self.code.asm.jump(back);
                 }
                 Cold::Locals(at, locals) => {

@@ -6,9 +6,15 @@
 
 use std::{arch::naked_asm, mem::offset_of};
 
-use antares_abi::{LeaveReason, STATE_OFFSET, State};
+use antares_abi::{LeaveReason, METER_MARK, STATE_OFFSET, State};
 
 use crate::host;
+
+/// The stack pointer's number among the registers.
+const RSP: usize = 4;
+
+/// Bytes of the instructions at the start of [`meter`] that write to the native stack, and may be the first to hit its guard.
+pub(crate) const METER_SAVES_BYTES: usize = 24;
 
 /// Distance from base to a field of the state.
 macro_rules! field {
@@ -86,6 +92,8 @@ pub(crate) unsafe extern "C" fn ecall(base: *mut u8) {
         "mov [rdi + {saved} + 13*8], r13",
         "mov [rdi + {saved} + 14*8], r14",
         "mov [rdi + {saved} + 15*8], r15",
+        // A register that this convention does not keep may have the cycles left.
+        "mov qword ptr [rdi + {saved} + {rsp}*8], 0",
         "mov [rdi + {native_stack_pointer}], rsp",
         "mov rsp, [rdi + {host_stack_pointer}]",
         // `enter` left it 8 bytes off a multiple of 16: with this push the call is aligned.
@@ -97,6 +105,7 @@ pub(crate) unsafe extern "C" fn ecall(base: *mut u8) {
         "jnz {leave}",
         "mov rsp, [rdi + {native_stack_pointer}]",
         "ret",
+        rsp = const RSP,
         saved = const field!(saved),
         native_stack_pointer = const field!(native_stack_pointer),
         host_stack_pointer = const field!(host_stack_pointer),
@@ -130,41 +139,50 @@ pub(crate) unsafe extern "C" fn resolve(base: *mut u8, target: u64) -> u64 {
     )
 }
 
-/// What native code calls when the cycles it was granted are used up, with base in r10 and the cycles left in r11:
-/// [`host::meter`] on the host stack. Every register but r11 and the flags is kept. Leaves native code if the host says
-/// so; native code then waits in this call.
+/// What native code calls when the cycles it was granted are used up: [`host::meter`] on the host stack. The instruction behind
+/// the call says which registers hold base and the cycles left ([`antares_abi::METER_MARK`]). Every other register is kept, but not the
+/// flags. Leaves native code if the host says so; native code then waits in this call.
 ///
 /// # Safety
 /// As [`ecall`].
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn meter() {
     naked_asm!(
-        "mov [r10 + {saved} + 0*8], rax",
-        "mov [r10 + {saved} + 1*8], rcx",
-        "mov [r10 + {saved} + 2*8], rdx",
-        "mov [r10 + {saved} + 3*8], rbx",
-        "mov [r10 + {saved} + 5*8], rbp",
-        "mov [r10 + {saved} + 6*8], rsi",
-        "mov [r10 + {saved} + 7*8], rdi",
-        "mov [r10 + {saved} + 8*8], r8",
-        "mov [r10 + {saved} + 9*8], r9",
-        "mov [r10 + {saved} + 10*8], r10",
-        "mov [r10 + {saved} + 12*8], r12",
-        "mov [r10 + {saved} + 13*8], r13",
-        "mov [r10 + {saved} + 14*8], r14",
-        "mov [r10 + {saved} + 15*8], r15",
-        "vmovups [r10 + {vectors} + 0*32], ymm0\n vmovups [r10 + {vectors} + 1*32], ymm1",
-        "vmovups [r10 + {vectors} + 2*32], ymm2\n vmovups [r10 + {vectors} + 3*32], ymm3",
-        "vmovups [r10 + {vectors} + 4*32], ymm4\n vmovups [r10 + {vectors} + 5*32], ymm5",
-        "vmovups [r10 + {vectors} + 6*32], ymm6\n vmovups [r10 + {vectors} + 7*32], ymm7",
-        "vmovups [r10 + {vectors} + 8*32], ymm8\n vmovups [r10 + {vectors} + 9*32], ymm9",
-        "vmovups [r10 + {vectors} + 10*32], ymm10\n vmovups [r10 + {vectors} + 11*32], ymm11",
-        "vmovups [r10 + {vectors} + 12*32], ymm12\n vmovups [r10 + {vectors} + 13*32], ymm13",
-        "vmovups [r10 + {vectors} + 14*32], ymm14\n vmovups [r10 + {vectors} + 15*32], ymm15",
+        // In the order of their encoding, so that a number finds its register. Nothing else may fault here: see
+        // `METER_SAVES_BYTES`.
+        "push r15\n push r14\n push r13\n push r12\n push r11\n push r10\n push r9\n push r8",
+        "push rdi\n push rsi\n push rbp\n push rax\n push rbx\n push rdx\n push rcx\n push rax",
+        // The mark: with or without a REX prefix, whose lowest bits belong to base and the cycles left.
+        "mov rsi, [rsp + 16*8]",
+        "xor ecx, ecx",
+        "cmp byte ptr [rsi], {mark}",
+        "je 2f",
+        "mov cl, [rsi]",
+        "inc rsi",
+        "2:",
+        "movzx eax, byte ptr [rsi + {mark_bytes}]",
+        "lea edx, [rcx*8]\n and edx, 8",
+        "mov esi, eax\n and esi, 7\n or edx, esi",
+        "shr eax, 3\n and eax, 7",
+        "lea ecx, [rcx*4]\n and ecx, 8\n or eax, ecx",
+        "mov rdi, [rsp + rdx*8]",
+        "mov rcx, [rsp + rax*8]",
+        "mov [rdi + {cycles_left}], rcx",
+        "mov [rsp + {rsp}*8], rax",
+        "pop [rdi + {saved} + 0*8]\n pop [rdi + {saved} + 1*8]\n pop [rdi + {saved} + 2*8]\n pop [rdi + {saved} + 3*8]",
+        "pop [rdi + {saved} + 4*8]\n pop [rdi + {saved} + 5*8]\n pop [rdi + {saved} + 6*8]\n pop [rdi + {saved} + 7*8]",
+        "pop [rdi + {saved} + 8*8]\n pop [rdi + {saved} + 9*8]\n pop [rdi + {saved} + 10*8]\n pop [rdi + {saved} + 11*8]",
+        "pop [rdi + {saved} + 12*8]\n pop [rdi + {saved} + 13*8]\n pop [rdi + {saved} + 14*8]\n pop [rdi + {saved} + 15*8]",
+        "vmovups [rdi + {vectors} + 0*32], ymm0\n vmovups [rdi + {vectors} + 1*32], ymm1",
+        "vmovups [rdi + {vectors} + 2*32], ymm2\n vmovups [rdi + {vectors} + 3*32], ymm3",
+        "vmovups [rdi + {vectors} + 4*32], ymm4\n vmovups [rdi + {vectors} + 5*32], ymm5",
+        "vmovups [rdi + {vectors} + 6*32], ymm6\n vmovups [rdi + {vectors} + 7*32], ymm7",
+        "vmovups [rdi + {vectors} + 8*32], ymm8\n vmovups [rdi + {vectors} + 9*32], ymm9",
+        "vmovups [rdi + {vectors} + 10*32], ymm10\n vmovups [rdi + {vectors} + 11*32], ymm11",
+        "vmovups [rdi + {vectors} + 12*32], ymm12\n vmovups [rdi + {vectors} + 13*32], ymm13",
+        "vmovups [rdi + {vectors} + 14*32], ymm14\n vmovups [rdi + {vectors} + 15*32], ymm15",
         "vzeroupper",
-        "mov [r10 + {cycles_left}], r11",
-        "mov [r10 + {native_stack_pointer}], rsp",
-        "mov rdi, r10",
+        "mov [rdi + {native_stack_pointer}], rsp",
         "mov rsp, [rdi + {host_stack_pointer}]",
         "push rdi",
         "call {meter}",
@@ -173,6 +191,9 @@ pub(crate) unsafe extern "C" fn meter() {
         "mov rax, rdi",
         "jnz {leave}",
         "jmp {go_on}",
+        mark = const METER_MARK[0],
+        mark_bytes = const METER_MARK.len(),
+        rsp = const RSP,
         saved = const field!(saved),
         vectors = const field!(saved_vectors),
         cycles_left = const field!(cycles_left),
@@ -204,7 +225,8 @@ pub(crate) unsafe extern "C" fn resume(base: *mut u8) {
     )
 }
 
-/// The way back into native code that waits, with base in rdi. r11 gets the cycles left.
+/// The way back into native code that waits, with base in rdi. The cycles left go to the register that is named where `rsp` would be
+/// saved.
 ///
 /// # Safety
 /// Only by a jump from [`meter`] and [`resume`].
@@ -220,6 +242,9 @@ unsafe extern "C" fn go_on() {
         "vmovups ymm12, [rdi + {vectors} + 12*32]\n vmovups ymm13, [rdi + {vectors} + 13*32]",
         "vmovups ymm14, [rdi + {vectors} + 14*32]\n vmovups ymm15, [rdi + {vectors} + 15*32]",
         "mov rsp, [rdi + {native_stack_pointer}]",
+        "mov rax, [rdi + {saved} + {rsp}*8]",
+        "mov rcx, [rdi + {cycles_left}]",
+        "mov [rdi + {saved} + rax*8], rcx",
         "mov rax, [rdi + {saved} + 0*8]",
         "mov rcx, [rdi + {saved} + 1*8]",
         "mov rdx, [rdi + {saved} + 2*8]",
@@ -229,13 +254,14 @@ unsafe extern "C" fn go_on() {
         "mov r8, [rdi + {saved} + 8*8]",
         "mov r9, [rdi + {saved} + 9*8]",
         "mov r10, [rdi + {saved} + 10*8]",
-        "mov r11, [rdi + {cycles_left}]",
+        "mov r11, [rdi + {saved} + 11*8]",
         "mov r12, [rdi + {saved} + 12*8]",
         "mov r13, [rdi + {saved} + 13*8]",
         "mov r14, [rdi + {saved} + 14*8]",
         "mov r15, [rdi + {saved} + 15*8]",
         "mov rdi, [rdi + {saved} + 7*8]",
         "ret",
+        rsp = const RSP,
         saved = const field!(saved),
         vectors = const field!(saved_vectors),
         cycles_left = const field!(cycles_left),

@@ -183,11 +183,15 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
 fn leave_reason(active: &Active, fault: &Fault) -> Option<LeaveReason> {
     // A breakpoint's pc is behind it, perhaps behind all text.
     let pc = if fault.signal == libc::SIGTRAP { fault.pc.wrapping_sub(1) } else { fault.pc };
+    let hits_guard =
+        matches!(fault.signal, libc::SIGSEGV | libc::SIGBUS) && active.stack_guard.contains(&fault.address);
+    let meter = enter::meter as *const () as usize;
+    if hits_guard && (meter..meter + enter::METER_SAVES_BYTES).contains(&pc) {
+        return Some(LeaveReason::StackOverflow);
+    }
     let text = active.texts.iter().find(|text| text.contains(&pc))?;
     match fault.signal {
-        libc::SIGSEGV | libc::SIGBUS if active.stack_guard.contains(&fault.address) => {
-            Some(LeaveReason::StackOverflow)
-        }
+        libc::SIGSEGV | libc::SIGBUS if hits_guard => Some(LeaveReason::StackOverflow),
         libc::SIGSEGV | libc::SIGBUS => Some(LeaveReason::BadAddress),
         libc::SIGILL => Some(trap_number(text, pc).unwrap_or(LeaveReason::Unsupported)),
         _ => Some(LeaveReason::Unsupported),

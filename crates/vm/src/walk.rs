@@ -9,8 +9,10 @@ pub(crate) type GuestFrame = (usize, u64);
 
 /// Bytes of a return address.
 const RETURN_BYTES: usize = 8;
-/// Bytes of the instruction behind a call of the meter.
-const MARK_BYTES: usize = 7;
+/// Bytes of the instruction behind a call of the meter, at most.
+const MARK_BYTES: usize = 9;
+/// Bits of a REX prefix that say what it is.
+const REX: u8 = 0x40;
 
 /// Return addresses whose frames are remembered: most samples meet those of the one before.
 const KNOWN: usize = 128;
@@ -103,8 +105,9 @@ impl Walk {
 pub(crate) fn marked(code: &dyn Code, back: usize) -> Option<u64> {
     let end = back.checked_add(MARK_BYTES)?;
     code.texts().iter().any(|text| text.start <= back && end <= text.end).then_some(())?;
-    // SAFETY: these bytes are all instructions of a loaded library, which stays loaded while its code runs.
+    // SAFETY: these bytes are all in the text of a loaded library, which stays loaded while its code runs.
     let bytes = unsafe { (back as *const [u8; MARK_BYTES]).read() };
-    let number = bytes.strip_prefix(&METER_MARK)?;
-    Some(u64::from(u32::from_le_bytes(number.try_into().ok()?)))
+    let mark = if bytes[0] & 0xf0 == REX { &bytes[1..] } else { &bytes[..] };
+    let [_sib, number @ ..] = mark.strip_prefix(&METER_MARK)? else { return None };
+    Some(u64::from(u32::from_le_bytes(*number.first_chunk()?)))
 }

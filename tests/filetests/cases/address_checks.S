@@ -68,7 +68,7 @@ words:
 #   br i1 %is_over, label %over, label %on, !dbg !8, !prof !4
 #
 # over:                                             ; preds = %pc_10000
-#   %granted = call i64 asm sideeffect "callq *4260152(%r10)\0A.byte 0xf, 0x1f, 0x80\0A.long 65536", "={r11},{r10},0,~{flags}"(ptr %0, i64 %left2) #4, !dbg !8
+#   %granted = call i64 asm sideeffect "callq *4260152($1)\0A{disp32} nopl 65536($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left2) #4, !dbg !8
 #   store i64 %granted, ptr %left, align 8, !dbg !8
 #   br label %on, !dbg !8
 #
@@ -150,8 +150,8 @@ words:
 #     48  call ecall
 #     4d  ud1 eax,[eax+4]
 #     52  call qword ptr [r10+410138h]
-#     59  nop [rax+10000h]
-#     60  jmp 14
+#     59  nop [r10+r11+10000h]
+#     62  jmp 14
 
 #=== outcome
 # Exit(42), 515 cycles, native

@@ -79,7 +79,7 @@ _start:
 #   br i1 %is_over, label %over, label %on, !dbg !8, !prof !4
 #
 # over:                                             ; preds = %pc_10000
-#   %granted = call i64 asm sideeffect "callq *4260152(%r10)\0A.byte 0xf, 0x1f, 0x80\0A.long 65536", "={r11},{r10},0,~{flags}"(ptr %0, i64 %left2) #4, !dbg !8
+#   %granted = call i64 asm sideeffect "callq *4260152($1)\0A{disp32} nopl 65536($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left2) #4, !dbg !8
 #   store i64 %granted, ptr %left, align 8, !dbg !8
 #   br label %on, !dbg !8
 #
@@ -114,9 +114,9 @@ _start:
 #=== asm
 # enter_10000:
 # .Lfunc_begin1:
-#   movq  $-510, %r11
+#   movq  $-510, %rcx
 # .Ltmp0:
-#   addq  4260104(%rax), %r11
+#   addq  4260104(%rax), %rcx
 #   js  .LBB1_1
 # .LBB1_2:
 #   pushq  %rax
@@ -124,13 +124,13 @@ _start:
 #   movq  $93, 4259976(%rax)
 #   movq  $65556, 4260096(%rax)
 #   movq  $0, 4260120(%rax)
-#   movq  %r11, 4260104(%rax)
+#   movq  %rcx, 4260104(%rax)
 #   callq  ecall
 #   ud1l  4(%eax), %eax
 # .LBB1_1:
-#   movq  %rax, %r10
 #   #APP
-#   callq  *4260152(%r10)
+#   callq  *4260152(%rax)
+#   {disp32}  nopl  65536(%rax,%rcx)
 #   #NO_APP
 #   jmp  .LBB1_2
 # .Ltmp1:

@@ -141,18 +141,18 @@ one_more:
 #     1c  mov r12d,5
 #     22  call function at 0x10012
 #     27  sub r11,1F6h
-#     2e  js 5c
+#     2e  js 5e
 #     34  add rbx,r12
 #     37  mov r15d,5Dh
 #     3d  mov eax,1000Eh
 #     42  call ecall
 #     47  ud1 eax,[eax+4]
 #     4c  call qword ptr [r10+410138h]
-#     53  nop [rax+10000h]
-#     5a  jmp 11
-#     5c  call qword ptr [r10+410138h]
-#     63  nop [rax+10008h]
-#     6a  jmp 34
+#     53  nop [r10+r11+10000h]
+#     5c  jmp 11
+#     5e  call qword ptr [r10+410138h]
+#     65  nop [r10+r11+10008h]
+#     6e  jmp 34
 # function at 0x10012:
 #      0  sub rsp,8
 #      7  mov [rsp],r13
@@ -169,7 +169,7 @@ one_more:
 #     40  mov r14,rax
 #     43  call function at 0x10028
 #     48  sub r11,9
-#     4c  js 84
+#     4c  js 86
 #     52  add rbx,r12
 #     55  mov r12,[r10+r14]
 #     59  mov r13,[r10+r14+8]
@@ -179,11 +179,11 @@ one_more:
 #     6c  add rsp,8
 #     73  ret
 #     74  call qword ptr [r10+410138h]
-#     7b  nop [rax+10012h]
-#     82  jmp 29
-#     84  call qword ptr [r10+410138h]
-#     8b  nop [rax+1001Eh]
-#     92  jmp 52
+#     7b  nop [r10+r11+10012h]
+#     84  jmp 29
+#     86  call qword ptr [r10+410138h]
+#     8d  nop [r10+r11+1001Eh]
+#     96  jmp 52
 # function at 0x10028:
 #      0  nop [rax]
 #      7  sub r11,4
@@ -192,8 +192,8 @@ one_more:
 #     15  nop [rax]
 #     1c  ret
 #     1d  call qword ptr [r10+410138h]
-#     24  nop [rax+10028h]
-#     2b  jmp 11
+#     24  nop [r10+r11+10028h]
+#     2d  jmp 11
 
 #=== outcome
 # Exit(8), 529 cycles, native

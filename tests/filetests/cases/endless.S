@@ -19,15 +19,15 @@ _start:
 #=== asm
 # enter_10000:
 # .Lfunc_begin0:
-#   movq  4260104(%rax), %r11
+#   movq  4260104(%rax), %rcx
 # .Ltmp0:
 # .LBB0_1:
 # .Ltmp1:
-#   addq  $-3, %r11
+#   addq  $-3, %rcx
 #   jns  .LBB0_1
-#   movq  %rax, %r10
 #   #APP
-#   callq  *4260152(%r10)
+#   callq  *4260152(%rax)
+#   {disp32}  nopl  65536(%rax,%rcx)
 #   #NO_APP
 #   jmp  .LBB0_1
 # .Ltmp2:

@@ -37,90 +37,89 @@ table:
 # enter_10000:
 # .Lfunc_begin2:
 #   pushq  %rbx
-#   movq  %rax, %rbx
+#   movq  4259856(%rax), %rcx
 # .Ltmp0:
-#   movq  4259856(%rax), %rax
-# .Ltmp1:
-#   cmpq  $4194303, %rax
+#   cmpq  $4194303, %rcx
 #   ja  .LBB2_18
+# .Ltmp1:
+#   movq  %rax, %rbx
+#   movq  4260104(%rax), %rax
 # .Ltmp2:
-#   movq  4260104(%rbx), %r11
-# .Ltmp3:
-#   movzbl  (%rbx,%rax), %eax
-#   cmpq  $3, %rax
+#   movzbl  (%rbx,%rcx), %ecx
+#   cmpq  $3, %rcx
 #   ja  .LBB2_8
-#   addq  $-16, %r11
+#   addq  $-16, %rax
 #   js  .LBB2_3
 # .LBB2_4:
-#   movslq  69632(%rbx,%rax,4), %rcx
+#   movslq  69632(%rbx,%rcx,4), %rcx
 #   andq  $-2, %rcx
-#   leaq  -65562(%rcx), %rax
-#   rorxq  $2, %rax, %rax
-#   cmpq  $1, %rax
+#   leaq  -65562(%rcx), %rdx
+#   rorxq  $2, %rdx, %rdx
+#   cmpq  $1, %rdx
 #   jg  .LBB2_14
-#   testq  %rax, %rax
+#   testq  %rdx, %rdx
 #   je  .LBB2_6
-#   cmpq  $1, %rax
+#   cmpq  $1, %rdx
 #   jne  .LBB2_17
-#   addq  $-4, %r11
-#   movl  $11, %eax
+#   addq  $-4, %rax
+#   movl  $11, %ecx
 #   jmp  .LBB2_9
 # .LBB2_14:
-#   cmpq  $2, %rax
+#   cmpq  $2, %rdx
 #   je  .LBB2_7
-#   cmpq  $3, %rax
+#   cmpq  $3, %rdx
 #   je  .LBB2_16
 # .LBB2_17:
-#   movq  %r11, 4260104(%rbx)
+#   movq  %rax, 4260104(%rbx)
 #   movq  %rbx, %rax
 #   callq  dispatch
-# .Ltmp4:
+# .Ltmp3:
 #   movq  $0, 4260120(%rbx)
 #   popq  %rbx
 #   retq
 # .LBB2_18:
-# .Ltmp5:
+# .Ltmp4:
 #   ud1l  6(%eax), %eax
 # .LBB2_8:
-#   addq  $-8, %r11
-#   movl  $14, %eax
+#   addq  $-8, %rax
+#   movl  $14, %ecx
 #   jmp  .LBB2_9
 # .LBB2_3:
-#   movq  %rbx, %r10
 #   #APP
-#   callq  *4260152(%r10)
+#   callq  *4260152(%rbx)
+#   {disp32}  nopl  65546(%rbx,%rax)
 #   #NO_APP
 #   jmp  .LBB2_4
 # .LBB2_6:
-#   addq  $-4, %r11
-#   movl  $10, %eax
+#   addq  $-4, %rax
+#   movl  $10, %ecx
 #   jmp  .LBB2_9
 # .LBB2_7:
-#   addq  $-4, %r11
-#   movl  $12, %eax
+#   addq  $-4, %rax
+#   movl  $12, %ecx
 #   jmp  .LBB2_9
 # .LBB2_16:
-#   addq  $-4, %r11
-#   movl  $13, %eax
+#   addq  $-4, %rax
+#   movl  $13, %ecx
 # .LBB2_9:
-#   addq  $-501, %r11
+#   addq  $-501, %rax
 #   js  .LBB2_10
 # .LBB2_11:
-#   movq  %rax, 4259920(%rbx)
+#   movq  %rcx, 4259920(%rbx)
 #   movq  $93, 4259976(%rbx)
 #   movq  $65584, 4260096(%rbx)
 #   movq  $0, 4260120(%rbx)
-#   movq  %r11, 4260104(%rbx)
+#   movq  %rax, 4260104(%rbx)
 #   movq  %rbx, %rax
 #   callq  ecall
 #   ud1l  4(%eax), %eax
 # .LBB2_10:
-#   movq  %rbx, %r10
 #   #APP
-#   callq  *4260152(%r10)
+#   callq  *4260152(%rbx)
+#   {disp32}  nopl  65580(%rbx,%rax)
 #   #NO_APP
 #   jmp  .LBB2_11
-# .Ltmp6:
+# .Ltmp5:
 # .Lfunc_end2:
 
 #=== outcome

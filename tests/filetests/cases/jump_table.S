@@ -167,17 +167,17 @@ table:
 #     cf  sub r11,1
 #     d3  mov ebx,0Dh
 #     d8  sub r11,1F5h
-#     df  js 10d
+#     df  js 10f
 #     e5  mov r15d,5Dh
 #     eb  mov eax,1002Ah
 #     f0  call ecall
 #     f5  ud1 eax,[eax+4]
 #     fa  call qword ptr [r10+410138h]
-#    101  nop [rax+1000Ah]
-#    108  jmp 33
-#    10d  call qword ptr [r10+410138h]
-#    114  nop [rax+10026h]
-#    11b  jmp e5
+#    101  nop [r10+r11+1000Ah]
+#    10a  jmp 33
+#    10f  call qword ptr [r10+410138h]
+#    116  nop [r10+r11+10026h]
+#    11f  jmp e5
 
 #=== outcome
 # Exit(12), 522 cycles, native

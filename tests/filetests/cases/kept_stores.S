@@ -17,40 +17,40 @@ _start:
 # .Lfunc_begin1:
 #   pushq  %rbx
 #   movq  %rax, %rbx
-#   movq  $-506, %r11
+#   movq  $-506, %rax
 # .Ltmp0:
-#   addq  4260104(%rax), %r11
+#   addq  4260104(%rbx), %rax
 #   js  .LBB1_1
 # .LBB1_2:
-#   movq  2097152(%rbx), %rax
-#   movq  %rax, 2097152(%rbx)
+#   movq  2097152(%rbx), %rcx
+#   movq  %rcx, 2097152(%rbx)
 #   movq  $2091, 4259976(%rbx)
 #   movq  $65554, 4260096(%rbx)
 #   movq  $0, 4260120(%rbx)
-#   movq  %r11, 4260104(%rbx)
+#   movq  %rax, 4260104(%rbx)
 #   movq  %rbx, %rax
 #   callq  ecall
-#   movq  $-501, %r11
-#   addq  4260104(%rbx), %r11
+#   movq  $-501, %rax
+#   addq  4260104(%rbx), %rax
 #   js  .LBB1_3
 # .LBB1_4:
 #   movq  $93, 4259976(%rbx)
 #   movq  $65562, 4260096(%rbx)
 #   movq  $0, 4260120(%rbx)
-#   movq  %r11, 4260104(%rbx)
+#   movq  %rax, 4260104(%rbx)
 #   movq  %rbx, %rax
 #   callq  ecall
 #   ud1l  4(%eax), %eax
 # .LBB1_1:
-#   movq  %rbx, %r10
 #   #APP
-#   callq  *4260152(%r10)
+#   callq  *4260152(%rbx)
+#   {disp32}  nopl  65536(%rbx,%rax)
 #   #NO_APP
 #   jmp  .LBB1_2
 # .LBB1_3:
-#   movq  %rbx, %r10
 #   #APP
-#   callq  *4260152(%r10)
+#   callq  *4260152(%rbx)
+#   {disp32}  nopl  65558(%rbx,%rax)
 #   #NO_APP
 #   jmp  .LBB1_4
 # .Ltmp1:

@@ -91,15 +91,15 @@ _start:
 #=== asm
 # enter_10000:
 # .Lfunc_begin1:
-#   movq  4260104(%rax), %rcx
+#   movq  4260104(%rax), %rdx
 # .Ltmp0:
-#   leaq  -2(%rcx), %r11
-#   cmpq  $-4194305, %r11
+#   leaq  -2(%rdx), %rcx
+#   cmpq  $-4194305, %rcx
 #   jle  .LBB1_1
-#   addq  $-502, %rcx
-#   movq  %rcx, %r11
+#   addq  $-502, %rdx
+#   movq  %rdx, %rcx
 # .LBB1_6:
-#   addq  $-501, %r11
+#   addq  $-501, %rcx
 #   js  .LBB1_7
 # .LBB1_8:
 #   pushq  %rax
@@ -107,28 +107,28 @@ _start:
 #   movq  $93, 4259976(%rax)
 #   movq  $65552, 4260096(%rax)
 #   movq  $0, 4260120(%rax)
-#   movq  %r11, 4260104(%rax)
+#   movq  %rcx, 4260104(%rax)
 #   callq  ecall
 #   ud1l  4(%eax), %eax
 # .LBB1_1:
-#   movl  $100, %ecx
+#   movl  $100, %edx
 # .LBB1_2:
-#   addq  $-5, %r11
+#   addq  $-5, %rcx
 #   js  .LBB1_3
 # .LBB1_4:
-#   decq  %rcx
+#   decq  %rdx
 #   jne  .LBB1_2
 #   jmp  .LBB1_6
 # .LBB1_3:
-#   movq  %rax, %r10
 #   #APP
-#   callq  *4260152(%r10)
+#   callq  *4260152(%rax)
+#   {disp32}  nopl  65542(%rax,%rcx)
 #   #NO_APP
 #   jmp  .LBB1_4
 # .LBB1_7:
-#   movq  %rax, %r10
 #   #APP
-#   callq  *4260152(%r10)
+#   callq  *4260152(%rax)
+#   {disp32}  nopl  65548(%rax,%rcx)
 #   #NO_APP
 #   jmp  .LBB1_8
 # .Ltmp1:
@@ -161,7 +161,7 @@ _start:
 #     68  call ecall
 #     6d  ud1 eax,[eax+4]
 #     72  sub r11,5
-#     76  js ac
+#     76  js ae
 #     7c  add r12,rbx
 #     7f  add rbx,0FFFFFFFFFFFFFFFFh
 #     83  test rbx,rbx
@@ -174,11 +174,11 @@ _start:
 #     98  jne 8a
 #     9a  jmp 50
 #     9c  call qword ptr [r10+410138h]
-#     a3  nop [rax+1000Ch]
-#     aa  jmp 5d
-#     ac  call qword ptr [r10+410138h]
-#     b3  nop [rax+10006h]
-#     ba  jmp 7c
+#     a3  nop [r10+r11+1000Ch]
+#     ac  jmp 5d
+#     ae  call qword ptr [r10+410138h]
+#     b5  nop [r10+r11+10006h]
+#     be  jmp 7c
 
 #=== outcome
 # Exit(-70), 1003 cycles, native

@@ -106,7 +106,7 @@ sum:
 #   br i1 %.not64, label %pc_10040.loopexit, label %pc_1002e2, !dbg !8, !llvm.loop !18
 #
 # over:                                             ; preds = %pc_10040
-#   %granted = call i64 asm sideeffect "callq *4260152(%r10)\0A.byte 0xf, 0x1f, 0x80\0A.long 65600", "={r11},{r10},0,~{flags}"(ptr nonnull %0, i64 %left13) #4, !dbg !7
+#   %granted = call i64 asm sideeffect "callq *4260152($1)\0A{disp32} nopl 65600($1,$0)", "=r,r,0,~{flags}"(ptr nonnull %0, i64 %left13) #4, !dbg !7
 #   br label %on, !dbg !7
 #
 # on:                                               ; preds = %over, %pc_10040
@@ -115,7 +115,7 @@ sum:
 #   ret { i64 } %mrv, !dbg !19
 #
 # over18:                                           ; preds = %pc_1002e1
-#   %granted20 = call i64 asm sideeffect "callq *4260152(%r10)\0A.byte 0xf, 0x1f, 0x80\0A.long 65582", "={r11},{r10},0,~{flags}"(ptr %0, i64 %left16) #4, !dbg !7
+#   %granted20 = call i64 asm sideeffect "callq *4260152($1)\0A{disp32} nopl 65582($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left16) #4, !dbg !7
 #   br label %on19, !dbg !7
 #
 # on19:                                             ; preds = %over18, %pc_1002e1

@@ -19,89 +19,89 @@ twice:
 #=== asm
 # enter_10000:
 # .Lfunc_begin1:
-#   movq  4259856(%rax), %rdx
-#   movq  4260104(%rax), %r11
+#   movq  4259856(%rax), %rsi
+#   movq  4260104(%rax), %rcx
 # .Ltmp0:
-#   addq  $-6, %r11
+#   addq  $-6, %rcx
 #   js  .LBB1_1
-#   cmpq  $4194304, %rdx
+#   cmpq  $4194304, %rsi
 #   jae  .LBB1_13
 # .LBB1_3:
-#   movzbl  (%rax,%rdx), %ecx
+#   movzbl  (%rax,%rsi), %edx
 # .Ltmp1:
-#   addq  $-5, %r11
+#   addq  $-5, %rcx
 #   js  .LBB1_4
 # .Ltmp2:
-#   addq  $-7, %r11
+#   addq  $-7, %rcx
 #   js  .LBB1_6
 # .LBB1_7:
-#   cmpq  $4194303, %rdx
+#   cmpq  $4194303, %rsi
 #   je  .LBB1_14
 # .LBB1_8:
-#   movzbl  1(%rax,%rdx), %edx
+#   movzbl  1(%rax,%rsi), %esi
 # .Ltmp3:
-#   addq  $-5, %r11
+#   addq  $-5, %rcx
 #   js  .LBB1_9
 # .Ltmp4:
-#   addq  $-502, %r11
+#   addq  $-502, %rcx
 #   js  .LBB1_11
 # .LBB1_12:
 #   pushq  %rax
 # .Ltmp5:
+#   addl  %esi, %esi
+#   xorq  $5, %rsi
+# .Ltmp6:
 #   addl  %edx, %edx
 #   xorq  $5, %rdx
-# .Ltmp6:
-#   addl  %ecx, %ecx
-#   xorq  $5, %rcx
 # .Ltmp7:
-#   addq  %rdx, %rcx
-#   movq  %rcx, 4259920(%rax)
+#   addq  %rsi, %rdx
+#   movq  %rdx, 4259920(%rax)
 #   movq  $93, 4259976(%rax)
 #   movq  $65560, 4260096(%rax)
 #   movq  $0, 4260120(%rax)
-#   movq  %r11, 4260104(%rax)
+#   movq  %rcx, 4260104(%rax)
 #   callq  ecall
 #   ud1l  4(%eax), %eax
 # .LBB1_1:
-#   movq  %rax, %r10
 #   #APP
-#   callq  *4260152(%r10)
+#   callq  *4260152(%rax)
+#   {disp32}  nopl  65536(%rax,%rcx)
 #   #NO_APP
-#   cmpq  $4194304, %rdx
+#   cmpq  $4194304, %rsi
 #   jb  .LBB1_3
 # .LBB1_13:
 #   ud1l  6(%eax), %eax
 # .LBB1_4:
 # .Ltmp8:
-#   movq  %rax, %r10
 #   #APP
-#   callq  *4260152(%r10)
+#   callq  *4260152(%rax)
+#   {disp32}  nopl  65564(%rax,%rcx)
 #   #NO_APP
 # .Ltmp9:
-#   addq  $-7, %r11
+#   addq  $-7, %rcx
 #   jns  .LBB1_7
 # .LBB1_6:
-#   movq  %rax, %r10
 #   #APP
-#   callq  *4260152(%r10)
+#   callq  *4260152(%rax)
+#   {disp32}  nopl  65544(%rax,%rcx)
 #   #NO_APP
-#   cmpq  $4194303, %rdx
+#   cmpq  $4194303, %rsi
 #   jne  .LBB1_8
 # .LBB1_14:
 #   ud1l  6(%eax), %eax
 # .LBB1_9:
 # .Ltmp10:
-#   movq  %rax, %r10
 #   #APP
-#   callq  *4260152(%r10)
+#   callq  *4260152(%rax)
+#   {disp32}  nopl  65564(%rax,%rcx)
 #   #NO_APP
 # .Ltmp11:
-#   addq  $-502, %r11
+#   addq  $-502, %rcx
 #   jns  .LBB1_12
 # .LBB1_11:
-#   movq  %rax, %r10
 #   #APP
-#   callq  *4260152(%r10)
+#   callq  *4260152(%rax)
+#   {disp32}  nopl  65554(%rax,%rcx)
 #   #NO_APP
 #   jmp  .LBB1_12
 # .Ltmp12:

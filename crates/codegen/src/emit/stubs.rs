@@ -1,6 +1,6 @@
 //! Small functions of every library: the ways to and from the host, indirect calls, and the carry-less product.
 
-use antares_abi::{ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, LeaveReason, METER_MARK};
+use antares_abi::{ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, LeaveReason};
 use antares_lift::ir;
 use antares_program::Reg;
 use inkwell::{
@@ -81,9 +81,8 @@ impl<'c> Emitter<'c, '_> {
         pc: antares_program::GuestAddr,
     ) -> Result<IntValue<'c>, CodegenError> {
         let kind = self.i64.fn_type(&[self.ptr.into(), self.i64.into()], false);
-        let mark = METER_MARK.map(|byte| format!("{byte:#x}")).join(", ");
-        let code = format!("callq *{}(%r10)\n.byte {mark}\n.long {}", Field::METER.offset(), pc.0);
-        let constraints = "={r11},{r10},0,~{flags}".to_owned();
+        let code = format!("callq *{}($1)\n{{disp32}} nopl {}($1,$0)", Field::METER.offset(), pc.0);
+        let constraints = "=r,r,0,~{flags}".to_owned();
         let assembly = self.context.create_inline_asm(kind, code, constraints, true, false, None, false);
         let call =
             self.builder.build_indirect_call(kind, assembly, &[base.into(), left.into()], "granted")?;

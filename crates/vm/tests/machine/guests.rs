@@ -85,6 +85,7 @@ pub(crate) fn library_bytes(header: &Header, code: &str) -> Vec<u8> {
         ("LEAVE_REASON", offset(std::mem::offset_of!(State, leave_reason))),
         ("LEAVE", offset(std::mem::offset_of!(State, leave))),
         ("ECALL", offset(std::mem::offset_of!(State, ecall))),
+        ("METER", offset(std::mem::offset_of!(State, meter))),
     ];
     let constants: String = constants.iter().map(|(name, value)| format!(".set {name}, {value}\n")).collect();
     let Header { magic, abi_version, vm_version, isa, table_length, table_base, table_offset, .. } = header;

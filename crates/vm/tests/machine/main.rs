@@ -6,6 +6,7 @@ mod guests;
 mod interpreter;
 mod jail;
 mod library;
+mod meter;
 mod native;
 mod oracle;
 mod restart;
