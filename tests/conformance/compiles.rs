@@ -62,6 +62,70 @@ fn giant(bytes: usize) -> Vec<u8> {
     Elf { entry: 0x1_0000, segments, symbols: None }.to_bytes()
 }
 
+/// A program of `functions` functions that is big enough for `parts_of` four: each prints, and calls the next but the last
+/// by its address. All of it is called twice, so that nothing becomes part of its caller.
+fn in_four_parts(functions: i32) -> Vec<u8> {
+    const START: u64 = 0x1_0000;
+    const DATA: u64 = 0x10_0000;
+    const WORDS: i32 = 14;
+    let calls = 2 * functions;
+    let first = calls + 2;
+    let mut words: Vec<u32> = Vec::new();
+    for call in 0..calls {
+        let distance = i64::from(4 * (first + call / 2 * WORDS - call));
+        words.extend(encode::jal(1, distance));
+    }
+    words.extend([encode::i(0x13, 0, 17, 0, 93), 0x73]);
+    for function in 0..functions {
+        let next = START as i64 + i64::from(4 * (first + (function + 1) * WORDS));
+        let (high, low) = encode::split(next).unwrap();
+        let is_last = function + 1 == functions;
+        let start = words.len();
+        words.extend([
+            encode::i(0x13, 0, 2, 2, -16),
+            encode::s(3, 2, 1, 8),
+            encode::u(0x37, 10, DATA as u32),
+            encode::i(0x13, 0, 10, 10, 2 * function),
+            encode::u(0x37, 17, 0x1000),
+            encode::i(0x13, 0, 17, 17, 2177 - 0x1000),
+            0x73,
+            encode::u(0x37, 5, high),
+            encode::i(0x13, 0, 5, 5, low),
+            if is_last { encode::i(0x13, 0, 10, 0, 7) } else { encode::i(0x67, 0, 1, 5, 0) },
+            encode::i(0x13, 0, 10, 10, 1),
+            encode::i(3, 3, 1, 2, 8),
+            encode::i(0x13, 0, 2, 2, 16),
+            encode::i(0x67, 0, 0, 1, 0),
+        ]);
+        assert_eq!(words.len() - start, WORDS as usize);
+    }
+    let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let letters: Vec<u8> = (0..functions).flat_map(|function| [b'a' + function as u8, 0]).collect();
+    let memory_bytes = code.len() as u64;
+    let mut data = letters;
+    data.resize(256 << 10, 0);
+    let segments = vec![
+        Segment { address: START, flags: 5, bytes: code, memory_bytes },
+        Segment { address: DATA, flags: 6, memory_bytes: data.len() as u64, bytes: data },
+    ];
+    Elf { entry: START, segments, symbols: None }.to_bytes()
+}
+
+/// Two parts share what they emit, and four are two groups of such, each with stubs of its own.
+#[test]
+fn parts_in_two_groups_share_nothing_and_link() {
+    let elf = in_four_parts(12);
+    assert_eq!(parts_of(elf.len() as u64), 4);
+    for version in 0..=2 {
+        let equal = check_within("four parts", &elf, &[], script(version), 10_000_000).unwrap();
+        // Each function prints, and has all behind it print: 12 + 11 + ... + 1, twice.
+        assert_eq!((equal.native_cycles, equal.debug.len()), (equal.cycles, 156));
+    }
+    let whole = native::output(&elf, script(2), Stage::Library).unwrap();
+    let request = Request { options: script(2), stage: Stage::Library, limits: Limits::default() };
+    assert!(whole.bytes == compile_in_parallel(&elf, &request, 2).unwrap().bytes);
+}
+
 #[test]
 fn a_giant_function_compiles_and_runs() {
     check_within("giant", &giant(300 << 10), &[], script(2), 10_000_000).unwrap();
