@@ -77,7 +77,7 @@ fn in_four_parts(functions: i32) -> Vec<u8> {
     }
     words.extend([encode::i(0x13, 0, 17, 0, 93), 0x73]);
     for function in 0..functions {
-        let next = START as i64 + i64::from(4 * (first + (function + 1) * WORDS));
+        let next = START.cast_signed() + i64::from(4 * (first + (function + 1) * WORDS));
         let (high, low) = encode::split(next).unwrap();
         let is_last = function + 1 == functions;
         let start = words.len();
@@ -97,10 +97,11 @@ fn in_four_parts(functions: i32) -> Vec<u8> {
             encode::i(0x13, 0, 2, 2, 16),
             encode::i(0x67, 0, 0, 1, 0),
         ]);
-        assert_eq!(words.len() - start, WORDS as usize);
+        assert_eq!(words.len(), start + usize::try_from(WORDS).unwrap());
     }
     let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let letters: Vec<u8> = (0..functions).flat_map(|function| [b'a' + function as u8, 0]).collect();
+    let letters: Vec<u8> =
+        (0..functions).flat_map(|function| [b'a' + u8::try_from(function).unwrap(), 0]).collect();
     let memory_bytes = code.len() as u64;
     let mut data = letters;
     data.resize(256 << 10, 0);
