@@ -7,7 +7,7 @@ use antares_program::{
 use crate::{
     LiftError,
     block::{BlockBuilder, Finished},
-    hoist,
+    gather, hoist,
     instruction::{self, Lifted},
     ir::{self, BinaryOp, Value},
     ranges::Implied,
@@ -270,7 +270,8 @@ impl BlockDraft {
         self.builder.accesses.take_frame(sp, distance)
     }
 
-    fn with_checks(self, vm_version: u32) -> hoist::Draft {
+    fn with_checks(mut self, vm_version: u32) -> hoist::Draft {
+        gather::fold(&mut self.builder.ops);
         hoist::Draft {
             pc: self.pc,
             cycles: self.cycles,

@@ -32,7 +32,7 @@ pub enum Width {
 impl Width {
     /// Bytes of the access.
     #[must_use]
-    pub fn bytes(self) -> i64 {
+    pub const fn bytes(self) -> i64 {
         match self {
             Self::Byte => 1,
             Self::Half => 2,

@@ -10,6 +10,7 @@ mod block;
 mod flow;
 mod function;
 mod fused;
+mod gather;
 mod hoist;
 mod instruction;
 pub mod ir;

@@ -59,7 +59,7 @@ impl Builder {
         let base = self.random.pick(&[S0, S0, NEAR, SP]);
         let offset = self.random.between(0, ROOM);
         let (aligned, wide) = (offset & -8, self.random.one_in(2));
-        match self.random.below(16) {
+        match self.random.below(17) {
             0..=2 if wide => self.store64(base, rs1, aligned),
             0..=2 => {
                 let funct3 = self.random.below(4);
@@ -71,6 +71,7 @@ impl Builder {
                 self.word(operations::load(funct3, rd, base, offset));
             }
             6 | 7 => self.carry(rd, rs1, rs2),
+            16 => self.word_of_bytes(rd, base, offset),
             8 | 9 => {
                 let high = self.any();
                 self.register_op("mulhu", high, rs1, rs2);
@@ -80,6 +81,30 @@ impl Builder {
                 let name = self.random.pick(&["add", "sub", "xor", "and", "or", "sltu", "addw", "sll"]);
                 self.register_op(name, rd, rs1, rs2);
             }
+        }
+    }
+
+    /// A word that is put together from its bytes; now and then what looks like one.
+    fn word_of_bytes(&mut self, rd: Register, base: Register, offset: i32) {
+        let byte = self.any();
+        self.word(operations::load(4, rd, base, offset));
+        for index in 1..self.random.pick(&[2, 4, 8]) {
+            let (next, funct3, shift) = match self.random.below(40) {
+                0 => (offset, 4, 8 * index),
+                1 => (offset + index, 0, 8 * index),
+                2 => (offset + index, 5, 8 * index),
+                3 => (offset + index, 4, 8 * index - 8),
+                4 => (offset + index, 4, 8 * index - 1),
+                5 => (offset + index + 1, 4, 8 * index),
+                _ => (offset + index, 4, 8 * index),
+            };
+            self.word(operations::load(funct3, byte, base, next));
+            self.word(encode::i(0x13, 1, byte, byte, shift));
+            if self.random.one_in(20) {
+                self.word(encode::s(0, S0, byte, offset));
+            }
+            let (x, y) = if self.random.one_in(2) { (rd, byte) } else { (byte, rd) };
+            self.register_op("or", rd, x, y);
         }
     }
 

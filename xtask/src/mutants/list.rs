@@ -21,6 +21,7 @@ const EMIT_MEMORY: &str = "crates/codegen/src/emit/memory.rs";
 const EMIT_CONTROL: &str = "crates/codegen/src/emit/control.rs";
 const EMIT_FUNCTION: &str = "crates/codegen/src/emit/function.rs";
 const STUBS: &str = "crates/codegen/src/emit/stubs.rs";
+const GATHER: &str = "crates/lift/src/gather.rs";
 const ORDER_GRAPH: &str = "crates/codegen/src/order/graph.rs";
 
 const fn mutant(name: &'static str, file: &'static str, from: &'static str, to: &'static str) -> Mutant {
@@ -41,6 +42,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
         &RETURNS,
         &ENTRIES,
         &ORDER,
+        &WORDS_OF_BYTES,
         &REST,
     ]
     .into_iter()
@@ -425,6 +427,34 @@ const TARGETS_OF_CALLS: [Mutant; 3] = [
     ),
     mutant("offset-of-the-call-forgotten", TARGETS, "if self.offset != 0 {", "if self.offset == 1 {"),
     mutant("targets-that-move-sp", TARGETS, "is_found && is_kept[function.id.0 as usize]", "is_found"),
+];
+
+/// Words that are put together from bytes.
+const WORDS_OF_BYTES: [Mutant; 4] = [
+    mutant(
+        "bytes-over-a-store",
+        GATHER,
+        "found.filter(|part| part.first >= after_store)",
+        "found.filter(|_| after_store <= index + 1)",
+    ),
+    mutant(
+        "bytes-with-gaps",
+        GATHER,
+        "self.offset.checked_add(self.bytes) == Some(high.offset)",
+        "self.offset < high.offset",
+    ),
+    mutant(
+        "bytes-at-other-places",
+        GATHER,
+        "self.above + self.bytes == high.above",
+        "self.above < high.above",
+    ),
+    mutant(
+        "bytes-with-signs",
+        GATHER,
+        "Op::Load { width, is_signed: false, base, offset } => {\n                Some",
+        "Op::Load { width, base, offset, .. } => {\n                Some",
+    ),
 ];
 
 /// The order of crowded blocks.
