@@ -212,10 +212,12 @@ impl<'m> FunctionEmitter<'_, 'm> {
     /// Charges the block's cycles, and has the meter look if they are used up.
     fn charge(&mut self, block: &Block) {
         let asm = &mut self.code.asm;
-        match i32::try_from(block.cycles) {
+        let cycles = block.charged().unwrap_or(block.cycles);
+        match i32::try_from(cycles) {
+            Ok(0) if !block.is_metered => {}
             Ok(cycles) => asm.alu_number(Alu::Sub, LEFT, cycles),
             Err(_) => {
-                asm.mov_number(Gpr::RAX, block.cycles.cast_signed());
+                asm.mov_number(Gpr::RAX, cycles.cast_signed());
                 asm.alu(Alu::Sub, LEFT, Gpr::RAX);
             }
         }

@@ -22,6 +22,28 @@ pub(crate) fn predecessors(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
     predecessors
 }
 
+/// The blocks that can be reached from the first, each behind all that lead to it but for edges back.
+pub(crate) fn forward(successors: &[Vec<usize>]) -> Vec<usize> {
+    let mut is_seen = vec![false; successors.len()];
+    let mut closed = Vec::with_capacity(successors.len());
+    let mut path = vec![(0, 0)];
+    is_seen[0] = true;
+    while let Some((block, edge)) = path.last_mut() {
+        let block = *block;
+        let Some(&next) = successors[block].get(*edge) else {
+            closed.push(block);
+            path.pop();
+            continue;
+        };
+        *edge += 1;
+        if !std::mem::replace(&mut is_seen[next], true) {
+            path.push((next, 0));
+        }
+    }
+    closed.reverse();
+    closed
+}
+
 /// Edges `(from, to)` to a block that is still open in a depth-first search from the first block: every cycle has one.
 pub(crate) fn back_edges(successors: &[Vec<usize>]) -> Vec<(usize, usize)> {
     let (mut is_seen, mut is_open) = (vec![false; successors.len()], vec![false; successors.len()]);

@@ -323,6 +323,16 @@ pub struct Block {
 }
 
 impl Block {
+    /// Cycles that are charged when the block is entered; `None` if that is put off.
+    #[must_use]
+    pub fn charged(&self) -> Option<u64> {
+        match self.charge {
+            Charge::Entered | Charge::PutOff { .. } => Some(self.cycles),
+            Charge::Moved(cycles) => Some(cycles),
+            Charge::Later => None,
+        }
+    }
+
     /// A block between those of the guest: it takes no cycles, and writes nothing.
     pub(crate) fn between(pc: GuestAddr, ops: Vec<Op>, terminator: Terminator) -> Self {
         Self {

@@ -1,12 +1,13 @@
 //! Program to IR: what each block does, its cycles and its address checks; text form and verifier.
 //!
 //! The pipeline: lift each block on its own, find where `sp` stands, place the checks, name what calls by address may mean,
-//! double counted loops, find where the script may go on without native code, decide where the cycle limit is looked at, and
+//! double counted loops, find where the script may go on without native code, decide where the cycle limit is looked at and where cycles are charged, and
 //! give each function its signature from the liveness of registers across the whole program.
 #![forbid(unsafe_code)]
 
 mod bits;
 mod block;
+mod charges;
 mod flow;
 mod function;
 mod fused;
@@ -50,7 +51,7 @@ pub fn lift(program: &Program, operations_max: u64, tier: CodeTier) -> Result<ir
     if verify::is_proved(&module) {
         return Ok(module);
     }
-    debug_assert!(false, "a check was moved away from where it is needed");
+    debug_assert!(false, "a check was moved away from where it is needed: {:?}", verify(&module));
     lift_with(program, operations_max, tier, Checks::InTheirBlocks)
 }
 
@@ -97,6 +98,7 @@ fn lift_with(
     loops::double(&mut module, tier == CodeTier::Full);
     leave::mark_resumable(&mut module);
     meter::place(&mut module);
+    charges::place(&mut module);
     liveness::sign(&mut module, &stack.is_kept);
     Ok(module)
 }

@@ -265,9 +265,14 @@ fn changed_by(terminator: &Terminator) -> Vec<Reg> {
     }
 }
 
+/// How often blocks are looked at before nothing more is found out: a register that moves a little in each pass of a loop
+/// takes thousands in a small function.
+const LOOKS_MAX: usize = 1 << 16;
+const LOOKS_PER_BLOCK: usize = 512;
+
 /// What holds at the start of each block, if each ensures `ensured` there, `entry` holds at the function's, and edges
 /// go where `successors` say. `None` for a block that nothing leads to; what still changes at a block after
-/// `visits_max` looks is taken for unknown.
+/// `visits_max` looks, or after too many looks at all blocks, is taken for unknown.
 pub(crate) fn solve(
     summaries: &[Summary],
     successors: &[Vec<usize>],
@@ -278,6 +283,7 @@ pub(crate) fn solve(
     let mut before: Vec<Option<Facts>> = vec![None; summaries.len()];
     let mut visits = vec![0_u32; summaries.len()];
     let mut queue = vec![0];
+    let mut looks_left = LOOKS_MAX + LOOKS_PER_BLOCK * summaries.len();
     before[0] = Some(*entry);
     while let Some(block) = queue.pop() {
         let Some(start) = before[block] else { continue };
@@ -288,13 +294,16 @@ pub(crate) fn solve(
             let met = match &before[next] {
                 None => end,
                 Some(old) => std::array::from_fn(|index| match old[index].meet(end[index]) {
-                    met if met != old[index] && visits[next] > visits_max => Both::default(),
+                    met if met != old[index] && (visits[next] > visits_max || looks_left == 0) => {
+                        Both::default()
+                    }
                     met => met,
                 }),
             };
             if before[next] != Some(met) {
                 before[next] = Some(met);
                 visits[next] += 1;
+                looks_left = looks_left.saturating_sub(1);
                 queue.push(next);
             }
         }

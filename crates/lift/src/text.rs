@@ -195,6 +195,7 @@ impl fmt::Display for Function {
             };
             let charge = match block.charge {
                 Charge::Entered => String::new(),
+                Charge::Moved(cycles) => format!(" charged {cycles}"),
                 Charge::Later => " later".to_owned(),
                 Charge::PutOff { callee, call } => format!(" put off by {callee} called at {call}"),
             };

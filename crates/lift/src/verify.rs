@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use antares_program::{BlockId, FunctionId, Reg, RegSet};
 
 use crate::{
-    flow,
+    charges, flow,
     ir::{Access, Block, Function, Module, Op, Terminator, Value},
     ranges::{self, Both, Facts, Implied, Range, Summary},
 };
 
 /// How often what holds at a block may be looked at: more than where checks are placed.
-const VISITS_MAX: u32 = 512;
+const VISITS_MAX: u32 = 8192;
 
 /// A rule that a module breaks, and where. This is our mistake, never the input's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -86,6 +86,14 @@ pub enum VerifyError {
         /// Index of the operation.
         operation: usize,
     },
+    /// What was charged is not what was used, whichever way led here.
+    #[error("{function} {block}: cycles do not come out even")]
+    Charged {
+        /// Function.
+        function: FunctionId,
+        /// Block.
+        block: BlockId,
+    },
     /// A function without blocks, or not at the index of its id.
     #[error("{function} is out of place or empty")]
     Shape {
@@ -109,6 +117,10 @@ pub fn verify(module: &Module) -> Result<(), VerifyError> {
             place.accesses()?;
             place.writes()?;
             place.targets()?;
+        }
+        if let Some(block) = charges::mistake(function) {
+            let block = BlockId(u32::try_from(block).unwrap_or(u32::MAX));
+            return Err(VerifyError::Charged { function: function.id, block });
         }
         proofs(module, function)?;
         let reads = function.blocks[0].ops.iter().filter_map(|op| match op {

@@ -52,7 +52,7 @@ table:
 # indirect {sp a4} changes {}
 #
 # function fn0 at 0x10000 {sp a4} -> {} exposed
-# block0 at 0x10000 cycles 10:
+# block0 at 0x10000 cycles 10 charged 0:
 #     v0 = const 0x11000
 #     v1 = read sp
 #     v2 = const 0x3
@@ -68,7 +68,7 @@ table:
 #     s3 = v0
 #     s4 = v4
 #     branch v9, block12, block1
-# block1 at 0x1001c cycles 5:
+# block1 at 0x1001c cycles 5 charged 0:
 #     v0 = read s3
 #     v1 = read a0
 #     v2 = const 0x0
@@ -77,13 +77,13 @@ table:
 #     v5 = eq v1, v2
 #     a1 = v4
 #     branch v5, block2, block2
-# block2 at 0x10022 cycles 2:
+# block2 at 0x10022 cycles 2 charged 22:
 #     v0 = read s3
 #     proved.write v0+0..+32
 #     v2 = load.du v0+8
 #     a1 = v2
 #     jump block3
-# block3 at 0x10026 cycles 5:
+# block3 at 0x10026 cycles 5 charged 0:
 #     v0 = read s3
 #     v1 = const 0x0
 #     proved.write v0+0..+32
@@ -97,7 +97,7 @@ table:
 #     v2 = add v0, v1
 #     a1 = v2
 #     jump block5
-# block5 at 0x1002e cycles 7:
+# block5 at 0x1002e cycles 7 charged 0:
 #     v0 = read s3
 #     v1 = const 0x0
 #     proved.write v0+0..+32
@@ -106,13 +106,13 @@ table:
 #     v5 = eq v3, v1
 #     a2 = v3
 #     branch v5, block13, block6
-# block6 at 0x10038 cycles 1:
+# block6 at 0x10038 cycles 1 charged 8:
 #     v0 = read s4
 #     v1 = const 0x1
 #     v2 = add v0, v1
 #     s4 = v2
 #     jump block14
-# block7 at 0x1003a cycles 5 metered:
+# block7 at 0x1003a cycles 5 charged 1 metered:
 #     v0 = read s2
 #     v1 = const 0x0
 #     proved.read v0+8..+24
@@ -126,7 +126,7 @@ table:
 #     v2 = add v0, v1
 #     a4 = v2
 #     jump block9
-# block9 at 0x10042 cycles 7:
+# block9 at 0x10042 cycles 7 charged 11:
 #     v0 = read s2
 #     v1 = read a0
 #     v2 = const 0x1
@@ -158,11 +158,11 @@ table:
 #     a2 = v5
 #     a7 = v3
 #     exit at 0x10062
-# block12 at 0x10026 cycles 0:
+# block12 at 0x10026 cycles 0 charged 15:
 #     v0 = read s3
 #     check.write v0+0..+32
 #     jump block3
-# block13 at 0x1003a cycles 0:
+# block13 at 0x1003a cycles 0 charged 7:
 #     v0 = read s2
 #     check.read v0+0..+24
 #     jump block7

@@ -22,7 +22,7 @@ _start:
 # indirect {} changes {}
 #
 # function fn0 at 0x10000 {} -> {} exposed
-# block0 at 0x10000 cycles 3:
+# block0 at 0x10000 cycles 3 charged 0:
 #     v0 = const 0x20000
 #     v1 = const 0x40
 #     v2 = const 0x20040
@@ -31,7 +31,7 @@ _start:
 #     a1 = v2
 #     a2 = v3
 #     jump block1
-# block1 at 0x1000a cycles 0:
+# block1 at 0x1000a cycles 0 charged 3:
 #     v0 = read a0
 #     v1 = const 0x8
 #     v2 = add v0, v1

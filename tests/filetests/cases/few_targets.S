@@ -61,7 +61,6 @@ table:
 #   je  .LBB2_6
 #   cmpq  $1, %rdx
 #   jne  .LBB2_17
-#   addq  $-4, %rax
 #   movl  $11, %ecx
 #   jmp  .LBB2_9
 # .LBB2_14:
@@ -81,7 +80,7 @@ table:
 # .Ltmp4:
 #   ud1l  6(%eax), %eax
 # .LBB2_8:
-#   addq  $-8, %rax
+#   addq  $-4, %rax
 #   movl  $14, %ecx
 #   jmp  .LBB2_9
 # .LBB2_3:
@@ -91,18 +90,15 @@ table:
 #   #NO_APP
 #   jmp  .LBB2_4
 # .LBB2_6:
-#   addq  $-4, %rax
 #   movl  $10, %ecx
 #   jmp  .LBB2_9
 # .LBB2_7:
-#   addq  $-4, %rax
 #   movl  $12, %ecx
 #   jmp  .LBB2_9
 # .LBB2_16:
-#   addq  $-4, %rax
 #   movl  $13, %ecx
 # .LBB2_9:
-#   addq  $-501, %rax
+#   addq  $-505, %rax
 #   js  .LBB2_10
 # .LBB2_11:
 #   movq  %rcx, 4259920(%rbx)

@@ -73,7 +73,7 @@ table:
 # indirect {sp} changes {a0 a1 a2 a7}
 #
 # function fn0 at 0x10000 {sp} -> {} exposed
-# block0 at 0x10000 cycles 7:
+# block0 at 0x10000 cycles 7 charged 6:
 #     v0 = read sp
 #     v1 = const 0x0
 #     v2 = const 0x3
@@ -83,7 +83,7 @@ table:
 #     a0 = v4
 #     a1 = v2
 #     branch v5, block5, block1
-# block1 at 0x1000a cycles 10 metered:
+# block1 at 0x1000a cycles 10 charged 11 metered:
 #     v0 = const 0x11000
 #     v1 = read a0
 #     v2 = const 0x2
@@ -98,24 +98,24 @@ table:
 #     a0 = v9
 #     a2 = v0
 #     jump.indirect v10, [0x1001c: block2, 0x10020: block3, 0x10024: block4] or tail.call
-# block2 at 0x1001c cycles 4:
+# block2 at 0x1001c cycles 4 charged 3:
 #     v0 = const 0x0
 #     v1 = const 0xb
 #     v2 = const 0x10020
 #     a0 = v1
 #     jump block5
-# block3 at 0x10020 cycles 4:
+# block3 at 0x10020 cycles 4 charged 3:
 #     v0 = const 0x0
 #     v1 = const 0xc
 #     v2 = const 0x10024
 #     a0 = v1
 #     jump block5
-# block4 at 0x10024 cycles 1:
+# block4 at 0x10024 cycles 1 charged 0:
 #     v0 = const 0x0
 #     v1 = const 0xd
 #     a0 = v1
 #     jump block5
-# block5 at 0x10026 cycles 501 metered:
+# block5 at 0x10026 cycles 501 charged 502 metered:
 #     v0 = const 0x0
 #     v1 = const 0x5d
 #     a7 = v1
@@ -124,15 +124,15 @@ table:
 #=== baseline
 # function at 0x10000:
 #      0  sub rsp,8
-#      7  sub r11,7
+#      7  sub r11,6
 #      b  cmp r12,3FFFFFh
 #     12  ja bad_address
 #     14  movzx ebx,byte ptr [r10+r12]
 #     19  cmp rbx,3
 #     1d  mov r13d,3
-#     23  ja d8
-#     29  sub r11,0Ah
-#     2d  js fa
+#     23  ja d4
+#     29  sub r11,0Bh
+#     2d  js f6
 #     33  mov rax,rbx
 #     36  shl rax,2
 #     3a  lea rcx,[rax+11000h]
@@ -158,26 +158,25 @@ table:
 #     a5  jne unknown_target
 #     ab  add rsp,8
 #     b2  ret
-#     b3  sub r11,4
+#     b3  sub r11,3
 #     b7  mov ebx,0Bh
-#     bc  jmp d8
-#     c1  sub r11,4
+#     bc  jmp d4
+#     c1  sub r11,3
 #     c5  mov ebx,0Ch
-#     ca  jmp d8
-#     cf  sub r11,1
-#     d3  mov ebx,0Dh
-#     d8  sub r11,1F5h
-#     df  js 10f
-#     e5  mov r15d,5Dh
-#     eb  mov eax,1002Ah
-#     f0  call ecall
-#     f5  ud1 eax,[eax+4]
-#     fa  call qword ptr [r10+410138h]
-#    101  nop [r10+r11+1000Ah]
-#    10a  jmp 33
-#    10f  call qword ptr [r10+410138h]
-#    116  nop [r10+r11+10026h]
-#    11f  jmp e5
+#     ca  jmp d4
+#     cf  mov ebx,0Dh
+#     d4  sub r11,1F6h
+#     db  js 10b
+#     e1  mov r15d,5Dh
+#     e7  mov eax,1002Ah
+#     ec  call ecall
+#     f1  ud1 eax,[eax+4]
+#     f6  call qword ptr [r10+410138h]
+#     fd  nop [r10+r11+1000Ah]
+#    106  jmp 33
+#    10b  call qword ptr [r10+410138h]
+#    112  nop [r10+r11+10026h]
+#    11b  jmp e1
 
 #=== outcome
 # Exit(12), 522 cycles, native

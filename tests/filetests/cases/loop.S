@@ -38,13 +38,13 @@ _start:
 # indirect {} changes {}
 #
 # function fn0 at 0x10000 {} -> {} exposed
-# block0 at 0x10000 cycles 2:
+# block0 at 0x10000 cycles 2 charged 0:
 #     v0 = const 0x0
 #     v1 = const 0x64
 #     a0 = v0
 #     a1 = v1
 #     jump block1
-# block1 at 0x10006 cycles 0:
+# block1 at 0x10006 cycles 0 charged 2:
 #     v0 = read a1
 #     v1 = const 0xffffffffffffffff
 #     v2 = add v0, v1
@@ -137,48 +137,47 @@ _start:
 #=== baseline
 # function at 0x10000:
 #      0  nop [rax]
-#      7  sub r11,2
-#      b  mov r12d,0
-#     11  mov ebx,64h
-#     16  sub r11,0
-#     1a  lea rax,[rbx-1]
-#     1e  cmp rax,0CCCCCh
-#     25  setb al
-#     28  movzx eax,al
-#     2b  and rax,1
-#     2f  mov rcx,r11
-#     32  cmp rcx,0FFFFFFFFFFC00000h
-#     39  setge cl
-#     3c  movzx ecx,cl
-#     3f  and rax,rcx
-#     42  test rax,rax
-#     45  jne 8a
-#     4b  jmp 72
-#     50  sub r11,1F5h
-#     57  js 9c
-#     5d  mov r13d,5Dh
-#     63  mov eax,10010h
-#     68  call ecall
-#     6d  ud1 eax,[eax+4]
-#     72  sub r11,5
-#     76  js ae
-#     7c  add r12,rbx
-#     7f  add rbx,0FFFFFFFFFFFFFFFFh
-#     83  test rbx,rbx
-#     86  jne 72
-#     88  jmp 50
-#     8a  sub r11,5
-#     8e  add r12,rbx
-#     91  add rbx,0FFFFFFFFFFFFFFFFh
-#     95  test rbx,rbx
-#     98  jne 8a
-#     9a  jmp 50
-#     9c  call qword ptr [r10+410138h]
-#     a3  nop [r10+r11+1000Ch]
-#     ac  jmp 5d
-#     ae  call qword ptr [r10+410138h]
-#     b5  nop [r10+r11+10006h]
-#     be  jmp 7c
+#      7  mov r12d,0
+#      d  mov ebx,64h
+#     12  sub r11,2
+#     16  lea rax,[rbx-1]
+#     1a  cmp rax,0CCCCCh
+#     21  setb al
+#     24  movzx eax,al
+#     27  and rax,1
+#     2b  mov rcx,r11
+#     2e  cmp rcx,0FFFFFFFFFFC00000h
+#     35  setge cl
+#     38  movzx ecx,cl
+#     3b  and rax,rcx
+#     3e  test rax,rax
+#     41  jne 86
+#     47  jmp 6e
+#     4c  sub r11,1F5h
+#     53  js 98
+#     59  mov r13d,5Dh
+#     5f  mov eax,10010h
+#     64  call ecall
+#     69  ud1 eax,[eax+4]
+#     6e  sub r11,5
+#     72  js aa
+#     78  add r12,rbx
+#     7b  add rbx,0FFFFFFFFFFFFFFFFh
+#     7f  test rbx,rbx
+#     82  jne 6e
+#     84  jmp 4c
+#     86  sub r11,5
+#     8a  add r12,rbx
+#     8d  add rbx,0FFFFFFFFFFFFFFFFh
+#     91  test rbx,rbx
+#     94  jne 86
+#     96  jmp 4c
+#     98  call qword ptr [r10+410138h]
+#     9f  nop [r10+r11+1000Ch]
+#     a8  jmp 59
+#     aa  call qword ptr [r10+410138h]
+#     b1  nop [r10+r11+10006h]
+#     ba  jmp 78
 
 #=== outcome
 # Exit(-70), 1003 cycles, native

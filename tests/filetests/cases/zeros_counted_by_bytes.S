@@ -55,7 +55,7 @@ top:
 #     exit at 0x10010
 #
 # function fn1 at 0x10014 {a0} -> {a0}
-# block0 at 0x10014 cycles 4:
+# block0 at 0x10014 cycles 4 charged 0:
 #     v0 = read a0
 #     v1 = const 0x38
 #     v2 = const 0x0
@@ -63,7 +63,7 @@ top:
 #     v4 = ne v3, v2
 #     a5 = v3
 #     branch v4, block5, block1
-# block1 at 0x1001a cycles 1:
+# block1 at 0x1001a cycles 1 charged 5:
 #     v0 = const 0x0
 #     v1 = const 0x38
 #     a5 = v1
@@ -95,7 +95,7 @@ top:
 #     a0 = v3
 #     a4 = v2
 #     return
-# block5 at 0x10036 cycles 4:
+# block5 at 0x10036 cycles 4 charged 8:
 #     v0 = const 0x0
 #     v1 = const 0x38
 #     v2 = const 0x1003c

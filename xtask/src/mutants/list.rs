@@ -1,5 +1,7 @@
 //! The mistakes, by what they break.
 
+mod blocks;
+
 /// A mistake: a file, what stands there once, and what is written instead.
 pub(super) struct Mutant {
     pub(super) name: &'static str,
@@ -21,8 +23,6 @@ const EMIT_MEMORY: &str = "crates/codegen/src/emit/memory.rs";
 const EMIT_CONTROL: &str = "crates/codegen/src/emit/control.rs";
 const EMIT_FUNCTION: &str = "crates/codegen/src/emit/function.rs";
 const STUBS: &str = "crates/codegen/src/emit/stubs.rs";
-const GATHER: &str = "crates/lift/src/gather.rs";
-const ORDER_GRAPH: &str = "crates/codegen/src/order/graph.rs";
 
 const fn mutant(name: &'static str, file: &'static str, from: &'static str, to: &'static str) -> Mutant {
     Mutant { name, file, from, to }
@@ -41,8 +41,9 @@ pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
         &STACKS,
         &RETURNS,
         &ENTRIES,
-        &ORDER,
-        &WORDS_OF_BYTES,
+        &blocks::ORDER,
+        &blocks::WORDS_OF_BYTES,
+        &blocks::CHARGES,
         &REST,
     ]
     .into_iter()
@@ -427,57 +428,6 @@ const TARGETS_OF_CALLS: [Mutant; 3] = [
     ),
     mutant("offset-of-the-call-forgotten", TARGETS, "if self.offset != 0 {", "if self.offset == 1 {"),
     mutant("targets-that-move-sp", TARGETS, "is_found && is_kept[function.id.0 as usize]", "is_found"),
-];
-
-/// Words that are put together from bytes.
-const WORDS_OF_BYTES: [Mutant; 4] = [
-    mutant(
-        "bytes-over-a-store",
-        GATHER,
-        "found.filter(|part| part.first >= after_store)",
-        "found.filter(|_| after_store <= index + 1)",
-    ),
-    mutant(
-        "bytes-with-gaps",
-        GATHER,
-        "self.offset.checked_add(self.bytes) == Some(high.offset)",
-        "self.offset < high.offset",
-    ),
-    mutant(
-        "bytes-at-other-places",
-        GATHER,
-        "self.above + self.bytes == high.above",
-        "self.above < high.above",
-    ),
-    mutant(
-        "bytes-with-signs",
-        GATHER,
-        "Op::Load { width, is_signed: false, base, offset } => {\n                Some",
-        "Op::Load { width, base, offset, .. } => {\n                Some",
-    ),
-];
-
-/// The order of crowded blocks.
-const ORDER: [Mutant; 4] = [
-    mutant("order-of-other-bases", ORDER_GRAPH, "            && self.root == other.root\n", ""),
-    mutant(
-        "order-of-bytes-that-meet",
-        ORDER_GRAPH,
-        "(self.end <= other.start || other.end <= self.start)",
-        "self.start != other.start",
-    ),
-    mutant(
-        "order-of-loads-before-stores",
-        ORDER_GRAPH,
-        "(self.is_store || other.is_store) && !is_apart",
-        "other.is_store && !is_apart",
-    ),
-    mutant(
-        "order-of-loads-of-words",
-        ORDER_GRAPH,
-        "InstructionOpcode::Load => (false,",
-        "InstructionOpcode::Load if width(value) == 32 => return None,\n            InstructionOpcode::Load => (false,",
-    ),
 ];
 
 /// Arithmetic, and code that is loaded at run time.

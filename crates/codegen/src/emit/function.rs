@@ -218,12 +218,13 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
     /// Charges the block's cycles, or puts them off.
     fn charge(&self, block: &ir::Block) -> Result<(), CodegenError> {
         let (builder, i64) = (&self.emitter.builder, self.emitter.i64);
-        let cycles = i64.const_int(block.cycles, false);
-        if block.charge == Charge::Later {
+        let Some(cycles) = block.charged() else {
+            let cycles = i64.const_int(block.cycles, false);
             let so_far = builder.build_load(i64, self.put_off, "put_off")?.into_int_value();
             builder.build_store(self.put_off, builder.build_int_add(so_far, cycles, "put_off")?)?;
             return Ok(());
-        }
+        };
+        let cycles = i64.const_int(cycles, false);
         let left = builder.build_int_sub(self.cycles_left()?, cycles, "left")?;
         self.set_cycles_left(left)?;
         if block.is_metered {

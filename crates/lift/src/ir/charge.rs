@@ -8,6 +8,9 @@ pub enum Charge {
     /// When the block is entered, to the function that it is in.
     #[default]
     Entered,
+    /// As many when the block is entered: other blocks charge for it, or it for others. It comes out even before control
+    /// leaves the function.
+    Moved(u64),
     /// When the bounded loop that it is in has ended: it is a copy of a block of a function that the loop calls.
     Later,
     /// The loop has ended: here is charged what was put off, to `callee`.

@@ -1,0 +1,253 @@
+//! Which blocks charge cycles: fewer than there are, since what all paths through some blocks have in common is charged once.
+//!
+//! A block may charge for those behind it what each of them would charge at least, or leave to all of them what it would
+//! charge itself. So at any block a little more or less may have been charged than was used; but nobody can tell, since
+//! it comes out even before every call, syscall and return. No charge is below zero: what was used only grows.
+
+use crate::{
+    flow,
+    ir::{Block, Charge, Function, Module, Terminator},
+};
+
+/// Functions with more blocks keep their charges; they are not optimized either.
+const BLOCKS_MAX: usize = 4000;
+
+/// How often all places are looked at.
+const ROUNDS: usize = 4;
+
+/// No block charges more for others than this.
+const CYCLES_MAX: u64 = 1 << 12;
+
+/// How much more often than what is around it a loop runs.
+const PASSES: u64 = 8;
+
+/// What a function's entry weighs: loops weigh more, what is behind branches less.
+const ENTRY_WEIGHT: u64 = 1 << 16;
+
+/// No block weighs more, so that sums of weights fit.
+const WEIGHT_MAX: u64 = 1 << 40;
+
+/// Blocks with a successor in common, and all of their successors: what the ones charge more, the others charge less.
+#[derive(Debug, Default)]
+struct Place {
+    before: Vec<usize>,
+    behind: Vec<usize>,
+}
+
+/// Moves charges in all functions.
+pub(crate) fn place(module: &mut Module) {
+    module.functions.iter_mut().filter(|function| function.blocks.len() <= BLOCKS_MAX).for_each(place_in);
+}
+
+fn place_in(function: &mut Function) {
+    let successors = flow::successors(function.blocks.iter().map(|block| &block.terminator));
+    let weights = weights(function, &successors);
+    let mut charges: Vec<u64> = function.blocks.iter().map(|block| block.cycles).collect();
+    let places = places(function, &successors);
+    for _ in 0..ROUNDS {
+        let moved = places.iter().filter(|place| shift(place, &weights, &mut charges)).count();
+        if moved == 0 {
+            break;
+        }
+    }
+    for (block, charged) in function.blocks.iter_mut().zip(charges) {
+        if charged != block.cycles {
+            block.charge = Charge::Moved(charged);
+        }
+    }
+}
+
+/// The first block at which what was charged depends on the way to it, or does not come out even where the function is left.
+pub(crate) fn mistake(function: &Function) -> Option<usize> {
+    let mut more = vec![None; function.blocks.len()];
+    more[0] = Some(0_i128);
+    let mut open = vec![0];
+    while let Some(index) = open.pop() {
+        let block = &function.blocks[index];
+        let own = block.charged().map_or(0, |charged| i128::from(charged) - i128::from(block.cycles));
+        let after = more[index].unwrap_or(0) + own;
+        if after != 0 && !is_free(block) {
+            return Some(index);
+        }
+        for to in block.terminator.successors() {
+            match more[to.0 as usize].replace(after) {
+                None => open.push(to.0 as usize),
+                Some(known) if known != after => return Some(to.0 as usize),
+                Some(_) => {}
+            }
+        }
+    }
+    None
+}
+
+/// Whether control stays in the function behind a block, for all who look.
+fn is_free(block: &Block) -> bool {
+    matches!(block.terminator, Terminator::Jump(_) | Terminator::Branch { .. })
+}
+
+/// Where charges may be moved.
+fn places(function: &Function, successors: &[Vec<usize>]) -> Vec<Place> {
+    let predecessors = flow::predecessors(successors);
+    let mut is_taken = vec![false; successors.len()];
+    let mut places = Vec::new();
+    for start in 0..successors.len() {
+        if is_taken[start] || successors[start].is_empty() {
+            continue;
+        }
+        let mut place = Place { before: vec![start], behind: Vec::new() };
+        is_taken[start] = true;
+        let mut next = 0;
+        while let Some(&before) = place.before.get(next) {
+            next += 1;
+            for &behind in &successors[before] {
+                if place.behind.contains(&behind) {
+                    continue;
+                }
+                place.behind.push(behind);
+                for &other in &predecessors[behind] {
+                    if !std::mem::replace(&mut is_taken[other], true) {
+                        place.before.push(other);
+                    }
+                }
+            }
+        }
+        // The first block is entered from outside as well.
+        let is_own = |block: &usize| function.blocks[*block].charge == Charge::Entered;
+        let is_movable = place.before.iter().all(|block| is_free(&function.blocks[*block]))
+            && !place.behind.contains(&0)
+            && place.before.iter().chain(&place.behind).all(is_own);
+        if is_movable {
+            places.push(place);
+        }
+    }
+    places
+}
+
+/// Moves what pays at one place. Whether something did.
+fn shift(place: &Place, weights: &[u64], charges: &mut [u64]) -> bool {
+    let least = |blocks: &[usize]| blocks.iter().map(|block| charges[*block]).min().unwrap_or(0);
+    let zeroed = |blocks: &[usize], by: u64| -> u64 {
+        blocks.iter().filter(|block| charges[**block] == by).map(|block| weights[*block]).sum()
+    };
+    let gain = |from: &[usize], to: &[usize]| {
+        let by = least(from);
+        let is_small = to.iter().all(|block| charges[*block] + by <= CYCLES_MAX);
+        // What charges nothing so far would have to; a block on both sides keeps what it has.
+        (by > 0 && is_small).then(|| zeroed(from, by).saturating_sub(zeroed(to, 0)))
+    };
+    let up = gain(&place.behind, &place.before).unwrap_or(0);
+    let down = gain(&place.before, &place.behind).unwrap_or(0);
+    if up.max(down) == 0 {
+        return false;
+    }
+    let (from, to) = if up > down { (&place.behind, &place.before) } else { (&place.before, &place.behind) };
+    let by = least(from);
+    from.iter().for_each(|block| charges[*block] -= by);
+    to.iter().for_each(|block| charges[*block] += by);
+    true
+}
+
+/// About how often each block runs; 0 where a charge costs nothing, since the limit is looked at with it.
+fn weights(function: &Function, successors: &[Vec<usize>]) -> Vec<u64> {
+    let back = flow::back_edges(successors);
+    let mut weights = vec![0_u64; successors.len()];
+    weights[0] = ENTRY_WEIGHT;
+    for block in flow::forward(successors) {
+        if back.iter().any(|(_, to)| *to == block) {
+            weights[block] = (weights[block] * PASSES).min(WEIGHT_MAX);
+        }
+        let forward = successors[block].iter().filter(|to| !back.contains(&(block, **to)));
+        let share = weights[block] / forward.clone().count().max(1) as u64;
+        forward.for_each(|to| weights[*to] = (weights[*to] + share).min(WEIGHT_MAX));
+    }
+    for (weight, block) in weights.iter_mut().zip(&function.blocks) {
+        *weight = if block.is_metered { 0 } else { (*weight).max(1) };
+    }
+    weights
+}
+
+#[cfg(test)]
+mod tests {
+    use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
+
+    use super::*;
+    use crate::ir::Value;
+
+    const RETURN: Terminator = Terminator::Return { link: None, locals: Vec::new() };
+
+    fn jump(to: u32) -> Terminator {
+        Terminator::Jump(BlockId(to))
+    }
+
+    fn branch(taken: u32, otherwise: u32) -> Terminator {
+        Terminator::Branch { condition: Value(0), taken: BlockId(taken), otherwise: BlockId(otherwise) }
+    }
+
+    /// What the blocks charge once charges are moved, which must come out even.
+    #[track_caller]
+    fn moved(blocks: &[(u64, Terminator)]) -> Vec<u64> {
+        let block = |(cycles, terminator): &(u64, Terminator)| Block {
+            cycles: *cycles,
+            ..Block::between(GuestAddr(0), Vec::new(), terminator.clone())
+        };
+        let mut function = Function {
+            id: FunctionId(0),
+            entry: GuestAddr(0),
+            link: Reg::RA,
+            is_exposed: false,
+            is_resumable: false,
+            params: RegSet::EMPTY,
+            results: RegSet::EMPTY,
+            frame_low: None,
+            blocks: blocks.iter().map(block).collect(),
+        };
+        place_in(&mut function);
+        assert_eq!(mistake(&function), None);
+        let charged = function.blocks.iter().filter_map(Block::charged).collect();
+        for index in 0..blocks.len() {
+            let mut broken = function.clone();
+            broken.blocks[index].charge = Charge::Moved(function.blocks[index].charged().unwrap_or(0) + 1);
+            assert!(mistake(&broken).is_some(), "block {index}");
+        }
+        charged
+    }
+
+    #[test]
+    fn one_block_on_each_way_charges() {
+        let blocks = [(10, branch(1, 2)), (3, jump(3)), (5, jump(3)), (100, RETURN)];
+        assert_eq!(moved(&blocks), [0, 113, 115, 0]);
+    }
+
+    #[test]
+    fn a_row_charges_once() {
+        let charged = moved(&[(1, jump(1)), (2, jump(2)), (3, RETURN)]);
+        assert_eq!(
+            (charged.iter().sum::<u64>(), charged.iter().filter(|cycles| **cycles > 0).count()),
+            (6, 1)
+        );
+    }
+
+    #[test]
+    fn a_pass_of_a_loop_costs_what_it_costs() {
+        // A header with two ways through the body and one out.
+        let charged = moved(&[
+            (7, jump(1)),
+            (4, branch(2, 5)),
+            (1, branch(3, 4)),
+            (9, jump(1)),
+            (2, jump(1)),
+            (1, RETURN),
+        ]);
+        assert_eq!(charged[1] + charged[2] + charged[3], 14);
+        assert_eq!(charged[1] + charged[2] + charged[4], 7);
+        assert_eq!(charged[2], 0);
+    }
+
+    #[test]
+    fn calls_and_the_entry_are_exact() {
+        let call = Terminator::Call { callee: FunctionId(0), to: BlockId(1) };
+        assert_eq!(moved(&[(5, call), (6, jump(2)), (7, RETURN)])[0], 5);
+        // A loop to the entry.
+        assert_eq!(moved(&[(5, branch(0, 1)), (6, RETURN)]), [5, 6]);
+    }
+}

@@ -1,0 +1,75 @@
+//! Mistakes in what is done inside of blocks and between them: words from bytes, the order of operations, charges.
+
+use super::{Mutant, mutant};
+
+const GATHER: &str = "crates/lift/src/gather.rs";
+const ORDER_GRAPH: &str = "crates/codegen/src/order/graph.rs";
+const CHARGES_OF_BLOCKS: &str = "crates/lift/src/charges.rs";
+
+/// Words that are put together from bytes.
+pub(super) const WORDS_OF_BYTES: [Mutant; 4] = [
+    mutant(
+        "bytes-over-a-store",
+        GATHER,
+        "found.filter(|part| part.first >= after_store)",
+        "found.filter(|_| after_store <= index + 1)",
+    ),
+    mutant(
+        "bytes-with-gaps",
+        GATHER,
+        "self.offset.checked_add(self.bytes) == Some(high.offset)",
+        "self.offset < high.offset",
+    ),
+    mutant(
+        "bytes-at-other-places",
+        GATHER,
+        "self.above + self.bytes == high.above",
+        "self.above < high.above",
+    ),
+    mutant(
+        "bytes-with-signs",
+        GATHER,
+        "Op::Load { width, is_signed: false, base, offset } => {\n                Some",
+        "Op::Load { width, base, offset, .. } => {\n                Some",
+    ),
+];
+
+/// The order of crowded blocks.
+pub(super) const ORDER: [Mutant; 4] = [
+    mutant("order-of-other-bases", ORDER_GRAPH, "            && self.root == other.root\n", ""),
+    mutant(
+        "order-of-bytes-that-meet",
+        ORDER_GRAPH,
+        "(self.end <= other.start || other.end <= self.start)",
+        "self.start != other.start",
+    ),
+    mutant(
+        "order-of-loads-before-stores",
+        ORDER_GRAPH,
+        "(self.is_store || other.is_store) && !is_apart",
+        "other.is_store && !is_apart",
+    ),
+    mutant(
+        "order-of-loads-of-words",
+        ORDER_GRAPH,
+        "InstructionOpcode::Load => (false,",
+        "InstructionOpcode::Load if width(value) == 32 => return None,\n            InstructionOpcode::Load => (false,",
+    ),
+];
+
+/// Charges that are moved. What does not come out even is found by the IR's verifier.
+pub(super) const CHARGES: [Mutant; 3] = [
+    mutant(
+        "charges-taken-and-not-given",
+        CHARGES_OF_BLOCKS,
+        "charges[*block] += by",
+        "charges[*block] += by - 1",
+    ),
+    mutant("charges-of-the-entry", CHARGES_OF_BLOCKS, "            && !place.behind.contains(&0)\n", ""),
+    mutant(
+        "charges-across-calls",
+        CHARGES_OF_BLOCKS,
+        "Terminator::Jump(_) | Terminator::Branch { .. }",
+        "Terminator::Jump(_) | Terminator::Branch { .. } | Terminator::Call { .. }",
+    ),
+];
