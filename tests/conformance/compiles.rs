@@ -112,7 +112,7 @@ fn in_four_parts(functions: i32) -> Vec<u8> {
     Elf { entry: START, segments, symbols: None }.to_bytes()
 }
 
-/// Two parts share what they emit, and four are two groups of such, each with stubs of its own.
+/// Two parts share what they emit, and four are two groups of such, each with its own ways to the host.
 #[test]
 fn parts_in_two_groups_share_nothing_and_link() {
     let elf = in_four_parts(12);

@@ -7,12 +7,15 @@
 use std::thread;
 
 use antares_abi::CodeTier;
-use antares_tests::differential::{Campaign, Tally, disassembly, reduce};
+use antares_tests::{
+    differential::{Campaign, Choice, Tally, disassembly, reduce},
+    generate::Kind,
+};
 use antares_vm::Machine;
 
 #[track_caller]
-fn check(seed: u64, programs: u64, native: Option<CodeTier>) -> Tally {
-    let campaign = Campaign { seed, programs, native, only: None };
+fn check(campaign: Campaign) -> Tally {
+    let seed = campaign.seed;
     let jobs = thread::available_parallelism().map_or(1, usize::from);
     let (tally, failure) = campaign.run(jobs, |_| ()).unwrap();
     println!("seed {seed}: {tally}");
@@ -41,7 +44,7 @@ fn programs_of_the_baseline_are_equal() {
 }
 
 fn check_compiled(seed: u64, tier: CodeTier) {
-    let tally = check(seed, 20_000, Some(tier));
+    let tally = check(Campaign { seed, programs: 20_000, native: Some(tier), only: None });
     // A generator whose programs mostly leave native code would test the interpreter against itself. Mutants are
     // exempt: most end at the first system call that only transactions have.
     for (name, kind) in tally.kinds.iter().filter(|(name, _)| **name != "mutant") {
@@ -56,5 +59,12 @@ fn check_compiled(seed: u64, tier: CodeTier) {
 
 #[test]
 fn interpreted_programs_are_equal() {
-    check(5, 1000, None);
+    check(Campaign { seed: 5, programs: 1000, native: None, only: None });
+}
+
+/// In some of these `sp` moves a little in each pass of a loop, for thousands of passes: moved checks must be proved all the same.
+#[test]
+fn checks_are_proved_where_sp_moves_in_small_steps() {
+    let only = Some(Choice::Generated(Kind::Structured));
+    check(Campaign { seed: 77, programs: 400, native: Some(CodeTier::Baseline), only });
 }

@@ -24,36 +24,25 @@ pub(crate) fn predecessors(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
 
 /// The blocks that can be reached from the first, each behind all that lead to it but for edges back.
 pub(crate) fn forward(successors: &[Vec<usize>]) -> Vec<usize> {
-    let mut is_seen = vec![false; successors.len()];
-    let mut closed = Vec::with_capacity(successors.len());
-    let mut path = vec![(0, 0)];
-    is_seen[0] = true;
-    while let Some((block, edge)) = path.last_mut() {
-        let block = *block;
-        let Some(&next) = successors[block].get(*edge) else {
-            closed.push(block);
-            path.pop();
-            continue;
-        };
-        *edge += 1;
-        if !std::mem::replace(&mut is_seen[next], true) {
-            path.push((next, 0));
-        }
-    }
-    closed.reverse();
-    closed
+    search(successors).0
 }
 
 /// Edges `(from, to)` to a block that is still open in a depth-first search from the first block: every cycle has one.
 pub(crate) fn back_edges(successors: &[Vec<usize>]) -> Vec<(usize, usize)> {
+    search(successors).1
+}
+
+/// A depth-first search from the first block: the blocks, the last that was closed first, and the edges to open ones.
+fn search(successors: &[Vec<usize>]) -> (Vec<usize>, Vec<(usize, usize)>) {
     let (mut is_seen, mut is_open) = (vec![false; successors.len()], vec![false; successors.len()]);
-    let mut edges = Vec::new();
+    let (mut closed, mut edges) = (Vec::with_capacity(successors.len()), Vec::new());
     let mut path = vec![(0, 0)];
     (is_seen[0], is_open[0]) = (true, true);
     while let Some((block, edge)) = path.last_mut() {
         let block = *block;
         let Some(&next) = successors[block].get(*edge) else {
             is_open[block] = false;
+            closed.push(block);
             path.pop();
             continue;
         };
@@ -65,5 +54,6 @@ pub(crate) fn back_edges(successors: &[Vec<usize>]) -> Vec<(usize, usize)> {
             path.push((next, 0));
         }
     }
-    edges
+    closed.reverse();
+    (closed, edges)
 }

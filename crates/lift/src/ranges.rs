@@ -267,7 +267,7 @@ fn changed_by(terminator: &Terminator) -> Vec<Reg> {
 
 /// How often blocks are looked at before nothing more is found out: a register that moves a little in each pass of a loop
 /// takes thousands in a small function.
-const LOOKS_MAX: usize = 1 << 16;
+const LOOKS_MAX: usize = 1 << 14;
 const LOOKS_PER_BLOCK: usize = 512;
 
 /// What holds at the start of each block, if each ensures `ensured` there, `entry` holds at the function's, and edges
