@@ -9,6 +9,7 @@ mod fused;
 mod links;
 pub mod loading;
 pub mod mutant;
+mod numbers;
 mod pieces;
 mod pointers;
 mod random;

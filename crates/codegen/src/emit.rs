@@ -10,6 +10,8 @@ mod state;
 mod stubs;
 mod word;
 
+use std::collections::HashSet;
+
 use antares_abi::{ABI_VERSION, EntryTable, LIBRARY_MAGIC, LIBRARY_SYMBOL, LeaveReason};
 use antares_lift::ir::{self, Terminator};
 use antares_program::{FunctionId, Reg};
@@ -216,12 +218,17 @@ impl<'c, 'm> Emitter<'c, 'm> {
     }
 
     fn declare_functions(&mut self) {
+        let mut names = HashSet::new();
         for function in &self.ir.functions {
             let signature = &self.signatures[function.id.0 as usize];
-            let name = match function.link {
+            let mut name = match function.link {
                 Reg::RA => format!("guest_{:x}", function.entry.0),
                 link => format!("guest_{:x}_{link}", function.entry.0),
             };
+            if !names.insert((function.entry, function.link)) {
+                // A copy.
+                name = format!("{name}_{}", function.id.0);
+            }
             let is_here_alone = self.is_own(function.id) && !self.is_shared[function.id.0 as usize];
             let value = self.add_function(&name, self.function_type(signature), is_here_alone);
             self.set_up(value);

@@ -54,7 +54,7 @@ fn set_options() {
     // bytes: one vector a pass, and eight bytes at once at the end.
     // LLVM takes carries for predictable: as branches, those of bignum code cost four times as much. Inlining what has
     // one caller gains, and what is tiny (see `emit`); the rest only grows, since guest calls pass what they need in
-    // registers. Few targets are found sooner by comparing than by a table: branches are foretold better than jumps.
+    // registers. Few targets are found sooner by comparing than by a table; a table has a place for each even address.
     // Guest code comes in an order for twice our registers, and loads must be able to pass stores to get a better one.
     // The processor looks far enough ahead by itself: an order for its latencies only costs registers.
     let arguments = [
@@ -65,7 +65,8 @@ fn set_options() {
         c"-epilogue-vectorization-force-VF=8".as_ptr(),
         c"-x86-cmov-converter=false".as_ptr(),
         c"-inline-threshold=0".as_ptr(),
-        c"-min-jump-table-entries=32".as_ptr(),
+        c"-min-jump-table-entries=8".as_ptr(),
+        c"-jump-table-density=2".as_ptr(),
         c"-cgpp-huge-func=0".as_ptr(),
         c"-enable-aa-sched-mi".as_ptr(),
         c"-schedmodel=false".as_ptr(),

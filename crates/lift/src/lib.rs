@@ -2,7 +2,8 @@
 //!
 //! The pipeline: lift each block on its own, find where `sp` stands, place the checks, name what calls by address may mean,
 //! double counted loops, find where the script may go on without native code, decide where the cycle limit is looked at and
-//! where cycles are charged, and give each function its signature from the liveness of registers across the whole program.
+//! where cycles are charged, give each function its signature from the liveness of registers across the whole program, and
+//! copy small functions for calls with numbers.
 #![forbid(unsafe_code)]
 
 mod bits;
@@ -21,6 +22,7 @@ mod loops;
 mod memory;
 mod meter;
 mod ranges;
+mod specialize;
 mod stack;
 mod targets;
 mod text;
@@ -100,5 +102,8 @@ fn lift_with(
     meter::place(&mut module);
     charges::place(&mut module);
     liveness::sign(&mut module, &stack.is_kept);
+    if tier == CodeTier::Full {
+        specialize::specialize(&mut module);
+    }
     Ok(module)
 }

@@ -1,7 +1,7 @@
 //! Counted: loops with a counter, an end and pointers that move, all near the values where something wraps, leaves memory
 //! or meets an executable page; with every condition, on words and doublewords. Some have more blocks: steps aside, other
 //! ways out, calls of a small function, which may count too; and addresses that are sums, of the counter among others. And loops
-//! that look for a byte.
+//! that look for a byte, and small functions with loops.
 
 use super::{
     CONSTANTS, Program, SCRATCH, TEXT,
@@ -15,9 +15,9 @@ use crate::asm::{
 /// Cycle limits: some end in the middle of a loop.
 const CYCLES_MAX: [u64; 5] = [200, 700, 3_000, 20_000, 20_000];
 
-const COUNTER: Register = 28;
-const END: Register = 29;
-const POINTERS: [Register; 2] = [30, 31];
+pub(super) const COUNTER: Register = 28;
+pub(super) const END: Register = 29;
+pub(super) const POINTERS: [Register; 2] = [30, 31];
 /// Where the program returns to.
 const LINK: Register = S10;
 const ADDRESS: Register = S11;
@@ -33,18 +33,21 @@ pub(super) fn build(mut builder: Builder) -> Program {
         builder.keep(register);
     }
     builder.addi(LINK, RA, 0);
-    let mut leaves = Vec::new();
+    let (mut leaves, mut numbered) = (Vec::new(), Vec::new());
     for _ in 0..builder.random.between(1, 2) {
-        if builder.random.one_in(6) {
-            builder.search_loop();
-        } else {
-            leaves.extend(builder.edge_loop());
+        match builder.random.below(6) {
+            0 => builder.search_loop(),
+            1 => numbered.push(builder.numbered_calls()),
+            _ => leaves.extend(builder.edge_loop()),
         }
     }
     builder.addi(RA, LINK, 0);
     builder.epilogue();
     for leaf in leaves {
         builder.leaf(leaf);
+    }
+    for function in &numbered {
+        builder.numbered(function);
     }
     let cycles_max = builder.random.pick(&CYCLES_MAX);
     builder.finish(cycles_max)
@@ -133,7 +136,7 @@ impl Builder {
         leaf
     }
 
-    fn move_pointers(&mut self, moves: &[i32], is_simple: bool) {
+    pub(super) fn move_pointers(&mut self, moves: &[i32], is_simple: bool) {
         for (pointer, moved) in POINTERS.iter().zip(moves) {
             // A pointer that moves in some passes only.
             let aside = self.new_label();
@@ -245,12 +248,12 @@ impl Builder {
     }
 
     /// Moves the counter, on a word now and then.
-    fn count(&mut self, step: i32) {
+    pub(super) fn count(&mut self, step: i32) {
         let opcode = if self.random.one_in(3) { 0x1b } else { 0x13 };
         self.word(encode::i(opcode, 0, COUNTER, COUNTER, step));
     }
 
-    fn again(&mut self, to: Label) {
+    pub(super) fn again(&mut self, to: Label) {
         let funct3 = self.random.pick(&[1, 1, 1, 4, 5, 6, 7, 0]);
         let (mut rs1, mut rs2) = (COUNTER, END);
         if self.random.one_in(2) {
@@ -273,7 +276,7 @@ impl Builder {
     }
 
     /// A pointer that reaches a boundary in the middle, at the end or right after the end of its way, or none.
-    fn place_pointer(&mut self, pointer: Register, travel: i32, moved: i32) {
+    pub(super) fn place_pointer(&mut self, pointer: Register, travel: i32, moved: i32) {
         let next = travel + moved;
         let near = [0, travel, travel, next, next, next + moved, travel - moved, travel + 8, travel / 2];
         let back = self.random.pick(&near).clamp(-2047, 2047);
@@ -292,7 +295,7 @@ impl Builder {
         self.addi(pointer, pointer, -back);
     }
 
-    fn near_access(&mut self) {
+    pub(super) fn near_access(&mut self) {
         let base = self.random.pick(&POINTERS);
         self.access_near(base);
     }

@@ -44,6 +44,8 @@ pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
         &blocks::ORDER,
         &blocks::WORDS_OF_BYTES,
         &blocks::CHARGES,
+        &blocks::COPIES,
+        &blocks::TABLES,
         &REST,
     ]
     .into_iter()
@@ -230,8 +232,8 @@ const JUMPS: [Mutant; 4] = [
     mutant(
         "switch-on-the-low-word",
         EMIT_CONTROL,
-        "        self.emitter.builder.build_switch(target,",
-        "        let target = self.emitter.builder.build_and(target, self.emitter.number(0xffff_ffff), \"\")?;\n        self.emitter.builder.build_switch(target,",
+        "let low = candidates",
+        "let target = builder.build_and(target, self.emitter.number(0xffff_ffff), \"\")?;\n        let low = candidates",
     ),
     mutant(
         "jump-table-without-default",

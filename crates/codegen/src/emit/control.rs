@@ -1,7 +1,7 @@
 //! How blocks end: jumps, calls, returns, syscalls.
 
 use antares_abi::LeaveReason;
-use antares_lift::ir::{Block, Op, Terminator, Value};
+use antares_lift::ir::{BinaryOp, Block, Op, Terminator, Value};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 use inkwell::{
     IntPredicate,
@@ -17,6 +17,9 @@ use crate::{
         state::Field,
     },
 };
+
+/// From how many targets on a jump goes through a table; LLVM is told the same (see `optimize`).
+const TABLE_ENTRIES_MIN: usize = 8;
 
 impl<'c> FunctionEmitter<'_, 'c, '_> {
     pub(crate) fn terminator(&self, block: &Block, values: &[IntValue<'c>]) -> Result<(), CodegenError> {
@@ -121,16 +124,28 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         Ok(())
     }
 
+    /// Jumps to the one of `candidates` that is `target`. Many are found by a table with a place for each even address
+    /// between them.
     fn switch(
         &self,
         target: IntValue<'c>,
         candidates: &[(GuestAddr, BlockId)],
         other: BasicBlock<'c>,
     ) -> Result<(), CodegenError> {
-        let i64 = self.emitter.i64;
-        let cases: Vec<_> =
-            candidates.iter().map(|(pc, block)| (i64.const_int(pc.0, false), self.target(*block))).collect();
-        self.emitter.builder.build_switch(target, other, &cases)?;
+        let (i64, builder) = (self.emitter.i64, &self.emitter.builder);
+        let low = candidates.iter().map(|(pc, _)| pc.0).min().unwrap_or(0);
+        let is_table = candidates.len() >= TABLE_ENTRIES_MIN;
+        let target = if is_table {
+            let distance = builder.build_int_sub(target, i64.const_int(low, false), "distance")?;
+            self.emitter.binary(BinaryOp::Rotr, distance, self.emitter.number(1))?
+        } else {
+            target
+        };
+        let number = |pc: GuestAddr| if is_table { pc.0.wrapping_sub(low).rotate_right(1) } else { pc.0 };
+        let case =
+            |(pc, block): &(GuestAddr, BlockId)| (i64.const_int(number(*pc), false), self.target(*block));
+        let cases: Vec<_> = candidates.iter().map(case).collect();
+        builder.build_switch(target, other, &cases)?;
         Ok(())
     }
 

@@ -1,9 +1,11 @@
-//! Mistakes in what is done inside of blocks and between them: words from bytes, the order of operations, charges.
+//! Mistakes in what is done inside of blocks and between them: words from bytes, the order of operations, charges, copies
+//! of functions, tables of jumps.
 
-use super::{Mutant, mutant};
+use super::{EMIT_CONTROL, Mutant, mutant};
 
 const GATHER: &str = "crates/lift/src/gather.rs";
 const ORDER_GRAPH: &str = "crates/codegen/src/order/graph.rs";
+const SPECIALIZE: &str = "crates/lift/src/specialize.rs";
 const CHARGES_OF_BLOCKS: &str = "crates/lift/src/charges.rs";
 
 /// Words that are put together from bytes.
@@ -73,3 +75,23 @@ pub(super) const CHARGES: [Mutant; 3] = [
         "Terminator::Jump(_) | Terminator::Branch { .. } | Terminator::Call { .. }",
     ),
 ];
+
+/// Copies of functions for calls with numbers.
+pub(super) const COPIES: [Mutant; 3] = [
+    mutant("numbers-of-another-call", SPECIALIZE, "*others == numbers", "others.len() == numbers.len()"),
+    mutant("numbers-that-are-off", SPECIALIZE, "Op::Const(*number))", "Op::Const(*number + 1))"),
+    mutant(
+        "numbers-in-other-registers",
+        SPECIALIZE,
+        "(*register, value));",
+        "(Reg(register.0 ^ 1), value));",
+    ),
+];
+
+/// Jumps through tables of the host's.
+pub(super) const TABLES: [Mutant; 1] = [mutant(
+    "table-one-place-off",
+    EMIT_CONTROL,
+    "pc.0.wrapping_sub(low).rotate_right(1)",
+    "pc.0.wrapping_sub(low).rotate_right(1) + 1",
+)];

@@ -1,0 +1,106 @@
+//! Copies of small functions for calls with numbers: how often the loops of a copy run is known, mostly when it is compiled,
+//! and with it whether the ranges that they touch lie in memory.
+//!
+//! A copy is what it is a copy of, behind a block that writes the numbers. It has no entry of its own: who calls by address,
+//! and the host, mean the function itself.
+
+use std::collections::HashMap;
+
+use antares_program::{BlockId, FunctionId, Reg};
+
+use crate::ir::{Block, Function, Module, Op, Terminator, Value};
+
+/// Copies of one function.
+const COPIES_MAX: usize = 8;
+
+/// A function with more operations is not copied.
+const OPERATIONS_MAX: usize = 512;
+
+/// Numbers from here on are addresses rather than lengths.
+const NUMBER_END: i64 = 4096;
+
+/// What registers hold at a call.
+type Numbers = Vec<(Reg, i64)>;
+
+/// Gives calls that pass numbers copies for them. All else about the module is settled; it keeps its signatures.
+pub(crate) fn specialize(module: &mut Module) {
+    let mut numbers_of: HashMap<FunctionId, Vec<(Numbers, FunctionId)>> = HashMap::new();
+    let mut copies: Vec<Function> = Vec::new();
+    let mut calls: Vec<(usize, usize, FunctionId)> = Vec::new();
+    let is_worth: Vec<bool> = module.functions.iter().map(is_worth).collect();
+    for (caller, function) in module.functions.iter().enumerate() {
+        for (block, call) in function.blocks.iter().enumerate() {
+            let (Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. }) = call.terminator
+            else {
+                continue;
+            };
+            let original = &module.functions[callee.0 as usize];
+            let numbers = numbers(call, original);
+            if !is_worth[callee.0 as usize] || numbers.iter().all(|(_, number)| *number == 0) {
+                continue;
+            }
+            let known = numbers_of.entry(callee).or_default();
+            let copy = match known.iter().find(|(others, _)| *others == numbers) {
+                Some((_, copy)) => *copy,
+                None if known.len() >= COPIES_MAX => continue,
+                None => {
+                    let number = module.functions.len() + copies.len();
+                    let Ok(id) = u32::try_from(number).map(FunctionId) else { return };
+                    copies.push(copy(original, id, &numbers));
+                    known.push((numbers, id));
+                    id
+                }
+            };
+            calls.push((caller, block, copy));
+        }
+    }
+    for (caller, block, copy) in calls {
+        let (Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. }) =
+            &mut module.functions[caller].blocks[block].terminator
+        else {
+            continue;
+        };
+        *callee = copy;
+    }
+    module.functions.append(&mut copies);
+}
+
+/// Whether it is a small function with counted loops that calls nobody and never looks where it returns to.
+fn is_worth(function: &Function) -> bool {
+    let operations: usize = function.blocks.iter().map(|block| block.ops.len()).sum();
+    let stays = |block: &Block| match &block.terminator {
+        Terminator::Jump(_) | Terminator::Branch { .. } => true,
+        Terminator::Return { link, locals } => link.is_none() && locals.is_empty(),
+        _ => false,
+    };
+    operations <= OPERATIONS_MAX
+        && function.blocks.iter().any(|block| block.is_bounded)
+        && function.blocks.iter().all(stays)
+}
+
+/// The numbers that `call` passes to `callee`.
+fn numbers(call: &Block, callee: &Function) -> Numbers {
+    let number = |(register, value): &(Reg, Value)| match call.ops[value.0 as usize] {
+        Op::Const(number) if (0..NUMBER_END).contains(&number) && callee.params.has(*register) => {
+            Some((*register, number))
+        }
+        _ => None,
+    };
+    let mut numbers: Numbers = call.writes.iter().filter_map(number).collect();
+    numbers.sort_unstable_by_key(|(register, _)| register.0);
+    numbers
+}
+
+/// The copy of `function` for calls with `numbers`.
+fn copy(function: &Function, id: FunctionId, numbers: &[(Reg, i64)]) -> Function {
+    let ops = numbers.iter().map(|(_, number)| Op::Const(*number)).collect();
+    let start = Block::between(function.entry, ops, Terminator::Jump(BlockId(1)));
+    let writes = (0..).map(Value).zip(numbers).map(|(value, (register, _))| (*register, value));
+    let mut blocks = vec![Block { writes: writes.collect(), ..start }];
+    blocks.extend(function.blocks.iter().map(|block| Block {
+        terminator: block.terminator.map_targets(|target| BlockId(target.0 + 1)),
+        ..block.clone()
+    }));
+    let params = numbers.iter().fold(function.params, |params, (register, _)| params.without(*register));
+    Function { id, is_exposed: false, is_resumable: false, params, blocks, ..function.clone() }
+}
