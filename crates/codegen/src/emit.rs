@@ -49,6 +49,12 @@ const OPTIMIZED_OPERATIONS_MAX: usize = 200_000;
 /// A function of one block with so many operations goes where it is called.
 const INLINED_OPERATIONS_MAX: usize = 48;
 
+/// So does one of several blocks with so many operations that calls nobody,
+const INLINED_LEAF_OPERATIONS_MAX: usize = 150;
+
+/// if the program has no more operations than so many more by it.
+const INLINED_COPIES_OPERATIONS_MAX: usize = 800;
+
 /// How a function is called: guest registers in parameter order, results in registers, results through the state.
 pub(crate) struct Signature {
     pub(crate) params: Vec<Reg>,
@@ -89,6 +95,8 @@ pub(crate) struct Emitter<'c, 'm> {
     parts: Vec<u32>,
     /// Functions that another part than their own calls.
     is_shared: Vec<bool>,
+    /// Calls of each function by its name.
+    calls: Vec<usize>,
 }
 
 /// The entry table as globals of the module.
@@ -115,7 +123,10 @@ pub(crate) fn module<'c>(
     emitter.stubs(&tables)?;
     for function in ir.functions.iter().filter(|function| emitter.is_own(function.id)) {
         emitter.bound_time(function);
-        emitter.inline_where_called(function);
+        if emitter.is_inlined(function) {
+            let attribute = emitter.attribute("alwaysinline");
+            emitter.function(function.id).add_attribute(AttributeLoc::Function, attribute);
+        }
         function::emit(&emitter, function)?;
     }
     emitter.leave_scope();
@@ -127,6 +138,17 @@ pub(crate) fn module<'c>(
     emitter.debug.finish();
     emitter.module.verify().map_err(|message| CodegenError::Verifier { message: message.to_string() })?;
     Ok(emitter.module)
+}
+
+/// The number of calls of each function by its name.
+fn calls(ir: &ir::Module) -> Vec<usize> {
+    let mut calls = vec![0; ir.functions.len()];
+    for block in ir.functions.iter().flat_map(|function| &function.blocks) {
+        if let Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } = block.terminator {
+            calls[callee.0 as usize] += 1;
+        }
+    }
+    calls
 }
 
 impl<'c, 'm> Emitter<'c, 'm> {
@@ -160,6 +182,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
             part,
             parts,
             is_shared,
+            calls: calls(ir),
             context,
             module,
             builder,
@@ -291,13 +314,25 @@ impl<'c, 'm> Emitter<'c, 'm> {
     }
 
     /// A function that does little and returns costs less where it is called than the call.
-    fn inline_where_called(&self, function: &ir::Function) {
-        if let [block] = function.blocks.as_slice()
-            && matches!(block.terminator, Terminator::Return { .. })
-            && block.ops.len() <= INLINED_OPERATIONS_MAX
-        {
-            let value = self.function(function.id);
-            value.add_attribute(AttributeLoc::Function, self.attribute("alwaysinline"));
+    fn is_inlined(&self, function: &ir::Function) -> bool {
+        let operations: usize = function.blocks.iter().map(|block| block.ops.len()).sum();
+        let stays = |block: &ir::Block| {
+            matches!(
+                block.terminator,
+                Terminator::Jump(_) | Terminator::Branch { .. } | Terminator::Return { .. }
+            )
+        };
+        let more = operations * self.calls[function.id.0 as usize].saturating_sub(1);
+        match function.blocks.as_slice() {
+            [block] => {
+                matches!(block.terminator, Terminator::Return { .. }) && operations <= INLINED_OPERATIONS_MAX
+            }
+            blocks => {
+                operations <= INLINED_LEAF_OPERATIONS_MAX
+                    && more <= INLINED_COPIES_OPERATIONS_MAX
+                    && function.frame_low.is_none()
+                    && blocks.iter().all(stays)
+            }
         }
     }
 

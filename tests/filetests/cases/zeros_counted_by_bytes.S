@@ -120,38 +120,26 @@ top:
 #     v7 = const 0x1
 #     v8 = or v6, v7
 #     v9 = clz v8
-#     v10 = const 0x3f
-#     v11 = xor v9, v10
-#     v12 = const 0x38
-#     v13 = and v11, v12
-#     v14 = const 0x8
-#     v15 = add v13, v14
-#     v16 = sub v0, v15
-#     v17 = const 0x3
-#     v18 = lshr v16, v17
-#     v19 = const 0x9
-#     v20 = mul v18, v19
-#     charge v20
-#     a5 = v15
-#     jump block8
-# block8 at 0x1001e cycles 4:
-#     v0 = read a5
-#     v1 = const 0xfffffffffffffff8
-#     v2 = const 0x0
-#     v3 = add v0, v1
-#     v4 = eq v3, v2
-#     a5 = v3
-#     branch v4, block4, block9
-# block9 at 0x10022 cycles 5:
-#     v0 = read a0
-#     v1 = read a5
-#     v2 = const 0xff
-#     v3 = const 0x0
-#     v4 = lshr v0, v1
-#     v5 = and v4, v2
-#     v6 = eq v5, v3
-#     a4 = v5
-#     branch v6, block6, block4
+#     v10 = const 0x38
+#     v11 = and v9, v10
+#     v12 = sub v10, v11
+#     v13 = sub v0, v12
+#     v14 = const 0x3
+#     v15 = lshr v13, v14
+#     v16 = const 0x9
+#     v17 = mul v15, v16
+#     v18 = const 0x0
+#     v19 = eq v12, v18
+#     v20 = const 0x5
+#     v21 = mul v19, v20
+#     v22 = sub v17, v21
+#     charge v22
+#     v24 = lshr v1, v12
+#     v25 = const 0xff
+#     v26 = and v24, v25
+#     a5 = v12
+#     a4 = v26
+#     jump block4
 
 #=== outcome
 # Exit(1), 577 cycles, native

@@ -406,16 +406,16 @@ const ENTRIES: [Mutant; 7] = [
 const SEARCHES: [Mutant; 4] = [
     mutant("passes-left-out-are-free", LOOP_SEARCH, "ahead.push(Op::Charge(charged));", "let _ = charged;"),
     mutant(
-        "one-pass-too-many-left-out",
+        "look-at-zero-charged",
         LOOP_SEARCH,
-        "binary_const(BinaryOp::Add, place, STEP);",
-        "binary_const(BinaryOp::Add, place, 0);",
+        "ahead.binary(BinaryOp::Sub, charged, saved);",
+        "ahead.binary(BinaryOp::Add, charged, saved);",
     ),
     mutant("counter-between-bytes", LOOP_SEARCH, "!COUNTER_MAX);", "!63);"),
     mutant(
         "byte-read-after-the-loop",
         LOOP_SEARCH,
-        "is_search && is_apart && forgets(end, byte)",
+        "is_search && is_apart && forgets(behind, byte)",
         "is_search && is_apart",
     ),
 ];

@@ -1,9 +1,8 @@
 //! Loops that look for a byte of a register, from the top down: libgcc counts zeros that way where there is no instruction
 //! for it (`__clzdi2`, `__ctzdi2`, and floating point on top of them).
 //!
-//! The passes that find nothing do nothing but move the counter, so a block in front charges them and goes to the last one at
-//! once, which is a copy of the loop's blocks: all that it does is done there, and if it were not the last one, the loop
-//! would go on.
+//! The passes do nothing but move the counter and take a byte, so a block in front counts the zeros, charges all passes and
+//! goes on behind the loop.
 
 use antares_program::{BlockId, GuestAddr, Reg};
 
@@ -22,23 +21,23 @@ const COUNTER_MAX: i64 = 56;
 struct Search {
     counter: Reg,
     word: Reg,
+    byte: Reg,
+    /// Where the loop ends with the counter at zero.
+    at_zero: BlockId,
+    /// Where it ends with a byte that is not.
+    found: BlockId,
 }
 
 /// Puts a block in front of the loop of the blocks `body`, its header first, if it looks for a byte; says whether it does.
 pub(super) fn shorten(function: &mut Function, body: &[usize]) -> bool {
     let Some(search) = Search::of(function, body) else { return false };
-    let cycles = body.iter().map(|index| function.blocks[*index].cycles).sum();
     let Ok(own) = u32::try_from(function.blocks.len()) else { return false };
-    let [plain, ahead, last_count, last_look] = [0, 1, 2, 3].map(|place| BlockId(own + place));
+    let [plain, ahead] = [0, 1].map(|place| BlockId(own + place));
     let pc = function.blocks[body[0]].pc;
+    let [count, look] = [0, 1].map(|place| function.blocks[body[place]].cycles);
     let front = search.front(pc, ahead, plain);
-    let ahead = search.ahead(pc, cycles, last_count);
     super::put_in_front(function, body, front);
-    let look = function.blocks[body[1]].clone();
-    let mut count = function.blocks[plain.0 as usize].clone();
-    let own_look = BlockId(u32::try_from(body[1]).unwrap_or(u32::MAX));
-    count.terminator = count.terminator.map_targets(|id| if id == own_look { last_look } else { id });
-    function.blocks.extend([ahead, count, look]);
+    function.blocks.push(search.ahead(pc, count, look));
     true
 }
 
@@ -52,7 +51,7 @@ impl Search {
         let moves = binary(count, left, BinaryOp::Add)?;
         let is_counted = is_read(count, moves.0, counter) && is_number(count, moves.1, -STEP);
         let (at_zero, next) = if_zero(count, left)?;
-        let (again, _) = if_zero(look, found)?;
+        let (again, end) = if_zero(look, found)?;
         let masked = binary(look, found, BinaryOp::And)?;
         let shifted = binary(look, masked.0, BinaryOp::Lshr)?;
         let word = match operation(look, shifted.0) {
@@ -60,12 +59,13 @@ impl Search {
             _ => return None,
         };
         let is_looked_at = is_number(look, masked.1, 0xff) && is_read(look, shifted.1, counter);
-        let search = Self { counter, word };
-        let is_search = is_counted && is_looked_at && next == test && again == header;
+        let search = Self { counter, word, byte, at_zero, found: end };
+        let is_left = [at_zero, end].iter().all(|end| ![header, test].contains(end));
+        let is_search = is_counted && is_looked_at && next == test && again == header && is_left;
         let is_apart = word != counter && byte != counter && byte != word;
         // Nobody reads the byte after the loop has ended at zero, so it need not be what the passes left out would leave.
-        let end = function.blocks.get(at_zero.0 as usize)?;
-        (is_search && is_apart && forgets(end, byte)).then_some(search)
+        let behind = function.blocks.get(at_zero.0 as usize)?;
+        (is_search && is_apart && forgets(behind, byte)).then_some(search)
     }
 
     /// Asks whether the counter starts at a byte.
@@ -79,8 +79,8 @@ impl Search {
         front.finish(pc, ahead, plain)
     }
 
-    /// Moves the counter to the pass that ends the loop, and charges the `cycles` of each that is left out.
-    fn ahead(&self, pc: GuestAddr, cycles: u64, to: BlockId) -> Block {
+    /// Leaves the loop where it ends, and charges its passes: `count` cycles each, and `look` where a byte is looked at.
+    fn ahead(&self, pc: GuestAddr, count: u64, look: u64) -> Block {
         let mut ahead = Front::default();
         let counter = ahead.push(Op::Read(self.counter));
         let word = ahead.push(Op::Read(self.word));
@@ -92,15 +92,25 @@ impl Search {
         let bits = ahead.binary(BinaryOp::And, word, bits);
         let bits = ahead.binary_const(BinaryOp::Or, bits, 1);
         let zeros = ahead.push(Op::Unary(UnaryOp::Clz, bits));
-        let place = ahead.binary_const(BinaryOp::Xor, zeros, 63);
-        let place = ahead.binary_const(BinaryOp::And, place, COUNTER_MAX);
-        let last = ahead.binary_const(BinaryOp::Add, place, STEP);
-        let distance = ahead.binary(BinaryOp::Sub, counter, last);
+        let zeros = ahead.binary_const(BinaryOp::And, zeros, COUNTER_MAX);
+        let highest = ahead.push(Op::Const(COUNTER_MAX));
+        let place = ahead.binary(BinaryOp::Sub, highest, zeros);
+        let distance = ahead.binary(BinaryOp::Sub, counter, place);
         let passes = ahead.binary_const(BinaryOp::Lshr, distance, i64::from(STEP.ilog2()));
-        let charged = ahead.binary_const(BinaryOp::Mul, passes, cycles.cast_signed());
+        let charged = ahead.binary_const(BinaryOp::Mul, passes, (count + look).cast_signed());
+        // At zero no byte is looked at.
+        let is_zero = ahead.binary_const(BinaryOp::Eq, place, 0);
+        let saved = ahead.binary_const(BinaryOp::Mul, is_zero, look.cast_signed());
+        let charged = ahead.binary(BinaryOp::Sub, charged, saved);
         ahead.push(Op::Charge(charged));
-        let writes = vec![(self.counter, last)];
-        Block { writes, ..Block::between(pc, ahead.into_ops(), Terminator::Jump(to)) }
+        let shifted = ahead.binary(BinaryOp::Lshr, word, place);
+        let byte = ahead.binary_const(BinaryOp::And, shifted, 0xff);
+        let writes = vec![(self.counter, place), (self.byte, byte)];
+        let end = match self.at_zero == self.found {
+            true => Terminator::Jump(self.found),
+            false => Terminator::Branch { condition: is_zero, taken: self.at_zero, otherwise: self.found },
+        };
+        Block { writes, ..Block::between(pc, ahead.into_ops(), end) }
     }
 }
 
