@@ -36,6 +36,10 @@ const PASSES_AFTER_SHARING: &str = "elim-avail-extern,globaldce";
 /// Passes over functions with vectors, after the others: what one operation was for each element may be one for all.
 const PASSES_AFTER_VECTORS: &str = "early-cse,instcombine<no-verify-fixpoint>,simplifycfg";
 
+/// What LLVM assumes of processors beside the features that they must have: a sum of three is one `lea`, which most address
+/// checks of two registers start with.
+const TUNING: &str = "-slow-3ops-lea";
+
 static START: Once = Once::new();
 
 /// LLVM's global options, which lld sets back to their defaults when it links: code is generated under a shared lock,
@@ -103,10 +107,11 @@ pub(crate) fn target_machine() -> Result<TargetMachine, CodegenError> {
     start();
     let triple = TargetTriple::create(TARGET_TRIPLE);
     let target = Target::from_triple(&triple).map_err(llvm_error("target"))?;
+    let features = format!("{TARGET_FEATURES},{TUNING}");
     let machine = target.create_target_machine(
         &triple,
         TARGET_CPU,
-        TARGET_FEATURES,
+        &features,
         OptimizationLevel::Default,
         RelocMode::PIC,
         CodeModel::Default,
