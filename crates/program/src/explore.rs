@@ -14,6 +14,12 @@ const BLOCK_INSTRUCTIONS_MAX: usize = 4096;
 /// `memcpy` of picolibc and newlib jump into their own unrolled bodies).
 const COMPUTED_REACH_BYTES: u64 = 160;
 
+/// How far behind known code instructions are counted to find out where others start.
+const SWEEP_BYTES_MAX: u64 = 4096;
+
+/// Instructions of an end that functions share: libgcc's `__riscv_restore_12` has 21.
+const SHARED_END_INSTRUCTIONS_MAX: usize = 32;
+
 /// What is known of a function before its blocks are built.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
@@ -62,6 +68,7 @@ pub(crate) fn explore(
         range: start..end,
         draft,
         work: vec![entry],
+        shared: BTreeSet::new(),
         computed: BTreeSet::new(),
         jumps: 0,
     };
@@ -79,6 +86,8 @@ struct Explorer {
     range: Range<u64>,
     draft: Draft,
     work: Vec<u64>,
+    /// Instructions of ends that this function shares with others.
+    shared: BTreeSet<u64>,
     /// Indirect jumps whose address comes from `auipc` in the same line.
     computed: BTreeSet<u64>,
     /// Indirect jumps of any kind.
@@ -142,9 +151,48 @@ fn sign_extend_word(value: u64) -> u64 {
 
 impl Explorer {
     fn follow(&mut self, decoder: &mut Decoder) {
-        while let Some(leader) = self.work.pop() {
-            self.walk(decoder, leader);
+        while !self.work.is_empty() {
+            while let Some(leader) = self.work.pop() {
+                self.walk(decoder, leader);
+            }
+            self.take_shared_ends(decoder);
         }
+    }
+
+    /// Makes jumps to the shared end of functions (`-msave-restore`) jumps inside of this one. As a function of its own such an
+    /// end would return elsewhere than it was called from: it loads the address that its caller was called with.
+    fn take_shared_ends(&mut self, decoder: &mut Decoder) {
+        for tail in self.draft.tails.clone() {
+            let Some(end) = self.shared_end(decoder, tail) else { continue };
+            self.shared.extend(end);
+            self.draft.tails.remove(&tail);
+            self.target(tail);
+        }
+    }
+
+    /// The instructions from `start` on, if they only load registers, the link among them, give the stack back, and return.
+    fn shared_end(&self, decoder: &mut Decoder, start: u64) -> Option<Vec<u64>> {
+        let (mut pc, mut pcs, mut loads_link) = (start, Vec::new(), false);
+        while pcs.len() < SHARED_END_INSTRUCTIONS_MAX {
+            let instruction = decoder.decode(pc)?;
+            let Instruction { op, rd, rs1, imm, length, .. } = instruction;
+            pcs.push(pc);
+            match op {
+                Op::Ld if rs1 == Reg::SP && rd != Reg::SP => loads_link |= rd == self.link,
+                Op::Addi if rs1 == Reg::SP && rd == Reg::SP && imm > 0 => {}
+                Op::Jalr if rd == Reg::ZERO && rs1 == self.link && imm == 0 => {
+                    return loads_link.then_some(pcs);
+                }
+                _ => return None,
+            }
+            pc = pc.wrapping_add(u64::from(length));
+        }
+        None
+    }
+
+    /// Whether `pc` is this function's own, or shared with others.
+    fn is_inside(&self, pc: u64) -> bool {
+        self.range.contains(&pc) || self.shared.contains(&pc)
     }
 
     fn walk(&mut self, decoder: &mut Decoder, leader: u64) {
@@ -154,7 +202,7 @@ impl Explorer {
             if self.draft.walked.contains_key(&pc) {
                 return;
             }
-            if !self.range.contains(&pc) {
+            if !self.is_inside(pc) {
                 self.draft.tails.insert(pc);
                 return;
             }
@@ -199,7 +247,7 @@ impl Explorer {
     }
 
     fn target(&mut self, pc: u64) {
-        if !self.range.contains(&pc) {
+        if !self.is_inside(pc) {
             self.draft.tails.insert(pc);
         } else if self.draft.leaders.insert(pc) {
             self.work.push(pc);
@@ -260,6 +308,8 @@ impl Explorer {
         if !found.is_empty() || words.clone().nth(1).is_some() {
             found.extend(words);
         }
+        // What reads a table too far finds places between instructions.
+        found.retain(|pc| self.is_instruction_start(decoder, *pc));
         if found.is_empty() {
             found = self.instructions_near_computed_jumps(decoder);
         }
@@ -281,13 +331,17 @@ impl Explorer {
         found
     }
 
-    /// Whether `pc` starts an instruction when the code is read in a line from what is already known.
+    /// Whether `pc` starts an instruction when the code is read in a line from what is already known; far from that, it is
+    /// taken for one.
     fn is_instruction_start(&self, decoder: &mut Decoder, pc: u64) -> bool {
         if self.draft.walked.contains_key(&pc) {
             return true;
         }
         let Some((&known, _)) = self.draft.walked.range(..pc).next_back() else { return false };
         let mut at = known;
+        if pc - known > SWEEP_BYTES_MAX {
+            return true;
+        }
         while at < pc {
             match decoder.decode(at) {
                 Some(instruction) => at += u64::from(instruction.length),
