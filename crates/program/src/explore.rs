@@ -14,9 +14,6 @@ const BLOCK_INSTRUCTIONS_MAX: usize = 4096;
 /// `memcpy` of picolibc and newlib jump into their own unrolled bodies).
 const COMPUTED_REACH_BYTES: u64 = 160;
 
-/// How far behind known code instructions are counted to find out where others start.
-const SWEEP_BYTES_MAX: u64 = 4096;
-
 /// Instructions of an end that functions share: libgcc's `__riscv_restore_12` has 21.
 const SHARED_END_INSTRUCTIONS_MAX: usize = 32;
 
@@ -308,8 +305,6 @@ impl Explorer {
         if !found.is_empty() || words.clone().nth(1).is_some() {
             found.extend(words);
         }
-        // What reads a table too far finds places between instructions.
-        found.retain(|pc| self.is_instruction_start(decoder, *pc));
         if found.is_empty() {
             found = self.instructions_near_computed_jumps(decoder);
         }
@@ -331,17 +326,13 @@ impl Explorer {
         found
     }
 
-    /// Whether `pc` starts an instruction when the code is read in a line from what is already known; far from that, it is
-    /// taken for one.
+    /// Whether `pc` starts an instruction when the code is read in a line from what is already known.
     fn is_instruction_start(&self, decoder: &mut Decoder, pc: u64) -> bool {
         if self.draft.walked.contains_key(&pc) {
             return true;
         }
         let Some((&known, _)) = self.draft.walked.range(..pc).next_back() else { return false };
         let mut at = known;
-        if pc - known > SWEEP_BYTES_MAX {
-            return true;
-        }
         while at < pc {
             match decoder.decode(at) {
                 Some(instruction) => at += u64::from(instruction.length),
