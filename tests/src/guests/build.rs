@@ -155,7 +155,8 @@ pub fn assemble(text: &str) -> Result<Vec<u8>> {
 /// The guest is assembly, or the compiler is missing or refuses the sources.
 pub fn native_compile(guest: &Guest, compiler: &str, driver: &Path) -> Result<PathBuf> {
     ensure!(!matches!(guest.source, Source::Case { .. }), "{} is written in RISC-V assembly", guest.name);
-    let flags: Vec<OsString> = ["-O3", "-Dmain=guest_main", "-lm"].map(OsString::from).to_vec();
+    let flags = ["-O3", "-Dmain=guest_main", "-Wl,--no-as-needed", "-lm"];
+    let flags: Vec<OsString> = flags.map(OsString::from).to_vec();
     let mut sources = Sources::of(&guest.source)?;
     sources.files.push(driver.to_owned());
     let key = sources.digest(&[flags.as_slice(), &[compiler.into()]].concat())?;
