@@ -28,6 +28,8 @@ pub(crate) fn specialize(module: &mut Module) {
     let mut copies: Vec<Function> = Vec::new();
     let mut calls: Vec<(usize, usize, FunctionId)> = Vec::new();
     let is_worth: Vec<bool> = module.functions.iter().map(is_worth).collect();
+    // The module grows to twice its size at most.
+    let mut operations_left: usize = module.functions.iter().map(operations).sum();
     for (caller, function) in module.functions.iter().enumerate() {
         for (block, call) in function.blocks.iter().enumerate() {
             let (Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. }) = call.terminator
@@ -42,8 +44,9 @@ pub(crate) fn specialize(module: &mut Module) {
             let known = numbers_of.entry(callee).or_default();
             let copy = match known.iter().find(|(others, _)| *others == numbers) {
                 Some((_, copy)) => *copy,
-                None if known.len() >= COPIES_MAX => continue,
+                None if known.len() >= COPIES_MAX || operations(original) > operations_left => continue,
                 None => {
+                    operations_left -= operations(original);
                     let number = module.functions.len() + copies.len();
                     let Ok(id) = u32::try_from(number).map(FunctionId) else { return };
                     copies.push(copy(original, id, &numbers));
@@ -67,15 +70,18 @@ pub(crate) fn specialize(module: &mut Module) {
 
 /// Whether it is a small function with counted loops that calls nobody and never looks where it returns to.
 fn is_worth(function: &Function) -> bool {
-    let operations: usize = function.blocks.iter().map(|block| block.ops.len()).sum();
     let stays = |block: &Block| match &block.terminator {
         Terminator::Jump(_) | Terminator::Branch { .. } => true,
         Terminator::Return { link, locals } => link.is_none() && locals.is_empty(),
         _ => false,
     };
-    operations <= OPERATIONS_MAX
+    operations(function) <= OPERATIONS_MAX
         && function.blocks.iter().any(|block| block.is_bounded)
         && function.blocks.iter().all(stays)
+}
+
+fn operations(function: &Function) -> usize {
+    function.blocks.iter().map(|block| block.ops.len()).sum()
 }
 
 /// The numbers that `call` passes to `callee`.

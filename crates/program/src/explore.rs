@@ -66,6 +66,7 @@ pub(crate) fn explore(
         draft,
         work: vec![entry],
         shared: BTreeSet::new(),
+        others: BTreeSet::new(),
         computed: BTreeSet::new(),
         jumps: 0,
     };
@@ -85,6 +86,8 @@ struct Explorer {
     work: Vec<u64>,
     /// Instructions of ends that this function shares with others.
     shared: BTreeSet<u64>,
+    /// Targets outside that are no such ends.
+    others: BTreeSet<u64>,
     /// Indirect jumps whose address comes from `auipc` in the same line.
     computed: BTreeSet<u64>,
     /// Indirect jumps of any kind.
@@ -159,8 +162,12 @@ impl Explorer {
     /// Makes jumps to the shared end of functions (`-msave-restore`) jumps inside of this one. As a function of its own such an
     /// end would return elsewhere than it was called from: it loads the address that its caller was called with.
     fn take_shared_ends(&mut self, decoder: &mut Decoder) {
-        for tail in self.draft.tails.clone() {
-            let Some(end) = self.shared_end(decoder, tail) else { continue };
+        let new: Vec<u64> = self.draft.tails.difference(&self.others).copied().collect();
+        for tail in new {
+            let Some(end) = self.shared_end(decoder, tail) else {
+                self.others.insert(tail);
+                continue;
+            };
             self.shared.extend(end);
             self.draft.tails.remove(&tail);
             self.target(tail);

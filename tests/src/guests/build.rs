@@ -155,6 +155,7 @@ pub fn assemble(text: &str) -> Result<Vec<u8>> {
 /// The guest is assembly, or the compiler is missing or refuses the sources.
 pub fn native_compile(guest: &Guest, compiler: &str, driver: &Path) -> Result<PathBuf> {
     ensure!(!matches!(guest.source, Source::Case { .. }), "{} is written in RISC-V assembly", guest.name);
+    // The library comes before those who need it.
     let flags = ["-O3", "-Dmain=guest_main", "-Wl,--no-as-needed", "-lm"];
     let flags: Vec<OsString> = flags.map(OsString::from).to_vec();
     let mut sources = Sources::of(&guest.source)?;

@@ -244,8 +244,8 @@ const JUMPS: [Mutant; 4] = [
     mutant(
         "jump-table-off-by-one",
         EMIT_CONTROL,
-        "|(pc, block): &(GuestAddr, BlockId)| (i64.const_int(number(*pc), false), self.target(*block));",
-        "|(pc, _): &(GuestAddr, BlockId)| (i64.const_int(number(*pc), false), self.target(candidates[0].1));",
+        "candidates.iter().map(case)",
+        "candidates.iter().zip(candidates.iter().cycle().skip(1)).map(|((pc, _), (_, block))| case(&(*pc, *block)))",
     ),
     mutant("jump-of-version-0", LIFT_FUNCTION, "if self.vm_version == 0 {", "if self.vm_version == 9 {"),
 ];
