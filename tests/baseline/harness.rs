@@ -1,7 +1,7 @@
 //! Modules of IR made by hand, compiled by the baseline and run.
 
 use antares_abi::{CompileOptions, Isa, LeaveReason};
-use antares_lift::ir::{Block, Charge, Function, Module, Op, Terminator, Value};
+use antares_lift::ir::{Block, Charge, Function, Module, Op, SpAfter, Terminator, Value};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 use antares_tests::{
     elf::{Elf, Segment},
@@ -79,6 +79,7 @@ pub(crate) fn function(index: u32, blocks: Vec<Block>) -> Function {
         params: RegSet::ALL,
         results: RegSet::ALL,
         frame_low: None,
+        sp_after: SpAfter::Same,
         blocks,
     }
 }

@@ -1,7 +1,7 @@
 //! How blocks end: jumps, calls, returns, syscalls.
 
 use antares_abi::LeaveReason;
-use antares_lift::ir::{Block, Terminator, Value};
+use antares_lift::ir::{Block, SpAfter, Terminator, Value};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
 
 use crate::{
@@ -29,7 +29,11 @@ impl FunctionEmitter<'_, '_> {
             }
             Terminator::Call { callee, to } => {
                 values.finish(self.code);
-                self.code.asm.call(self.context.functions[callee.0 as usize]);
+                let function = self.context.functions[callee.0 as usize];
+                match self.context.module.functions[callee.0 as usize].sp_after {
+                    SpAfter::Compared => self.call_and_compare(function),
+                    SpAfter::Same | SpAfter::Moved => self.code.asm.call(function),
+                }
                 self.go_on(index, *to);
             }
             Terminator::TailCall { callee, link } => self.tail_call(values, *callee, *link),
@@ -162,10 +166,15 @@ impl FunctionEmitter<'_, '_> {
 
     /// Calls the function at the guest address in rax. It must give `sp` back.
     fn call_indirect(&mut self) {
+        self.call_and_compare(self.context.stubs.dispatch);
+    }
+
+    /// Calls what must give `sp` back.
+    fn call_and_compare(&mut self, function: Label) {
         let slot = self.code.frame.take();
         let sp = self.guest(Reg::SP, Gpr::RCX);
         self.code.asm.store(8, Frame::memory(slot), sp);
-        self.code.asm.call(self.context.stubs.dispatch);
+        self.code.asm.call(function);
         let sp = self.guest(Reg::SP, Gpr::RCX);
         self.code.asm.alu(Alu::Cmp, sp, Frame::memory(slot));
         self.code.asm.jump_if(Cond::NotEqual, self.context.stubs.unknown_target);

@@ -171,7 +171,7 @@ mod tests {
     use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 
     use super::*;
-    use crate::ir::Value;
+    use crate::ir::{SpAfter, Value};
 
     const RETURN: Terminator = Terminator::Return { link: None, locals: Vec::new() };
 
@@ -199,6 +199,7 @@ mod tests {
             params: RegSet::EMPTY,
             results: RegSet::EMPTY,
             frame_low: None,
+            sp_after: SpAfter::Same,
             blocks: blocks.iter().map(block).collect(),
         };
         place_in(&mut function);

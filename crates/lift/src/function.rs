@@ -11,26 +11,34 @@ use crate::{
     instruction::{self, Lifted},
     ir::{self, BinaryOp, Value},
     ranges::Implied,
+    stack::StackFacts,
 };
 
 /// A function whose blocks are lifted and whose checks are not placed yet.
 pub(crate) struct FunctionDraft {
     id: FunctionId,
     entry: GuestAddr,
-    link: Reg,
+    pub(crate) link: Reg,
     is_exposed: bool,
     pub(crate) blocks: Vec<BlockDraft>,
 }
 
 /// A lifted block.
 pub(crate) struct BlockDraft {
-    pc: GuestAddr,
+    pub(crate) pc: GuestAddr,
     cycles: u64,
     pub(crate) builder: BlockBuilder,
     pub(crate) terminator: ir::Terminator,
-    /// How far the block moves `sp`; none if that is not a constant.
-    pub(crate) sp_moved: Option<i64>,
+    /// Whether it ends in a jump through a table that lists all targets.
+    pub(crate) is_table: bool,
+    /// What the block makes of `sp`; none if that is neither `sp` nor `s0` and a number.
+    pub(crate) sp_moved: Option<StackMove>,
+    /// What it makes of `s0`, in the same way.
+    pub(crate) frame_moved: Option<StackMove>,
 }
+
+/// `sp` or `s0` as a block found them, and what is added.
+pub(crate) type StackMove = (Reg, i64);
 
 /// Lifts every block of a program.
 pub(crate) fn lift_blocks(program: &Program, operations_max: u64) -> Result<Vec<FunctionDraft>, LiftError> {
@@ -100,8 +108,9 @@ impl Lifter<'_> {
         }
         let terminator =
             terminator.unwrap_or_else(|| self.without_instruction(&mut builder, &block.terminator));
-        let sp_moved = sp_moved(&mut builder);
-        BlockDraft { pc: block.pc, cycles, builder, terminator, sp_moved }
+        let (sp_moved, frame_moved) = (moved(&builder, Reg::SP), moved(&builder, Reg::S0));
+        let is_table = matches!(block.terminator, Terminator::IndirectJump { is_table: true, .. });
+        BlockDraft { pc: block.pc, cycles, builder, terminator, is_table, sp_moved, frame_moved }
     }
 
     /// The terminator of a block whose last instruction is a jump, a branch or an `ecall`.
@@ -125,12 +134,12 @@ impl Lifter<'_> {
                 ir::Terminator::CallIndirect { target, live: RegSet::EMPTY, to: *to }
             }
             // What is found by its address returns through ra, and this function does not.
-            Terminator::IndirectJump { candidates }
+            Terminator::IndirectJump { candidates, .. }
                 if candidates.is_empty() && self.function.link != Reg::RA =>
             {
                 ir::Terminator::Leave
             }
-            Terminator::IndirectJump { candidates } => {
+            Terminator::IndirectJump { candidates, .. } => {
                 let target = self.jump_target(b, i, next);
                 let link = if self.function.link == Reg::RA { self.link(b) } else { None };
                 let may_call = candidates.is_empty();
@@ -191,28 +200,42 @@ fn syscall_registers() -> RegSet {
     (10..=17).map(Reg).fold(RegSet::EMPTY, RegSet::with)
 }
 
-fn sp_moved(builder: &mut BlockBuilder) -> Option<i64> {
-    let is_written = builder.writes().iter().any(|(register, _)| *register == Reg::SP);
-    if !is_written {
-        return Some(0);
-    }
-    let value = builder.get(Reg::SP);
+fn moved(builder: &BlockBuilder, register: Reg) -> Option<StackMove> {
+    let Some((_, value)) = builder.writes().into_iter().find(|(written, _)| *written == register) else {
+        return Some((register, 0));
+    };
     let address = builder.address(value);
-    (builder.read_of(address.base) == Some(Reg::SP)).then_some(address.offset)
+    let from = builder.read_of(address.base).filter(|from| [Reg::SP, Reg::S0].contains(from))?;
+    Some((from, address.offset))
 }
 
 impl FunctionDraft {
-    /// Places the checks, across blocks if they are `movable`; `distances` say where `sp` stands at each block's entry, from
+    /// Adds a block at `pc` that leaves native code.
+    pub(crate) fn add_leave(&mut self, pc: GuestAddr) -> BlockId {
+        let id = BlockId(u32::try_from(self.blocks.len()).unwrap_or(u32::MAX));
+        self.blocks.push(BlockDraft {
+            pc,
+            cycles: 0,
+            builder: BlockBuilder::new(),
+            terminator: ir::Terminator::Leave,
+            is_table: false,
+            sp_moved: None,
+            frame_moved: None,
+        });
+        id
+    }
+
+    /// Places the checks, across blocks if they are `movable`; `stack` says where `sp` stands at each block's entry, from
     /// its place at the function's.
     pub(crate) fn finish(
         self,
-        distances: &[Option<i64>],
+        stack: &StackFacts,
         vm_version: u32,
         movable: Option<Implied>,
     ) -> ir::Function {
         let mut frame_low: Option<i64> = None;
         let mut blocks = Vec::with_capacity(self.blocks.len());
-        for (mut block, &distance) in self.blocks.into_iter().zip(distances) {
+        for (mut block, &distance) in self.blocks.into_iter().zip(&stack.distances) {
             if let Some(low) = distance.and_then(|distance| block.take_frame(distance)) {
                 frame_low = Some(frame_low.map_or(low, |lowest| lowest.min(low)));
             }
@@ -233,6 +256,7 @@ impl FunctionDraft {
             params: RegSet::EMPTY,
             results: RegSet::EMPTY,
             frame_low,
+            sp_after: stack.after,
             blocks: blocks.into_iter().map(finish).collect(),
         }
     }
@@ -254,10 +278,22 @@ fn finish(draft: hoist::Draft) -> ir::Block {
 }
 
 impl BlockDraft {
-    /// Lets an indirect jump be a tail call where the stack frame is gone, or there is none: a table's jumps are inside
-    /// one, mostly, and a tail call reads whatever some function reads.
+    /// Makes it a block that does nothing but leave native code.
+    pub(crate) fn empty(&mut self) {
+        self.builder = BlockBuilder::new();
+        (self.cycles, self.terminator) = (0, ir::Terminator::Leave);
+    }
+
+    /// Lets an indirect jump be a tail call where the stack frame is gone, or there is none, unless it is known to be a
+    /// table's: a tail call reads whatever some function reads.
     fn allow_tail_call(&mut self, distance: Option<i64>) {
-        let end = distance.zip(self.sp_moved).map(|(distance, moved)| distance.wrapping_add(moved));
+        if self.is_table {
+            return;
+        }
+        let end = match (distance, self.sp_moved) {
+            (Some(distance), Some((Reg::SP, by))) => Some(distance.wrapping_add(by)),
+            _ => None,
+        };
         if let ir::Terminator::JumpIndirect { may_call, link, .. } = &mut self.terminator {
             *may_call |= end == Some(0);
             *link = link.filter(|_| *may_call);

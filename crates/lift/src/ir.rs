@@ -247,6 +247,12 @@ impl Terminator {
         }
     }
 
+    /// Whether a function is called that comes back here.
+    #[must_use]
+    pub fn is_call(&self) -> bool {
+        matches!(self, Self::Call { .. } | Self::CallIndirect { .. })
+    }
+
     /// The same terminator on other values.
     #[must_use]
     pub fn map(&self, mut other: impl FnMut(Value) -> Value) -> Self {
@@ -348,6 +354,17 @@ impl Block {
     }
 }
 
+/// What is known of `sp` after a call of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpAfter {
+    /// It is what it was before: that is proved.
+    Same,
+    /// It should be: who calls the function, tail calls aside, compares it, and leaves native code if it is not.
+    Compared,
+    /// It is elsewhere: nobody compares it.
+    Moved,
+}
+
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
@@ -367,6 +384,8 @@ pub struct Function {
     pub results: RegSet,
     /// If given, stores to `[sp + low, sp)` are checked once, at the entry.
     pub frame_low: Option<i64>,
+    /// What is known of `sp` after a call.
+    pub sp_after: SpAfter,
     /// Blocks; the first one is the entry.
     pub blocks: Vec<Block>,
 }

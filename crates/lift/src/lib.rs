@@ -1,6 +1,6 @@
 //! Program to IR: what each block does, its cycles and its address checks; text form and verifier.
 //!
-//! The pipeline: lift each block on its own, find where `sp` stands, place the checks, name what calls by address may mean,
+//! The pipeline: lift each block on its own, cut what follows calls that never return, find where `sp` stands, place the checks, name what calls by address may mean,
 //! double counted loops, find where the script may go on without native code, decide where the cycle limit is looked at and
 //! where cycles are charged, give each function its signature from the liveness of registers across the whole program, and
 //! copy small functions for calls with numbers.
@@ -22,6 +22,7 @@ mod loops;
 mod memory;
 mod meter;
 mod ranges;
+mod returns;
 mod specialize;
 mod stack;
 mod targets;
@@ -74,6 +75,7 @@ fn lift_with(
 ) -> Result<ir::Module, LiftError> {
     let vm_version = program.options.vm_version;
     let mut drafts = function::lift_blocks(program, operations_max)?;
+    returns::cut(&mut drafts);
     let habits = leave::habits(&drafts, vm_version);
     leave::widen_syscalls(&mut drafts, habits);
     let stack = stack::analyze(&drafts);
@@ -82,8 +84,8 @@ fn lift_with(
     let movable = (checks == Checks::Moved).then_some(implied);
     let functions = drafts
         .into_iter()
-        .zip(&stack.distances)
-        .map(|(draft, distances)| draft.finish(distances, vm_version, movable))
+        .zip(&stack)
+        .map(|(draft, stack)| draft.finish(stack, vm_version, movable))
         .collect();
     let mut module = ir::Module {
         options: program.options,
@@ -96,12 +98,12 @@ fn lift_with(
         indirect_changes: antares_program::RegSet::EMPTY,
         functions,
     };
-    targets::name(&mut module, program.entry, &stack.is_kept);
+    targets::name(&mut module, program.entry);
     loops::double(&mut module, tier == CodeTier::Full);
     leave::mark_resumable(&mut module);
     meter::place(&mut module);
     charges::place(&mut module);
-    liveness::sign(&mut module, &stack.is_kept);
+    liveness::sign(&mut module);
     if tier == CodeTier::Full {
         specialize::specialize(&mut module);
     }

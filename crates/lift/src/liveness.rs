@@ -12,11 +12,11 @@ use std::collections::VecDeque;
 
 use antares_program::{FunctionId, Reg, RegSet};
 
-use crate::ir::{Block, Function, Module, Op, Terminator};
+use crate::ir::{Block, Function, Module, Op, SpAfter, Terminator};
 
 /// Gives every function its params and results.
-pub(crate) fn sign(module: &mut Module, is_kept: &[bool]) {
-    let mut analysis = Analysis::new(module, is_kept);
+pub(crate) fn sign(module: &mut Module) {
+    let mut analysis = Analysis::new(module);
     analysis.find_changes(module);
     analysis.find_live(module);
     module.indirect_params = analysis.indirect_params;
@@ -42,8 +42,8 @@ fn returns(terminator: &Terminator) -> bool {
     matches!(terminator, Terminator::Return { .. } | Terminator::TailCall { .. }) || is_dispatch(terminator)
 }
 
-struct Analysis<'a> {
-    is_kept: &'a [bool],
+struct Analysis {
+    sp_after: Vec<SpAfter>,
     callers: Vec<Vec<usize>>,
     exposed: Vec<usize>,
     /// Functions that call or tail-call indirectly.
@@ -57,8 +57,8 @@ struct Analysis<'a> {
     indirect_wanted: RegSet,
 }
 
-impl<'a> Analysis<'a> {
-    fn new(module: &Module, is_kept: &'a [bool]) -> Self {
+impl Analysis {
+    fn new(module: &Module) -> Self {
         let count = module.functions.len();
         let mut callers = vec![Vec::new(); count];
         let mut dispatchers = Vec::new();
@@ -88,7 +88,7 @@ impl<'a> Analysis<'a> {
             false => RegSet::EMPTY,
         };
         Self {
-            is_kept,
+            sp_after: module.functions.iter().map(|function| function.sp_after).collect(),
             callers,
             exposed,
             dispatchers,
@@ -140,7 +140,7 @@ impl<'a> Analysis<'a> {
             });
         }
         let changes = changes.without(function.link);
-        if self.is_kept[index] { changes.without(Reg::SP) } else { changes }
+        if self.sp_after[index] == SpAfter::Same { changes.without(Reg::SP) } else { changes }
     }
 
     fn changed_by(&self, callee: FunctionId) -> RegSet {
@@ -148,10 +148,10 @@ impl<'a> Analysis<'a> {
     }
 
     fn find_live(&mut self, module: &Module) {
-        for &index in &self.exposed {
-            if !self.is_kept[index] {
-                // The caller compares sp after an indirect call, so it must get the real one.
-                self.wanted[index] = self.wanted[index].with(Reg::SP);
+        for (wanted, sp_after) in self.wanted.iter_mut().zip(&self.sp_after) {
+            if *sp_after != SpAfter::Same {
+                // The caller compares sp after most calls, so it must get the real one.
+                *wanted = wanted.with(Reg::SP);
             }
         }
         let mut queue = Queue::full(module.functions.len());
@@ -202,7 +202,9 @@ impl<'a> Analysis<'a> {
         let after = |to: antares_program::BlockId| self.live_in[index][to.0 as usize];
         match &block.terminator {
             Terminator::Call { callee, to } => {
-                after(*to).minus(self.changed_by(*callee)).or(self.params[callee.0 as usize])
+                let callee = callee.0 as usize;
+                let live = after(*to).minus(self.changes[callee]).or(self.params[callee]);
+                if self.sp_after[callee] == SpAfter::Compared { live.with(Reg::SP) } else { live }
             }
             Terminator::TailCall { callee, .. } => {
                 self.results(index).minus(self.changed_by(*callee)).or(self.params[callee.0 as usize])

@@ -2,33 +2,40 @@
 
 use std::collections::VecDeque;
 
-use crate::{function::FunctionDraft, ir::Terminator};
+use antares_program::Reg;
 
-/// What is known of `sp`.
+use crate::{
+    function::{BlockDraft, FunctionDraft, StackMove},
+    ir::{SpAfter, Terminator},
+};
+
+/// What is known of `sp` in a function.
 pub(crate) struct StackFacts {
-    /// By function: whether `sp` is the same at every return as at the entry.
-    pub(crate) is_kept: Vec<bool>,
-    /// By function and block: distance of `sp` from its place at the function's entry.
-    pub(crate) distances: Vec<Vec<Option<i64>>>,
+    /// Where it is after a call of the function.
+    pub(crate) after: SpAfter,
+    /// By block: distance of `sp` from its place at the function's entry.
+    pub(crate) distances: Vec<Option<i64>>,
 }
 
 /// Analyzes all functions. Starts by trusting every function and withdraws trust until nothing changes; since a
-/// function only returns after its callees have, what remains is true by induction over the length of a run.
-pub(crate) fn analyze(functions: &[FunctionDraft]) -> StackFacts {
-    let mut facts = StackFacts {
-        is_kept: vec![true; functions.len()],
-        distances: functions.iter().map(|function| vec![None; function.blocks.len()]).collect(),
+/// function only returns after its callees have, what remains is true by induction over the length of a run. Where trust
+/// is gone because nobody knows where `sp` is, callers compare, and the distance is known again behind the call.
+pub(crate) fn analyze(functions: &[FunctionDraft]) -> Vec<StackFacts> {
+    let fact = |function: &FunctionDraft| StackFacts {
+        after: SpAfter::Same,
+        distances: vec![None; function.blocks.len()],
     };
+    let mut facts: Vec<StackFacts> = functions.iter().map(fact).collect();
     let callers = callers(functions);
     let mut queue: VecDeque<usize> = (0..functions.len()).collect();
     let mut is_queued = vec![true; functions.len()];
     while let Some(index) = queue.pop_front() {
         is_queued[index] = false;
-        let distances = distances(&functions[index], &facts.is_kept);
-        let is_kept = facts.is_kept[index] && keeps(&functions[index], &distances, &facts.is_kept);
-        facts.distances[index] = distances.into_iter().map(Distance::known).collect();
-        if is_kept != facts.is_kept[index] {
-            facts.is_kept[index] = is_kept;
+        let distances = distances(&functions[index], &facts);
+        let after = worse(facts[index].after, after(&functions[index], &distances, &facts));
+        facts[index].distances = distances.into_iter().map(|at| at.sp.known()).collect();
+        if after != facts[index].after {
+            facts[index].after = after;
             for &caller in &callers[index] {
                 if !std::mem::replace(&mut is_queued[caller], true) {
                     queue.push_back(caller);
@@ -37,6 +44,14 @@ pub(crate) fn analyze(functions: &[FunctionDraft]) -> StackFacts {
         }
     }
     facts
+}
+
+fn worse(a: SpAfter, b: SpAfter) -> SpAfter {
+    match (a, b) {
+        (SpAfter::Moved, _) | (_, SpAfter::Moved) => SpAfter::Moved,
+        (SpAfter::Compared, _) | (_, SpAfter::Compared) => SpAfter::Compared,
+        (SpAfter::Same, SpAfter::Same) => SpAfter::Same,
+    }
 }
 
 fn callers(functions: &[FunctionDraft]) -> Vec<Vec<usize>> {
@@ -51,6 +66,7 @@ fn callers(functions: &[FunctionDraft]) -> Vec<Vec<usize>> {
     callers
 }
 
+/// How far a value is from where `sp` was at the function's entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Distance {
     Unvisited,
@@ -66,12 +82,10 @@ impl Distance {
         }
     }
 
-    fn plus(self, moved: Option<i64>) -> Self {
-        match (self, moved) {
-            (Self::Known(distance), Some(moved)) => {
-                distance.checked_add(moved).map_or(Self::Unknown, Self::Known)
-            }
-            _ => Self::Unknown,
+    fn plus(self, moved: i64) -> Self {
+        match self {
+            Self::Known(distance) => distance.checked_add(moved).map_or(Self::Unknown, Self::Known),
+            other => other,
         }
     }
 
@@ -84,17 +98,46 @@ impl Distance {
     }
 }
 
-fn distances(function: &FunctionDraft, is_kept: &[bool]) -> Vec<Distance> {
-    let mut distances = vec![Distance::Unvisited; function.blocks.len()];
-    distances[0] = Distance::Known(0);
+/// Distances of `sp` and of `s0`, which holds it where a frame has no fixed size.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Distances {
+    sp: Distance,
+    frame: Distance,
+}
+
+impl Distances {
+    const UNVISITED: Self = Self { sp: Distance::Unvisited, frame: Distance::Unvisited };
+    const ENTRY: Self = Self { sp: Distance::Known(0), frame: Distance::Unknown };
+
+    fn after(self, block: &BlockDraft) -> Self {
+        let moved = |moved: Option<StackMove>| match moved {
+            Some((Reg::SP, by)) => self.sp.plus(by),
+            Some((_, by)) => self.frame.plus(by),
+            None => Distance::Unknown,
+        };
+        Self { sp: moved(block.sp_moved), frame: moved(block.frame_moved) }
+    }
+
+    fn meet(self, other: Self) -> Self {
+        Self { sp: self.sp.meet(other.sp), frame: self.frame.meet(other.frame) }
+    }
+}
+
+fn distances(function: &FunctionDraft, facts: &[StackFacts]) -> Vec<Distances> {
+    let mut distances = vec![Distances::UNVISITED; function.blocks.len()];
+    distances[0] = Distances::ENTRY;
     let mut work = vec![0];
     while let Some(index) = work.pop() {
         let block = &function.blocks[index];
-        let mut out = distances[index].plus(block.sp_moved);
+        let mut out = distances[index].after(block);
+        if block.terminator.is_call() {
+            // What the callee did with `s0` is not known.
+            out.frame = Distance::Unknown;
+        }
         if let Terminator::Call { callee, .. } = block.terminator
-            && !is_kept[callee.0 as usize]
+            && facts[callee.0 as usize].after == SpAfter::Moved
         {
-            out = Distance::Unknown;
+            out.sp = Distance::Unknown;
         }
         for successor in block.terminator.successors() {
             let successor = successor.0 as usize;
@@ -108,14 +151,25 @@ fn distances(function: &FunctionDraft, is_kept: &[bool]) -> Vec<Distance> {
     distances
 }
 
-fn keeps(function: &FunctionDraft, distances: &[Distance], is_kept: &[bool]) -> bool {
-    function.blocks.iter().zip(distances).all(|(block, &distance)| {
-        let is_back = distance == Distance::Unvisited || distance.plus(block.sp_moved) == Distance::Known(0);
-        match &block.terminator {
-            Terminator::Return { .. } => is_back,
-            Terminator::JumpIndirect { may_call, .. } => is_back || !may_call,
-            Terminator::TailCall { callee, .. } => is_back && is_kept[callee.0 as usize],
-            _ => true,
-        }
-    })
+/// Where `sp` is after the function, if it is after those that it calls as `facts` say.
+fn after(function: &FunctionDraft, distances: &[Distances], facts: &[StackFacts]) -> SpAfter {
+    // Millicode is there to move it, and so is what calls nobody and moves it by a number.
+    let is_leaf = !function.blocks.iter().any(|block| block.terminator.is_call());
+    let mut after = SpAfter::Same;
+    for (block, distances) in function.blocks.iter().zip(distances) {
+        let end = match distances.after(block).sp {
+            _ if *distances == Distances::UNVISITED => SpAfter::Same,
+            Distance::Known(0) => SpAfter::Same,
+            Distance::Known(_) if is_leaf => SpAfter::Moved,
+            _ if function.link != Reg::RA => SpAfter::Moved,
+            _ => SpAfter::Compared,
+        };
+        let end = match &block.terminator {
+            Terminator::Return { .. } | Terminator::JumpIndirect { may_call: true, .. } => end,
+            Terminator::TailCall { callee, .. } => worse(end, facts[callee.0 as usize].after),
+            _ => SpAfter::Same,
+        };
+        after = worse(after, end);
+    }
+    after
 }

@@ -4,17 +4,17 @@
 
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
 
-use crate::ir::{BinaryOp, Block, Function, Module, Op, Terminator, Value};
+use crate::ir::{BinaryOp, Block, Function, Module, Op, SpAfter, Terminator, Value};
 
 /// With more functions that are found by their address, comparing would cost more than it saves.
 const TARGETS_MAX: usize = 6;
 
 /// Compares the addresses of calls with the functions that are found by theirs, but for the one at `start`. They give back `sp`
-/// as the stack's analysis found (`is_kept`), as it assumes of calls by address.
-pub(crate) fn name(module: &mut Module, start: GuestAddr, is_kept: &[bool]) {
+/// as the stack's analysis found, as it assumes of calls by address.
+pub(crate) fn name(module: &mut Module, start: GuestAddr) {
     let is_target = |function: &&Function| {
         let is_found = function.is_exposed && function.link == Reg::RA && function.entry != start;
-        is_found && is_kept[function.id.0 as usize]
+        is_found && function.sp_after == SpAfter::Same
     };
     let targets: Vec<_> = module.functions.iter().filter(is_target).map(|f| (f.entry, f.id)).collect();
     if targets.len() > TARGETS_MAX {

@@ -4,7 +4,9 @@ use std::fmt;
 
 use antares_program::{BlockId, GuestAddr};
 
-use crate::ir::{Access, BinaryOp, Block, Charge, Function, Module, Op, Terminator, UnaryOp, Value, Width};
+use crate::ir::{
+    Access, BinaryOp, Block, Charge, Function, Module, Op, SpAfter, Terminator, UnaryOp, Value, Width,
+};
 
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -186,6 +188,11 @@ impl fmt::Display for Function {
         if let Some(low) = self.frame_low {
             write!(f, " frame {low}")?;
         }
+        f.write_str(match self.sp_after {
+            SpAfter::Same => "",
+            SpAfter::Compared => " sp compared",
+            SpAfter::Moved => " sp moved",
+        })?;
         writeln!(f)?;
         for (index, block) in self.blocks.iter().enumerate() {
             let metered = match (block.is_metered, block.is_bounded) {

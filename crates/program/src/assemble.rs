@@ -129,6 +129,7 @@ impl<'a, 'd> Builder<'a, 'd> {
             Op::Jalr => self.indirect(next, line),
             Op::Ecall if is_exit(line) => Terminator::Exit,
             Op::Ecall => Terminator::Ecall(self.number(next)),
+            Op::Ebreak if self.draft.traps.contains(&pc) => Terminator::Leave,
             _ if instruction.is_branch() => Terminator::Branch {
                 taken: self.number(pc.wrapping_add_signed(imm)),
                 otherwise: self.number(next),
@@ -181,10 +182,16 @@ impl<'a, 'd> Builder<'a, 'd> {
         let gives_back =
             |i: &Instruction| i.op == Op::Addi && (i.rd, i.rs1) == (Reg::SP, Reg::SP) && i.imm > 0;
         if rd == Reg::ZERO && before.iter().any(|(_, instruction)| gives_back(instruction)) {
-            return Terminator::IndirectJump { candidates: Vec::new() };
+            return Terminator::IndirectJump { candidates: Vec::new(), is_table: false };
         }
-        let candidates: Vec<u64> = self.draft.candidates.iter().copied().collect();
-        Terminator::IndirectJump { candidates: candidates.into_iter().map(|pc| self.number(pc)).collect() }
+        let table = known.origin(rs1).and_then(|table| self.draft.tables.get(&table));
+        let candidates = match table {
+            Some(targets) => targets.clone(),
+            None => self.draft.candidates.iter().copied().collect(),
+        };
+        let is_table = table.is_some();
+        let candidates = candidates.into_iter().map(|pc| self.number(pc)).collect();
+        Terminator::IndirectJump { candidates, is_table }
     }
 }
 

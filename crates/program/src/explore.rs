@@ -26,6 +26,8 @@ pub(crate) struct Draft {
     pub(crate) walked: BTreeMap<u64, Instruction>,
     /// Addresses that were reached and hold no instruction.
     pub(crate) invalid: BTreeSet<u64>,
+    /// `ebreak`s that are the last of a function: how compilers abort. Who comes there goes on in the interpreter.
+    pub(crate) traps: BTreeSet<u64>,
     /// Functions called.
     pub(crate) calls: BTreeSet<Key>,
     /// Targets of jumps that leave the function.
@@ -34,6 +36,8 @@ pub(crate) struct Draft {
     pub(crate) local_returns: BTreeSet<u64>,
     /// Targets that indirect jumps may have.
     pub(crate) candidates: BTreeSet<u64>,
+    /// Those of them that each jump table lists, by its address.
+    pub(crate) tables: BTreeMap<u64, Vec<u64>>,
     /// Addresses that the code computes.
     pub(crate) constants: BTreeSet<u64>,
 }
@@ -45,12 +49,20 @@ impl Draft {
     }
 }
 
+/// What is known of a whole program before its functions are.
+pub(crate) struct Surroundings {
+    /// Words of data that look like addresses of code ([`code_words_in_data`](crate::taken::code_words_in_data)).
+    pub(crate) words: Vec<u64>,
+    /// Addresses that code computes ([`references`](jump_table::references)).
+    pub(crate) references: Vec<u64>,
+}
+
 /// Follows the function `key`; jumps out of the range between its neighbours in `starts` leave it.
 pub(crate) fn explore(
     image: &Image,
     decoder: &mut Decoder,
     starts: &BTreeSet<u64>,
-    words: &[u64],
+    surroundings: &Surroundings,
     key: Key,
 ) -> Draft {
     let (entry, link) = key;
@@ -72,7 +84,7 @@ pub(crate) fn explore(
     };
     loop {
         explorer.follow(decoder);
-        if !explorer.find_candidates(image, decoder, words) {
+        if !explorer.find_candidates(image, decoder, surroundings) {
             return explorer.draft;
         }
     }
@@ -99,13 +111,15 @@ pub(crate) struct Line {
     constants: [Option<u64>; 32],
     /// Whether the value was computed from `auipc`, without a load.
     from_auipc: [bool; 32],
+    /// The address that the value was computed from: it is near, or was loaded from there.
+    origins: [Option<u64>; 32],
 }
 
 impl Line {
     pub(crate) fn new() -> Self {
         let mut constants = [None; 32];
         constants[0] = Some(0);
-        Self { constants, from_auipc: [false; 32] }
+        Self { constants, from_auipc: [false; 32], origins: [None; 32] }
     }
 
     /// Follows what `instruction` at `pc` writes; a finished address (not a bare upper part) is returned.
@@ -123,6 +137,10 @@ impl Line {
         let is_sum = matches!(op, Op::Add | Op::Addi | Op::Sub | Op::Sh1add | Op::Sh2add | Op::Sh3add);
         let operands = self.from_auipc[rs1.index()] || self.from_auipc[rs2.index()];
         self.from_auipc[rd.index()] = op == Op::Auipc || (is_sum && operands);
+        let finished = value.filter(|_| is_finished);
+        let is_load = matches!(op, Op::Lw | Op::Lwu | Op::Ld);
+        let origin = self.origins[rs1.index()].or(self.origins[rs2.index()]).filter(|_| is_sum || is_load);
+        self.origins[rd.index()] = finished.filter(|_| op != Op::Addi || rs1 != Reg::ZERO).or(origin);
         if instruction.rs3 != Reg::ZERO || op == Op::Adc {
             // Fused operations write more than rd.
             for operand in [rs1, rs2, instruction.rs3] {
@@ -131,7 +149,12 @@ impl Line {
         }
         self.constants[rd.index()] = value;
         self.constants[0] = Some(0);
-        value.filter(|_| is_finished && rd != Reg::ZERO)
+        finished.filter(|_| rd != Reg::ZERO)
+    }
+
+    /// The address that a register's value was computed from, if the line says so.
+    pub(crate) fn origin(&self, register: Reg) -> Option<u64> {
+        self.origins[register.index()]
     }
 
     /// Where `jalr` goes, if the line says so. In VM version 0 one that writes its own operand goes elsewhere (ckb-vm
@@ -241,6 +264,9 @@ impl Explorer {
             Op::Jalr => self.indirect(pc, next, instruction, line),
             Op::Ecall if line.constants[Reg::A7.index()] != Some(93) => self.target(next),
             Op::Ecall => {}
+            Op::Ebreak if next == self.range.end => {
+                self.draft.traps.insert(pc);
+            }
             _ if instruction.is_branch() => {
                 self.target(pc.wrapping_add_signed(imm));
                 self.target(next);
@@ -298,16 +324,20 @@ impl Explorer {
     }
 
     /// Adds targets of indirect jumps; false if nothing new was found.
-    fn find_candidates(&mut self, image: &Image, decoder: &mut Decoder, words: &[u64]) -> bool {
+    fn find_candidates(&mut self, image: &Image, decoder: &mut Decoder, around: &Surroundings) -> bool {
         if self.jumps == 0 {
             return false;
         }
         let mut found = Vec::new();
         for &table in &self.draft.constants {
-            jump_table::targets(image, table, &self.range, &mut found);
+            let targets = jump_table::targets(image, &around.references, table, &self.range);
+            if !targets.is_empty() {
+                found.extend(&targets);
+                self.draft.tables.insert(table, targets);
+            }
         }
-        let from = words.partition_point(|word| *word < self.range.start);
-        let words = words[from..].iter().take_while(|word| self.range.contains(word));
+        let from = around.words.partition_point(|word| *word < self.range.start);
+        let words = around.words[from..].iter().take_while(|word| self.range.contains(word));
         // One number that looks like an address of ours is no table.
         if !found.is_empty() || words.clone().nth(1).is_some() {
             found.extend(words);

@@ -23,6 +23,8 @@ const SYMBOLS_MAX: usize = 1 << 20;
 pub struct Symbol {
     /// Its value.
     pub address: GuestAddr,
+    /// Bytes of what it names; 0 if that is not said.
+    pub size: u64,
     /// Its name, as data.
     pub name: String,
 }
@@ -107,6 +109,7 @@ fn function_symbols(elf: &[u8], image: &Image) -> Vec<Symbol> {
         .filter(|symbol| image.is_executable(symbol.address()) && symbol.address() % 2 == 0)
         .map(|symbol| Symbol {
             address: GuestAddr(symbol.address()),
+            size: symbol.size(),
             name: symbol.name().unwrap_or_default().to_owned(),
         })
         .collect();
@@ -120,6 +123,15 @@ impl Image {
     #[must_use]
     pub fn is_executable(&self, address: u64) -> bool {
         self.executable.iter().any(|&(start, end)| (start..end).contains(&address))
+    }
+
+    /// Whether `address` lies behind the start of a named function and before its end.
+    #[must_use]
+    pub fn is_inside_named(&self, address: u64) -> bool {
+        let next = self.symbols.partition_point(|symbol| symbol.address.0 < address);
+        let symbol = next.checked_sub(1).and_then(|last| self.symbols.get(last));
+        symbol.is_some_and(|symbol| address - symbol.address.0 < symbol.size)
+            && self.symbols.get(next).is_none_or(|symbol| symbol.address.0 != address)
     }
 
     /// The `N` bytes at `address`, if memory has them.

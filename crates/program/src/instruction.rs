@@ -19,6 +19,8 @@ impl Reg {
     pub const SP: Self = Self(2);
     /// The alternate link register.
     pub const T0: Self = Self(5);
+    /// The first saved register, which points to frames of no fixed size.
+    pub const S0: Self = Self(8);
     /// First argument and result.
     pub const A0: Self = Self(10);
     /// Syscall number.

@@ -12,7 +12,8 @@ use antares_abi::CompileOptions;
 use crate::{
     Decoder, GuestAddr, Image, Instruction, ProgramError, Reg,
     assemble::assemble,
-    explore::{Draft, explore},
+    explore::{Draft, Surroundings, explore},
+    jump_table::references,
     taken::{code_addresses_in_data, code_words_in_data},
 };
 
@@ -116,6 +117,8 @@ pub enum Terminator {
     IndirectJump {
         /// Blocks of this function that it may be.
         candidates: Vec<BlockId>,
+        /// Whether the address was read from a table, and these are all that it lists.
+        is_table: bool,
     },
     /// Jumps to the address in the link register: back to the caller, or to a block after a local computed call.
     Return {
@@ -136,7 +139,9 @@ pub enum Terminator {
 /// [`ProgramError::Functions`] and [`ProgramError::Blocks`] beyond the limits.
 pub fn recover(image: &Image, limits: &Limits) -> Result<Program, ProgramError> {
     let mut decoder = Decoder::new(image);
-    let recovery = Recovery::new(image, *limits).run(&mut decoder)?;
+    let words = code_words_in_data(image);
+    let surroundings = Surroundings { words, references: references(image, &mut decoder) };
+    let recovery = Recovery::new(image, *limits, surroundings).run(&mut decoder)?;
     Ok(assemble(image, &mut decoder, &recovery.drafts, &recovery.exposed))
 }
 
@@ -152,7 +157,7 @@ const COPIES_MAX: u64 = 4;
 struct Recovery<'a> {
     image: &'a Image,
     limits: Limits,
-    words: Vec<u64>,
+    surroundings: Surroundings,
     pointers: Vec<u64>,
     starts: BTreeSet<u64>,
     exposed: BTreeSet<u64>,
@@ -163,11 +168,11 @@ struct Recovery<'a> {
 }
 
 impl<'a> Recovery<'a> {
-    fn new(image: &'a Image, limits: Limits) -> Self {
+    fn new(image: &'a Image, limits: Limits, surroundings: Surroundings) -> Self {
         Self {
             image,
             limits,
-            words: code_words_in_data(image),
+            surroundings,
             pointers: code_addresses_in_data(image),
             starts: image.symbols.iter().map(|symbol| symbol.address.0).collect(),
             exposed: BTreeSet::new(),
@@ -221,14 +226,22 @@ impl<'a> Recovery<'a> {
             self.enqueue((entry, Reg::RA))?;
         }
         for pointer in self.pointers.clone() {
-            self.exposed.insert(pointer);
-            self.enqueue((pointer, Reg::RA))?;
+            self.expose(pointer)?;
         }
         while let Some(key) = self.queue.pop_front() {
-            let draft = explore(self.image, decoder, &self.starts, &self.words, key);
+            let draft = explore(self.image, decoder, &self.starts, &self.surroundings, key);
             self.take(key, draft)?;
         }
         Ok(())
+    }
+
+    /// Takes `address` for one that may be called, unless it is a label in a function that has a name.
+    fn expose(&mut self, address: u64) -> Result<(), ProgramError> {
+        if !self.starts.contains(&address) && self.image.is_inside_named(address) {
+            return Ok(());
+        }
+        self.exposed.insert(address);
+        self.enqueue((address, Reg::RA))
     }
 
     fn enqueue(&mut self, key: Key) -> Result<(), ProgramError> {
@@ -263,8 +276,7 @@ impl<'a> Recovery<'a> {
         }
         for &constant in draft.constants.iter().filter(|constant| *constant % 2 == 0) {
             if self.image.is_executable(constant) {
-                self.exposed.insert(constant);
-                self.enqueue((constant, Reg::RA))?;
+                self.expose(constant)?;
             }
         }
         self.drafts.insert(key, draft);

@@ -76,7 +76,9 @@ impl fmt::Display for Terminator {
             }
             Self::TailCall(callee) => write!(f, "tail call {callee}"),
             Self::IndirectCall { return_pc, to } => write!(f, "call indirect, ra = {return_pc}, then {to}"),
-            Self::IndirectJump { candidates } => write!(f, "jump indirect {}", List(candidates)),
+            Self::IndirectJump { candidates, is_table } => {
+                write!(f, "jump {} {}", if *is_table { "table" } else { "indirect" }, List(candidates))
+            }
             Self::Return { locals } if locals.is_empty() => f.write_str("return"),
             Self::Return { locals } => write!(f, "return or {}", List(locals)),
             Self::Ecall(to) => write!(f, "ecall, then {to}"),

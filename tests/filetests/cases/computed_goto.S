@@ -129,7 +129,7 @@ table:
 #     0x1000c: addi a1,zero,40
 #     0x10010: ld t2,0(s1)
 #     0x10014: jalr zero,0(t2)
-#     -> jump indirect [block1 block3 block5 block7 block9 block11 block13 block15 block17 block19]
+#     -> jump table [block1 block3 block5 block7 block9 block11 block13 block15 block17 block19]
 # block1 at 0x10016:
 #     0x10016: addi a0,a0,1
 #     0x10018: addi a1,a1,-1

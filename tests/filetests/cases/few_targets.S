@@ -35,88 +35,70 @@ table:
 
 #=== asm
 # enter_10000:
-# .Lfunc_begin2:
-#   pushq  %rbx
-#   movq  4259856(%rax), %rcx
+# .Lfunc_begin1:
+#   movq  4259856(%rax), %rdx
 # .Ltmp0:
-#   cmpq  $4194303, %rcx
-#   ja  .LBB2_18
+#   cmpq  $4194303, %rdx
+#   ja  .LBB1_16
 # .Ltmp1:
-#   movq  %rax, %rbx
-#   movq  4260104(%rax), %rax
+#   movq  4260104(%rax), %rcx
 # .Ltmp2:
-#   movzbl  (%rbx,%rcx), %ecx
-#   cmpq  $3, %rcx
-#   ja  .LBB2_8
-#   addq  $-16, %rax
-#   js  .LBB2_3
-# .LBB2_4:
-#   movslq  69632(%rbx,%rcx,4), %rcx
-#   andq  $-2, %rcx
-#   leaq  -65562(%rcx), %rdx
-#   rorxq  $2, %rdx, %rdx
-#   cmpq  $1, %rdx
-#   jg  .LBB2_14
-#   testq  %rdx, %rdx
-#   je  .LBB2_6
-#   cmpq  $1, %rdx
-#   jne  .LBB2_17
-#   movl  $11, %ecx
-#   jmp  .LBB2_9
-# .LBB2_14:
-#   cmpq  $2, %rdx
-#   je  .LBB2_7
+#   movzbl  (%rax,%rdx), %edx
 #   cmpq  $3, %rdx
-#   je  .LBB2_16
-# .LBB2_17:
-#   movq  %rax, 4260104(%rbx)
-#   movq  %rbx, %rax
-#   callq  dispatch
-# .Ltmp3:
-#   movq  $0, 4260120(%rbx)
-#   popq  %rbx
-#   retq
-# .LBB2_18:
-# .Ltmp4:
-#   ud1l  6(%eax), %eax
-# .LBB2_8:
-#   addq  $-4, %rax
-#   movl  $14, %ecx
-#   jmp  .LBB2_9
-# .LBB2_3:
-#   #APP
-#   callq  *4260152(%rbx)
-#   {disp32}  nopl  65546(%rbx,%rax)
-#   #NO_APP
-#   jmp  .LBB2_4
-# .LBB2_6:
-#   movl  $10, %ecx
-#   jmp  .LBB2_9
-# .LBB2_7:
-#   movl  $12, %ecx
-#   jmp  .LBB2_9
-# .LBB2_16:
-#   movl  $13, %ecx
-# .LBB2_9:
-#   addq  $-505, %rax
-#   js  .LBB2_10
-# .LBB2_11:
-#   movq  %rcx, 4259920(%rbx)
-#   movq  $93, 4259976(%rbx)
-#   movq  $65584, 4260096(%rbx)
-#   movq  $0, 4260120(%rbx)
-#   movq  %rax, 4260104(%rbx)
-#   movq  %rbx, %rax
+#   jbe  .LBB1_2
+#   addq  $-4, %rcx
+#   movl  $14, %edx
+# .LBB1_11:
+#   addq  $-505, %rcx
+#   js  .LBB1_12
+# .LBB1_13:
+#   pushq  %rax
+#   movq  %rdx, 4259920(%rax)
+#   movq  $93, 4259976(%rax)
+#   movq  $65584, 4260096(%rax)
+#   movq  $0, 4260120(%rax)
+#   movq  %rcx, 4260104(%rax)
 #   callq  ecall
 #   ud1l  4(%eax), %eax
-# .LBB2_10:
+# .LBB1_2:
+#   addq  $-16, %rcx
+#   movslq  69632(%rax,%rdx,4), %rdx
+#   andq  $-2, %rdx
+#   addq  $-65562, %rdx
+#   rorxq  $2, %rdx, %rdx
+#   cmpq  $1, %rdx
+#   jg  .LBB1_5
+#   testq  %rdx, %rdx
+#   je  .LBB1_4
+#   cmpq  $1, %rdx
+#   jne  .LBB1_15
+#   movl  $11, %edx
+#   jmp  .LBB1_11
+# .LBB1_5:
+#   cmpq  $2, %rdx
+#   je  .LBB1_9
+#   cmpq  $3, %rdx
+#   jne  .LBB1_15
+#   movl  $13, %edx
+#   jmp  .LBB1_11
+# .LBB1_15:
+#   ud1l  3(%eax), %eax
+# .LBB1_4:
+#   movl  $10, %edx
+#   jmp  .LBB1_11
+# .LBB1_9:
+#   movl  $12, %edx
+#   jmp  .LBB1_11
+# .LBB1_16:
+#   ud1l  6(%eax), %eax
+# .LBB1_12:
 #   #APP
-#   callq  *4260152(%rbx)
-#   {disp32}  nopl  65580(%rbx,%rax)
+#   callq  *4260152(%rax)
+#   {disp32}  nopl  65580(%rax,%rcx)
 #   #NO_APP
-#   jmp  .LBB2_11
-# .Ltmp5:
-# .Lfunc_end2:
+#   jmp  .LBB1_13
+# .Ltmp3:
+# .Lfunc_end1:
 
 #=== outcome
 # Exit(10), 521 cycles, native

@@ -49,7 +49,7 @@ table:
 #     0x10016: lw a0,0(a0)
 #     0x10018: add a0,a0,a2
 #     0x1001a: jalr zero,0(a0)
-#     -> jump indirect [block2 block3 block4]
+#     -> jump table [block2 block3 block4]
 # block2 at 0x1001c:
 #     0x1001c: addi a0,zero,11
 #     0x1001e: jal zero,8
@@ -70,10 +70,10 @@ table:
 # module version 2 isa imc+b+mop
 # code 0x10000..0x11000
 # stores 0x11000..0x400000
-# indirect {sp} changes {a0 a1 a2 a7}
+# indirect {sp} changes {}
 #
 # function fn0 at 0x10000 {sp} -> {} exposed
-# block0 at 0x10000 cycles 7 charged 6:
+# block0 at 0x10000 cycles 7 charged 17:
 #     v0 = read sp
 #     v1 = const 0x0
 #     v2 = const 0x3
@@ -83,7 +83,7 @@ table:
 #     a0 = v4
 #     a1 = v2
 #     branch v5, block5, block1
-# block1 at 0x1000a cycles 10 charged 11 metered:
+# block1 at 0x1000a cycles 10 charged 0:
 #     v0 = const 0x11000
 #     v1 = read a0
 #     v2 = const 0x2
@@ -97,25 +97,25 @@ table:
 #     v10 = and v9, v4
 #     a0 = v9
 #     a2 = v0
-#     jump.indirect v10, [0x1001c: block2, 0x10020: block3, 0x10024: block4] or tail.call
-# block2 at 0x1001c cycles 4 charged 3:
+#     jump.indirect v10, [0x1001c: block2, 0x10020: block3, 0x10024: block4]
+# block2 at 0x1001c cycles 4 charged 14:
 #     v0 = const 0x0
 #     v1 = const 0xb
 #     v2 = const 0x10020
 #     a0 = v1
 #     jump block5
-# block3 at 0x10020 cycles 4 charged 3:
+# block3 at 0x10020 cycles 4 charged 14:
 #     v0 = const 0x0
 #     v1 = const 0xc
 #     v2 = const 0x10024
 #     a0 = v1
 #     jump block5
-# block4 at 0x10024 cycles 1 charged 0:
+# block4 at 0x10024 cycles 1 charged 11:
 #     v0 = const 0x0
 #     v1 = const 0xd
 #     a0 = v1
 #     jump block5
-# block5 at 0x10026 cycles 501 charged 502 metered:
+# block5 at 0x10026 cycles 501 charged 491 metered:
 #     v0 = const 0x0
 #     v1 = const 0x5d
 #     a7 = v1
@@ -123,60 +123,51 @@ table:
 
 #=== baseline
 # function at 0x10000:
-#      0  sub rsp,8
-#      7  sub r11,6
+#      0  nop [rax]
+#      7  sub r11,11h
 #      b  cmp r12,3FFFFFh
 #     12  ja bad_address
 #     14  movzx ebx,byte ptr [r10+r12]
 #     19  cmp rbx,3
 #     1d  mov r13d,3
-#     23  ja d4
-#     29  sub r11,0Bh
-#     2d  js f6
-#     33  mov rax,rbx
-#     36  shl rax,2
-#     3a  lea rcx,[rax+11000h]
-#     41  cmp rcx,3FFFFCh
-#     48  ja bad_address
-#     4a  movsxd rax,[r10+rax+11000h]
-#     52  lea rbx,[rax+11000h]
-#     59  mov rax,rbx
-#     5c  and rax,0FFFFFFFFFFFFFFFEh
-#     60  mov rcx,rax
-#     63  mov rax,rcx
-#     66  mov r14d,11000h
-#     6c  cmp rax,1001Ch
-#     73  je b3
-#     79  cmp rax,10020h
-#     80  je c1
-#     86  cmp rax,10024h
-#     8d  je cf
-#     93  jmp 98
-#     98  mov [rsp],r12
-#     9c  call dispatch
-#     a1  cmp r12,[rsp]
-#     a5  jne unknown_target
-#     ab  add rsp,8
-#     b2  ret
-#     b3  sub r11,3
-#     b7  mov ebx,0Bh
-#     bc  jmp d4
-#     c1  sub r11,3
-#     c5  mov ebx,0Ch
-#     ca  jmp d4
-#     cf  mov ebx,0Dh
-#     d4  sub r11,1F6h
-#     db  js 10b
-#     e1  mov r15d,5Dh
-#     e7  mov eax,1002Ah
-#     ec  call ecall
-#     f1  ud1 eax,[eax+4]
-#     f6  call qword ptr [r10+410138h]
-#     fd  nop [r10+r11+1000Ah]
-#    106  jmp 33
-#    10b  call qword ptr [r10+410138h]
-#    112  nop [r10+r11+10026h]
-#    11b  jmp e1
+#     23  ja b8
+#     29  mov rax,rbx
+#     2c  shl rax,2
+#     30  lea rcx,[rax+11000h]
+#     37  cmp rcx,3FFFFCh
+#     3e  ja bad_address
+#     40  movsxd rax,[r10+rax+11000h]
+#     48  lea rbx,[rax+11000h]
+#     4f  mov rax,rbx
+#     52  and rax,0FFFFFFFFFFFFFFFEh
+#     56  mov rcx,rax
+#     59  mov rax,rcx
+#     5c  mov r14d,11000h
+#     62  cmp rax,1001Ch
+#     69  je 93
+#     6f  cmp rax,10020h
+#     76  je a1
+#     7c  cmp rax,10024h
+#     83  je af
+#     89  jmp 8e
+#     8e  jmp unknown_target
+#     93  sub r11,0Eh
+#     97  mov ebx,0Bh
+#     9c  jmp b8
+#     a1  sub r11,0Eh
+#     a5  mov ebx,0Ch
+#     aa  jmp b8
+#     af  sub r11,0Bh
+#     b3  mov ebx,0Dh
+#     b8  sub r11,1EBh
+#     bf  js da
+#     c5  mov r15d,5Dh
+#     cb  mov eax,1002Ah
+#     d0  call ecall
+#     d5  ud1 eax,[eax+4]
+#     da  call qword ptr [r10+410138h]
+#     e1  nop [r10+r11+10026h]
+#     ea  jmp c5
 
 #=== outcome
 # Exit(12), 522 cycles, native

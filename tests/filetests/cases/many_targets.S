@@ -47,97 +47,79 @@ table:
 
 #=== asm
 # enter_10000:
-# .Lfunc_begin2:
-#   pushq  %rbx
-#   movq  4259856(%rax), %rcx
+# .Lfunc_begin1:
+#   movq  4259856(%rax), %rdx
 # .Ltmp0:
-#   cmpq  $4194303, %rcx
-#   ja  .LBB2_19
+#   cmpq  $4194303, %rdx
+#   ja  .LBB1_17
 # .Ltmp1:
-#   movq  %rax, %rbx
-#   movq  4260104(%rax), %rax
+#   movq  4260104(%rax), %rcx
 # .Ltmp2:
-#   movzbl  (%rbx,%rcx), %ecx
-#   cmpq  $7, %rcx
-#   ja  .LBB2_13
-#   addq  $-16, %rax
-#   js  .LBB2_3
-# .LBB2_4:
-#   movslq  69632(%rbx,%rcx,4), %rcx
-#   andq  $-2, %rcx
-#   leaq  -65562(%rcx), %rdx
+#   movzbl  (%rax,%rdx), %edx
+#   cmpq  $7, %rdx
+#   jbe  .LBB1_2
+#   addq  $-4, %rcx
+#   movl  $18, %edx
+# .LBB1_13:
+#   addq  $-505, %rcx
+#   js  .LBB1_14
+# .LBB1_15:
+#   pushq  %rax
+#   movq  %rdx, 4259920(%rax)
+#   movq  $93, 4259976(%rax)
+#   movq  $65600, 4260096(%rax)
+#   movq  $0, 4260120(%rax)
+#   movq  %rcx, 4260104(%rax)
+#   callq  ecall
+#   ud1l  4(%eax), %eax
+# .LBB1_2:
+#   movslq  69632(%rax,%rdx,4), %rdx
+#   addq  $-65562, %rdx
 #   shrq  %rdx
 #   cmpq  $14, %rdx
-#   ja  .LBB2_17
-#   leaq  .LJTI2_0(%rip), %rsi
+#   ja  .LBB1_16
+#   addq  $-16, %rcx
+#   leaq  .LJTI1_0(%rip), %rsi
 #   movslq  (%rsi,%rdx,4), %rdx
 #   addq  %rsi, %rdx
 #   jmpq  *%rdx
-# .LBB2_17:
-#   movq  %rax, 4260104(%rbx)
-#   movq  %rbx, %rax
-#   callq  dispatch
-# .Ltmp3:
-#   movq  $0, 4260120(%rbx)
-#   popq  %rbx
-#   retq
-# .LBB2_12:
-#   movl  $17, %ecx
-# .Ltmp4:
-#   jmp  .LBB2_14
-# .LBB2_11:
-#   movl  $16, %ecx
-#   jmp  .LBB2_14
-# .LBB2_10:
-#   movl  $15, %ecx
-#   jmp  .LBB2_14
-# .LBB2_19:
+# .LBB1_4:
+#   movl  $10, %edx
+#   jmp  .LBB1_13
+# .LBB1_16:
+#   ud1l  3(%eax), %eax
+# .LBB1_9:
+#   movl  $15, %edx
+#   jmp  .LBB1_13
+# .LBB1_5:
+#   movl  $11, %edx
+#   jmp  .LBB1_13
+# .LBB1_10:
+#   movl  $16, %edx
+#   jmp  .LBB1_13
+# .LBB1_11:
+#   movl  $17, %edx
+#   jmp  .LBB1_13
+# .LBB1_6:
+#   movl  $12, %edx
+#   jmp  .LBB1_13
+# .LBB1_7:
+#   movl  $13, %edx
+#   jmp  .LBB1_13
+# .LBB1_8:
+#   movl  $14, %edx
+#   jmp  .LBB1_13
+# .LBB1_17:
 #   ud1l  6(%eax), %eax
-# .LBB2_9:
-#   movl  $14, %ecx
-#   jmp  .LBB2_14
-# .LBB2_13:
-#   addq  $-4, %rax
-#   movl  $18, %ecx
-#   jmp  .LBB2_14
-# .LBB2_3:
+# .LBB1_14:
 #   #APP
-#   callq  *4260152(%rbx)
-#   {disp32}  nopl  65546(%rbx,%rax)
+#   callq  *4260152(%rax)
+#   {disp32}  nopl  65596(%rax,%rcx)
 #   #NO_APP
-#   jmp  .LBB2_4
-# .LBB2_8:
-#   movl  $13, %ecx
-#   jmp  .LBB2_14
-# .LBB2_7:
-#   movl  $12, %ecx
-#   jmp  .LBB2_14
-# .LBB2_6:
-#   movl  $11, %ecx
-#   jmp  .LBB2_14
-# .LBB2_18:
-#   movl  $10, %ecx
-# .LBB2_14:
-#   addq  $-505, %rax
-#   js  .LBB2_15
-# .LBB2_16:
-#   movq  %rcx, 4259920(%rbx)
-#   movq  $93, 4259976(%rbx)
-#   movq  $65600, 4260096(%rbx)
-#   movq  $0, 4260120(%rbx)
-#   movq  %rax, 4260104(%rbx)
-#   movq  %rbx, %rax
-#   callq  ecall
-#   ud1l  4(%eax), %eax
-# .LBB2_15:
-#   #APP
-#   callq  *4260152(%rbx)
-#   {disp32}  nopl  65596(%rbx,%rax)
-#   #NO_APP
-#   jmp  .LBB2_16
-# .Ltmp5:
-# .Lfunc_end2:
-# .LJTI2_0:
+#   jmp  .LBB1_15
+# .Ltmp3:
+# .Lfunc_end1:
+# .LJTI1_0:
 
 #=== outcome
 # Exit(10), 521 cycles, native

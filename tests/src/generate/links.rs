@@ -28,6 +28,8 @@ struct Function {
     is_uneven: bool,
     /// It ends as another function, which may leak, and has no other end: how far it moves sp before.
     front: Option<i32>,
+    /// It has a frame of variable size, and finds sp again in s0, calling what may change that.
+    changer: Option<Label>,
 }
 
 /// Builds a program of two to four functions.
@@ -41,8 +43,21 @@ pub(super) fn build(mut builder: Builder) -> Program {
             leak: if leaks { builder.random.pick(&[0, 16, 16, -16, -48]) } else { 0 },
             is_uneven: leaks && builder.random.one_in(4),
             front: None,
+            changer: None,
         })
         .collect();
+    let changer = builder.new_label();
+    if builder.random.one_in(4) {
+        let label = builder.new_label();
+        functions.push(Function {
+            label,
+            link: RA,
+            leak: 0,
+            is_uneven: false,
+            front: None,
+            changer: Some(changer),
+        });
+    }
     if leaks && builder.random.one_in(2) {
         let (label, behind) = (builder.new_label(), functions[0]);
         let moved = builder.random.pick(&[0, 0, -16]);
@@ -70,12 +85,37 @@ pub(super) fn build(mut builder: Builder) -> Program {
         builder.kept = kept;
         builder.link_function(*function, &functions);
     }
+    builder.place(changer);
+    if builder.random.one_in(2) {
+        // Into the code, where nobody may store.
+        builder.word(encode::u(0x37, S0, 16));
+    }
+    builder.word(encode::i(0x67, 0, 0, T0, 0));
     builder.finish(CYCLES_MAX)
 }
 
 impl Builder {
+    /// A function whose frame is as big as gp says.
+    fn dynamic_function(&mut self, function: Function, changer: Label) {
+        self.place(function.label);
+        self.addi(S0, SP, 0);
+        self.word(encode::i(0x13, 7, T2, GP, 48));
+        self.word(encode::r(0x33, 0, 0x20, SP, SP, T2));
+        if self.random.one_in(2) {
+            self.push(Item::Jump { rd: T0, to: changer });
+        }
+        self.store64(SP, T2, 0);
+        let moved = self.random.pick(&[0, 0, 0, 16]);
+        self.addi(SP, S0, moved);
+        self.address(S0, SCRATCH, 2048);
+        self.return_by(function.link);
+    }
+
     /// A function with or without a frame. Fuel in gp ends recursion.
     fn link_function(&mut self, function: Function, all: &[Function]) {
+        if let Some(changer) = function.changer {
+            return self.dynamic_function(function, changer);
+        }
         let inside = self.new_label();
         self.keep(function.link);
         self.place(function.label);
@@ -153,6 +193,9 @@ impl Builder {
     /// A call that leaves sp where it was, mostly.
     fn call_and_move_back(&mut self, callee: Function) {
         self.call_link(callee);
+        if self.random.one_in(4) {
+            self.store64(SP, T2, 0);
+        }
         if callee.leak != 0 && !self.random.one_in(16) {
             self.addi(SP, SP, -callee.leak);
         }

@@ -205,8 +205,8 @@ const SIGNATURES: [Mutant; 11] = [
     mutant(
         "callee-params-not-live",
         LIVENESS,
-        "after(*to).minus(self.changed_by(*callee)).or(self.params[callee.0 as usize])",
-        "after(*to).minus(self.changed_by(*callee)).or(self.params[callee.0 as usize].without(Reg::A0))",
+        "after(*to).minus(self.changes[callee]).or(self.params[callee])",
+        "after(*to).minus(self.changes[callee]).or(self.params[callee].without(Reg::A0))",
     ),
     mutant(
         "signature-registers-swapped",
@@ -299,26 +299,32 @@ const LOOP_BOUNDS: [Mutant; 11] = [
     ),
 ];
 
-const STACKS: [Mutant; 6] = [
+const STACKS: [Mutant; 7] = [
+    mutant("unknown-sp-comes-back", STACK, "_ => SpAfter::Compared,", "_ => SpAfter::Same,"),
     mutant(
-        "returns-keep-sp",
+        "leaves-keep-sp",
         STACK,
-        "Terminator::Return { .. } => is_back,",
-        "Terminator::Return { .. } => true,",
+        "Distance::Known(_) if is_leaf => SpAfter::Moved",
+        "Distance::Known(_) if is_leaf => SpAfter::Same",
     ),
     mutant(
         "tail-callees-keep-sp",
         STACK,
-        "is_back && is_kept[callee.0 as usize],",
-        "is_back || is_kept[callee.0 as usize],",
+        "worse(end, facts[callee.0 as usize].after)",
+        "{\n                let _ = callee;\n                end\n            }",
     ),
-    mutant("callees-keep-sp", STACK, "&& !is_kept[callee.0 as usize]\n", "&& is_kept.is_empty()\n"),
-    mutant("tail-jumps-keep-sp", STACK, "is_back || !may_call,", "is_back || *may_call || !may_call,"),
+    mutant("callees-keep-s0", STACK, "out.frame = Distance::Unknown;", "let _ = block;"),
     mutant(
         "first-way-says-where-sp-is",
         STACK,
         "            _ if self == other => self,\n            _ => Self::Unknown,\n",
         "            _ => self,\n",
+    ),
+    mutant(
+        "sp-not-compared-after-calls",
+        EMIT_CONTROL,
+        "Some(sp) => self.expect(self.get(Reg::SP)?, sp),",
+        "Some(_) => Ok(()),",
     ),
     mutant(
         "sp-not-compared-after-indirect-calls",
@@ -338,8 +344,8 @@ const RETURNS: [Mutant; 6] = [
     mutant(
         "tail-call-not-compared",
         EMIT_CONTROL,
-        "self.call(*callee)?;\n                // The function came back to where `link` says; that is our caller, or else nobody's business of ours.\n                self.expect_own_link(link.map(value))?;",
-        "self.call(*callee)?;\n                let _ = link;",
+        "self.call(*callee, SpAfter::Moved)?;\n                // The function came back to where `link` says; that is our caller, or else nobody's business of ours.\n                self.expect_own_link(link.map(value))?;",
+        "self.call(*callee, SpAfter::Moved)?;\n                let _ = link;",
     ),
     mutant(
         "tail-jump-not-compared",

@@ -1,7 +1,7 @@
 //! How blocks end: jumps, calls, returns, syscalls.
 
 use antares_abi::LeaveReason;
-use antares_lift::ir::{BinaryOp, Block, Op, Terminator, Value};
+use antares_lift::ir::{BinaryOp, Block, Op, SpAfter, Terminator, Value};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 use inkwell::{
     IntPredicate,
@@ -39,11 +39,11 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
                 Ok(())
             }
             Terminator::Call { callee, to } => {
-                self.call(*callee)?;
+                self.call(*callee, self.emitter.sp_after(*callee))?;
                 self.jump(*to)
             }
             Terminator::TailCall { callee, link } => {
-                self.call(*callee)?;
+                self.call(*callee, SpAfter::Moved)?;
                 // The function came back to where `link` says; that is our caller, or else nobody's business of ours.
                 self.expect_own_link(link.map(value))?;
                 self.give_back()
@@ -149,13 +149,14 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         Ok(())
     }
 
-    /// Calls a function and takes its results.
-    fn call(&self, callee: FunctionId) -> Result<(), CodegenError> {
+    /// Calls a function and takes its results, after which `sp` has to be as `sp_after` says.
+    fn call(&self, callee: FunctionId, sp_after: SpAfter) -> Result<(), CodegenError> {
         let signature = self.emitter.signature(callee);
         let mut arguments: Vec<BasicMetadataValueEnum> = vec![self.base.into(), self.cycles_left()?.into()];
         for register in &signature.params {
             arguments.push(self.get(*register)?.into());
         }
+        let sp = if sp_after == SpAfter::Compared { Some(self.get(Reg::SP)?) } else { None };
         let results = self.emitter.call_guest(callee, &arguments)?;
         self.set_cycles_left(results[0])?;
         for (register, value) in signature.results.iter().zip(&results[1..]) {
@@ -165,7 +166,10 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
             let value = self.emitter.read_state(self.base, Field::register(*register))?;
             self.set(*register, value)?;
         }
-        Ok(())
+        match sp {
+            Some(sp) => self.expect(self.get(Reg::SP)?, sp),
+            None => Ok(()),
+        }
     }
 
     /// Calls the function at a guest address through the state. Afterwards the registers in `live` are current.

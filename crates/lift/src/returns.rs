@@ -1,0 +1,120 @@
+//! Which functions return, and what no run reaches because others do not.
+//!
+//! Who calls `abort` does not go on behind the call: what stands there is often the next function, and it would seem that this one
+//! is read for, and changes, all that that one does.
+
+use antares_program::Reg;
+
+use crate::{
+    block::BlockBuilder,
+    function::{BlockDraft, FunctionDraft},
+    ir::{Op, Terminator},
+};
+
+/// Cuts off what follows calls that never return. A function returns if a way through it ends in a return, over calls
+/// that return; the least such set is right by induction over the length of a run. Calls by address return, and jumps
+/// by address, but for those through tables.
+pub(crate) fn cut(functions: &mut [FunctionDraft]) {
+    for block in functions.iter_mut().flat_map(|function| &mut function.blocks) {
+        if matches!(block.terminator, Terminator::Return { .. }) && goes_elsewhere(&block.builder) {
+            block.terminator = Terminator::Leave;
+        }
+    }
+    let search = Search::of(functions);
+    for (function, is_seen) in functions.iter_mut().zip(&search.is_seen) {
+        let unseen = function.blocks.iter_mut().zip(is_seen).filter(|(_, is_seen)| !**is_seen);
+        unseen.for_each(|(block, _)| block.empty());
+        for index in 0..is_seen.len() {
+            // A block that another way leads to stays.
+            if let Terminator::Call { callee, to } = function.blocks[index].terminator
+                && !search.returns[callee.0 as usize]
+                && is_seen[to.0 as usize]
+            {
+                let to = function.add_leave(function.blocks[to.0 as usize].pc);
+                function.blocks[index].terminator = Terminator::Call { callee, to };
+            }
+        }
+    }
+}
+
+/// Whether the block takes `sp` and the return address from a place that a register shows, like `longjmp`: it returns elsewhere than
+/// to the caller, which native code cannot.
+fn goes_elsewhere(builder: &BlockBuilder) -> bool {
+    let writes = builder.writes();
+    let base = |register: Reg| {
+        let (_, value) = writes.iter().find(|(written, _)| *written == register)?;
+        match builder.ops[value.0 as usize] {
+            Op::Load { base, .. } => builder.read_of(base),
+            _ => None,
+        }
+    };
+    base(Reg::SP).is_some_and(|register| register != Reg::SP && base(Reg::RA) == Some(register))
+}
+
+struct Search {
+    returns: Vec<bool>,
+    is_seen: Vec<Vec<bool>>,
+    /// By function: the blocks, of which functions, that go on if it returns.
+    waiting: Vec<Vec<(usize, usize)>>,
+    /// By function: those that return if it does.
+    tails: Vec<Vec<usize>>,
+    /// Blocks that are reached and not looked at.
+    work: Vec<(usize, usize)>,
+}
+
+impl Search {
+    fn of(functions: &[FunctionDraft]) -> Self {
+        let count = functions.len();
+        let mut search = Self {
+            returns: vec![false; count],
+            is_seen: functions.iter().map(|function| vec![false; function.blocks.len()]).collect(),
+            waiting: vec![Vec::new(); count],
+            tails: vec![Vec::new(); count],
+            work: Vec::new(),
+        };
+        for index in 0..count {
+            search.reach(index, 0);
+        }
+        while let Some((function, block)) = search.work.pop() {
+            search.look(function, &functions[function].blocks[block]);
+        }
+        search
+    }
+
+    fn reach(&mut self, function: usize, block: usize) {
+        if !std::mem::replace(&mut self.is_seen[function][block], true) {
+            self.work.push((function, block));
+        }
+    }
+
+    fn look(&mut self, function: usize, block: &BlockDraft) {
+        match &block.terminator {
+            Terminator::Call { callee, to } if !self.returns[callee.0 as usize] => {
+                self.waiting[callee.0 as usize].push((function, to.0 as usize));
+                return;
+            }
+            Terminator::TailCall { callee, .. } if !self.returns[callee.0 as usize] => {
+                self.tails[callee.0 as usize].push(function);
+            }
+            Terminator::TailCall { .. } | Terminator::Return { .. } => self.returns(function),
+            Terminator::JumpIndirect { .. } if !block.is_table => self.returns(function),
+            _ => {}
+        }
+        for to in block.terminator.successors() {
+            self.reach(function, to.0 as usize);
+        }
+    }
+
+    fn returns(&mut self, function: usize) {
+        let mut found = vec![function];
+        while let Some(function) = found.pop() {
+            if std::mem::replace(&mut self.returns[function], true) {
+                continue;
+            }
+            for (caller, to) in std::mem::take(&mut self.waiting[function]) {
+                self.reach(caller, to);
+            }
+            found.append(&mut self.tails[function]);
+        }
+    }
+}
