@@ -435,7 +435,7 @@ const TARGETS_OF_CALLS: [Mutant; 3] = [
         "Terminator::Call { callee: targets.last().map_or(callee, |(_, last)| *last), to",
     ),
     mutant("offset-of-the-call-forgotten", TARGETS, "if self.offset != 0 {", "if self.offset == 1 {"),
-    mutant("targets-that-move-sp", TARGETS, "is_found && is_kept[function.id.0 as usize]", "is_found"),
+    mutant("targets-that-move-sp", TARGETS, "is_found && function.sp_after == SpAfter::Same", "is_found"),
 ];
 
 /// Arithmetic, and code that is loaded at run time.
