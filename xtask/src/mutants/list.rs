@@ -427,7 +427,7 @@ const SEARCHES: [Mutant; 4] = [
 ];
 
 /// Calls by address that are compared with what they may mean.
-const TARGETS_OF_CALLS: [Mutant; 3] = [
+const TARGETS_OF_CALLS: [Mutant; 2] = [
     mutant(
         "call-of-the-last-function",
         TARGETS,
@@ -435,7 +435,6 @@ const TARGETS_OF_CALLS: [Mutant; 3] = [
         "Terminator::Call { callee: targets.last().map_or(callee, |(_, last)| *last), to",
     ),
     mutant("offset-of-the-call-forgotten", TARGETS, "if self.offset != 0 {", "if self.offset == 1 {"),
-    mutant("targets-that-move-sp", TARGETS, "is_found && function.sp_after == SpAfter::Same", "is_found"),
 ];
 
 /// Arithmetic, and code that is loaded at run time.
