@@ -27,11 +27,7 @@ use std::env;
 use anyhow::{Result, bail};
 use serde_json::json;
 
-use crate::{
-    measure::measure,
-    programs::{ONLY_NAMED, PROGRAMS},
-    report::Report,
-};
+use crate::{measure::measure, programs::PROGRAMS, report::Report};
 
 /// Names of what is measured beside programs.
 const TRANSACTIONS: &str = "transactions";
@@ -62,7 +58,7 @@ fn main() -> Result<()> {
         bail!("no program is named {unknown:?}");
     }
     let is_named = |name: &str| wanted.iter().any(|wanted| wanted == name);
-    let is_wanted = |name: &str| is_named(name) || wanted.is_empty() && !ONLY_NAMED.contains(&name);
+    let is_wanted = |name: &str| is_named(name) || wanted.is_empty();
     if is_counting {
         let programs: Vec<_> = PROGRAMS.iter().filter(|program| is_wanted(program.name)).collect();
         return instructions::measure(&programs);

@@ -12,9 +12,6 @@ pub(crate) struct Program {
     pub(crate) repetitions: u32,
 }
 
-/// Programs that run when they are named: Lua takes our compiler many times longer than the others.
-pub(crate) const ONLY_NAMED: [&str; 1] = ["lua"];
-
 /// What every program is compiled for: a script of today.
 pub(crate) const OPTIONS: CompileOptions = CompileOptions { vm_version: 2, isa: Isa(Isa::B.0 | Isa::MOP.0) };
 

@@ -60,7 +60,8 @@ fn set_options() {
     // one caller gains, and what is tiny (see `emit`); the rest only grows, since guest calls pass what they need in
     // registers. Few targets are found sooner by comparing than by a table; a table has a place for each even address.
     // Guest code comes in an order for twice our registers, and loads must be able to pass stores to get a better one.
-    // The processor looks far enough ahead by itself: an order for its latencies only costs registers.
+    // The processor looks far enough ahead by itself: an order for its latencies only costs registers. Values meet in
+    // loops and at the jumps of interpreters; copies for that are made on the edges that need them.
     let arguments = [
         c"antares".as_ptr(),
         c"-disable-lsr".as_ptr(),
@@ -75,6 +76,7 @@ fn set_options() {
         c"-enable-aa-sched-mi".as_ptr(),
         c"-schedmodel=false".as_ptr(),
         c"-greedy-reverse-local-assignment".as_ptr(),
+        c"-no-phi-elim-live-out-early-exit".as_ptr(),
         c"-experimental-debug-variable-locations=false".as_ptr(),
     ];
     let count = i32::try_from(arguments.len()).unwrap_or(0);
