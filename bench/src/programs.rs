@@ -31,7 +31,7 @@ pub(crate) const PROGRAMS: [Program; 26] = [
     Program { name: "blake2b-b", guest: "blake2b-b", repetitions: 8000 },
     Program { name: "mldsa", guest: "mldsa-imc", repetitions: 200 },
     Program { name: "mldsa-b", guest: "mldsa-b", repetitions: 200 },
-    Program { name: "sphincs", guest: "sphincs-imc", repetitions: 20 },
+    Program { name: "sphincs", guest: "sphincs-imc", repetitions: 100 },
     Program { name: "bls12-381", guest: "bls12-381-imc", repetitions: 10 },
     Program { name: "lz4", guest: "lz4-imc", repetitions: 100 },
     Program { name: "lz4-unaligned", guest: "lz4-unaligned-imc", repetitions: 100 },
