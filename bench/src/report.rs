@@ -55,7 +55,7 @@ pub(crate) struct Row {
     pub(crate) code_bytes: u64,
     /// Bytes behind the library, which only profiles read.
     pub(crate) frame_table_bytes: u64,
-    /// From ELF bytes to the end of a first short native run, milliseconds.
+    /// From ELF bytes to the end of a first short native run on the baseline's code, milliseconds.
     pub(crate) first_native_ms: f64,
     /// Median time of one run, milliseconds.
     pub(crate) engine_ms: f64,
