@@ -5,7 +5,10 @@
 
 use antares_program::Reg;
 
-use crate::ir::{Access, BinaryOp, Module, Op, Terminator, Value};
+use crate::{
+    flow,
+    ir::{Access, BinaryOp, Module, Op, Terminator, Value},
+};
 
 /// Distances beyond this are not followed.
 const REACH: i64 = 1 << 20;
@@ -271,8 +274,9 @@ const LOOKS_MAX: usize = 1 << 14;
 const LOOKS_PER_BLOCK: usize = 512;
 
 /// What holds at the start of each block, if each ensures `ensured` there, `entry` holds at the function's, and edges
-/// go where `successors` say. `None` for a block that nothing leads to; what still changes at a block after
-/// `visits_max` looks, or after too many looks at all blocks, is taken for unknown.
+/// go where `successors` say. `None` for a block that nothing leads to; what still changes after
+/// `visits_max` looks at a block that an edge leads back to, or there after too many looks at all blocks, is taken for unknown:
+/// other blocks follow from these, and keep what they ensure. After far too many it is unknown wherever it changes.
 pub(crate) fn solve(
     summaries: &[Summary],
     successors: &[Vec<usize>],
@@ -283,7 +287,10 @@ pub(crate) fn solve(
     let mut before: Vec<Option<Facts>> = vec![None; summaries.len()];
     let mut visits = vec![0_u32; summaries.len()];
     let mut queue = vec![0];
-    let mut looks_left = LOOKS_MAX + LOOKS_PER_BLOCK * summaries.len();
+    let mut is_header = vec![false; summaries.len()];
+    flow::back_edges(successors).iter().for_each(|(_, to)| is_header[*to] = true);
+    let looks_max = LOOKS_MAX + LOOKS_PER_BLOCK * summaries.len();
+    let mut looks = 0;
     before[0] = Some(*entry);
     while let Some(block) = queue.pop() {
         let Some(start) = before[block] else { continue };
@@ -291,19 +298,19 @@ pub(crate) fn solve(
         let start = std::array::from_fn(|index| implied.all(start[index].join(ensured[index])));
         let end = summaries[block].after(&start, implied);
         for &next in &successors[block] {
+            let is_late = is_header[next] && (visits[next] > visits_max || looks > looks_max);
+            let gives_up = is_late || looks > 4 * looks_max;
             let met = match &before[next] {
                 None => end,
                 Some(old) => std::array::from_fn(|index| match old[index].meet(end[index]) {
-                    met if met != old[index] && (visits[next] > visits_max || looks_left == 0) => {
-                        Both::default()
-                    }
+                    met if met != old[index] && gives_up => Both::default(),
                     met => met,
                 }),
             };
             if before[next] != Some(met) {
                 before[next] = Some(met);
                 visits[next] += 1;
-                looks_left = looks_left.saturating_sub(1);
+                looks += 1;
                 queue.push(next);
             }
         }
