@@ -6,6 +6,7 @@ mod function;
 mod memory;
 mod operations;
 mod part;
+mod signature;
 mod state;
 mod stubs;
 mod word;
@@ -28,14 +29,13 @@ use inkwell::{
     values::{CallSiteValue, FunctionValue, GlobalValue, IntValue},
 };
 
-use crate::{CodegenError, Share};
+use crate::{
+    CodegenError, Share,
+    emit::signature::{Convention, Signature},
+};
 
 /// LLVM's number of `x86_regcallcc`.
 const REGCALL: u32 = 92;
-
-/// Guest registers that a function returns in host registers beside the cycles left; x86_regcallcc returns eleven
-/// values in registers, and a twelfth would send all of them through memory.
-const RESULTS_IN_REGISTERS_MAX: usize = 10;
 
 /// The names of the small functions that each part has for itself.
 pub(crate) const STUBS: [&str; 4] = ["ecall", "dispatch", "carryless", "resolve"];
@@ -55,30 +55,13 @@ const INLINED_LEAF_OPERATIONS_MAX: usize = 150;
 /// if the program has no more operations than so many more by it.
 const INLINED_COPIES_OPERATIONS_MAX: usize = 800;
 
-/// How a function is called: guest registers in parameter order, results in registers, results through the state.
-pub(crate) struct Signature {
-    pub(crate) params: Vec<Reg>,
-    pub(crate) results: Vec<Reg>,
-    pub(crate) overflow: Vec<Reg>,
-}
-
-impl Signature {
-    fn of(function: &ir::Function) -> Self {
-        let params = function.params.iter().collect();
-        let mut results: Vec<Reg> = function.results.iter().collect();
-        // a0 and a1 first: they are read at once by most callers.
-        results.sort_by_key(|register| (!(10..=11).contains(&register.0), register.0));
-        let overflow = results.split_off(results.len().min(RESULTS_IN_REGISTERS_MAX));
-        Self { params, results, overflow }
-    }
-}
-
 /// What the parts of the emitter share.
 pub(crate) struct Emitter<'c, 'm> {
     context: &'c Context,
     module: Module<'c>,
     builder: Builder<'c>,
     ir: &'m ir::Module,
+    convention: Convention,
     signatures: Vec<Signature>,
     functions: Vec<FunctionValue<'c>>,
     i64: IntType<'c>,
@@ -173,7 +156,8 @@ impl<'c, 'm> Emitter<'c, 'm> {
         let [ecall, dispatch, carryless, resolve] = kinds
             .map(|kind| module.add_function(names.next().unwrap_or_default(), kind, Some(Linkage::Internal)));
         let builder = context.create_builder();
-        let signatures = ir.functions.iter().map(Signature::of).collect();
+        let convention = Convention::of(ir);
+        let signatures = ir.functions.iter().map(|function| convention.signature(function)).collect();
         let parts = part::parts(ir, part.of);
         let is_shared = part::is_shared(ir, &parts);
         let debug = debug::Debug::new(context, &module);
@@ -187,6 +171,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
             module,
             builder,
             ir,
+            convention,
             signatures,
             functions: Vec::new(),
             i64,

@@ -159,7 +159,19 @@ const METERING: [Mutant; 7] = [
     ),
 ];
 
-const SIGNATURES: [Mutant; 11] = [
+const SIGNATURES: [Mutant; 13] = [
+    mutant(
+        "handed-over-by-nobody",
+        EMIT_CONTROL,
+        "for register in signature.handed.iter().filter(|register| self.holds(**register)) {",
+        "for register in signature.handed.iter().filter(|register| self.holds(**register) && register.0 > 99) {",
+    ),
+    mutant(
+        "handed-over-and-not-taken",
+        EMIT_FUNCTION,
+        "for register in signature.handed.iter().filter(|register| self.holds(**register)) {",
+        "for register in signature.handed.iter().filter(|register| self.holds(**register) && register.0 > 99) {",
+    ),
     mutant(
         "ecall-result-not-returned",
         LIVENESS,
@@ -217,7 +229,7 @@ const SIGNATURES: [Mutant; 11] = [
     mutant(
         "results-beyond-registers-lost",
         EMIT_CONTROL,
-        "for register in &signature.overflow {\n            self.emitter.write_state",
+        "for register in signature.overflow.iter().filter(|register| self.holds(**register)) {\n            self.emitter.write_state",
         "for register in signature.overflow.iter().skip(1) {\n            self.emitter.write_state",
     ),
     mutant(

@@ -156,13 +156,16 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         for register in &signature.params {
             arguments.push(self.get(*register)?.into());
         }
+        for register in signature.handed.iter().filter(|register| self.holds(**register)) {
+            self.emitter.write_state(self.base, Field::register(*register), self.get(*register)?)?;
+        }
         let sp = if sp_after == SpAfter::Compared { Some(self.get(Reg::SP)?) } else { None };
         let results = self.emitter.call_guest(callee, &arguments)?;
         self.set_cycles_left(results[0])?;
         for (register, value) in signature.results.iter().zip(&results[1..]) {
             self.set(*register, *value)?;
         }
-        for register in &signature.overflow {
+        for register in signature.overflow.iter().filter(|register| self.holds(**register)) {
             let value = self.emitter.read_state(self.base, Field::register(*register))?;
             self.set(*register, value)?;
         }
@@ -239,7 +242,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
     /// Returns to the host caller with the results.
     fn give_back(&self) -> Result<(), CodegenError> {
         let signature = self.emitter.signature(self.ir.id);
-        for register in &signature.overflow {
+        for register in signature.overflow.iter().filter(|register| self.holds(**register)) {
             self.emitter.write_state(self.base, Field::register(*register), self.get(*register)?)?;
         }
         let mut values: Vec<BasicValueEnum> = vec![self.cycles_left()?.into()];

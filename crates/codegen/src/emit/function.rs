@@ -13,7 +13,7 @@ use inkwell::{
 
 use crate::{
     CodegenError,
-    emit::{Emitter, memory::Address},
+    emit::{Emitter, memory::Address, state::Field},
 };
 
 /// A function being emitted.
@@ -69,16 +69,17 @@ fn proved(block: &ir::Block) -> Vec<(ir::Value, Range<i64>)> {
     block.ops.iter().filter(|_| block.is_bounded).filter_map(range).collect()
 }
 
-/// Registers that the function holds at any time.
+/// Registers that the function holds at any time. What it neither reads nor writes may be in the state all the while.
 fn registers(emitter: &Emitter, ir: &ir::Function) -> RegSet {
     let mut set = ir.params.or(ir.results);
+    let mut touched = RegSet::EMPTY;
     for block in &ir.blocks {
         for (register, _) in &block.writes {
-            set = set.with(*register);
+            touched = touched.with(*register);
         }
         for op in &block.ops {
             if let Op::Read(register) = op {
-                set = set.with(*register);
+                touched = touched.with(*register);
             }
         }
         match &block.terminator {
@@ -92,7 +93,7 @@ fn registers(emitter: &Emitter, ir: &ir::Function) -> RegSet {
             _ => {}
         }
     }
-    set
+    touched.or(set.and(emitter.convention.arguments(ir)))
 }
 
 impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
@@ -149,6 +150,9 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
             if *register == self.ir.link {
                 self.own_link = Some(param.into_int_value());
             }
+        }
+        for register in signature.handed.iter().filter(|register| self.holds(**register)) {
+            self.set(*register, self.emitter.read_state(self.base, Field::register(*register))?)?;
         }
         if let Some(low) = self.ir.frame_low {
             let sp = self.get(Reg::SP)?;
