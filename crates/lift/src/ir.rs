@@ -224,7 +224,7 @@ pub enum Terminator {
         /// Address of the instruction.
         pc: GuestAddr,
     },
-    /// Leaves native code: there is no instruction that it runs.
+    /// Leaves native code: there is no instruction that it runs, or no run comes here.
     Leave,
 }
 

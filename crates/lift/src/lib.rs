@@ -1,9 +1,9 @@
 //! Program to IR: what each block does, its cycles and its address checks; text form and verifier.
 //!
-//! The pipeline: lift each block on its own, cut what follows calls that never return, find where `sp` stands, place the checks, name what calls by address may mean,
-//! double counted loops, find where the script may go on without native code, decide where the cycle limit is looked at and
-//! where cycles are charged, give each function its signature from the liveness of registers across the whole program, and
-//! copy small functions for calls with numbers.
+//! The pipeline: lift each block on its own, cut what follows calls that never return, find where `sp` stands, place the
+//! checks, name what calls by address may mean, double counted loops, find where the script may go on without native code,
+//! decide where the cycle limit is looked at and where cycles are charged, give each function its signature from the
+//! liveness of registers across the whole program, and copy small functions for calls with numbers.
 #![forbid(unsafe_code)]
 
 mod bits;

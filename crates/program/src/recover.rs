@@ -129,7 +129,7 @@ pub enum Terminator {
     Ecall(BlockId),
     /// The syscall with `a7` = 93, which ends the script.
     Exit,
-    /// ckb-vm finds no instruction here.
+    /// ckb-vm finds no instruction here, or native code has no way on: behind an `ebreak` that ends a function.
     Leave,
 }
 
