@@ -3,7 +3,9 @@
 use std::{fs::File, io::Write, os::fd::AsFd};
 
 use antares_abi::{CodeTier, CompileOptions};
+use antares_codegen::{Form, Part};
 use antares_compiler::{CompileError, Limits, Output, Request, Stage};
+use antares_lift::ir::Convention;
 use antares_vm::Library;
 use anyhow::{Context, Result, anyhow};
 
@@ -31,6 +33,26 @@ pub fn compile_with(elf: &[u8], options: CompileOptions, tier: CodeTier) -> Resu
         Err(CompileError::Refused { reason, .. }) => Ok(Err(reason.to_owned())),
         Err(CompileError::Failed { detail }) => Err(anyhow!("the compiler failed: {detail}")),
     }
+}
+
+/// The library of the full tier for `elf`, with most registers handed over through the state, as only programs whose functions
+/// pass many are compiled else. The inner error is the reason of a refusal.
+///
+/// # Errors
+///
+/// The compiler failed, or its library cannot be loaded.
+pub fn compile_through_state(elf: &[u8], options: CompileOptions) -> Result<Result<Library, String>> {
+    let request = request(options, Stage::Ir);
+    if let Err(CompileError::Refused { reason, .. }) = antares_compiler::compile(elf, &request) {
+        return Ok(Err(reason.to_owned()));
+    }
+    let Limits { code_bytes_max, functions_max, blocks_max, operations_max } = request.limits;
+    let limits = antares_program::Limits { code_bytes_max, functions_max, blocks_max };
+    let program = antares_program::recover(&antares_program::read(elf, options, &limits)?, &limits)?;
+    let mut module = antares_lift::lift(&program, operations_max, CodeTier::Full)?;
+    module.convention = Convention::Arguments;
+    let object = antares_codegen::compile(&module, Part::WHOLE, Form::Object)?;
+    Ok(Ok(load(&antares_codegen::link(&[object])?)?))
 }
 
 /// What a stage gives for `elf`.

@@ -3,6 +3,7 @@
 mod control;
 mod debug;
 mod function;
+mod homes;
 mod memory;
 mod operations;
 mod part;
@@ -15,7 +16,7 @@ use std::collections::HashSet;
 
 use antares_abi::{ABI_VERSION, EntryTable, LIBRARY_MAGIC, LIBRARY_SYMBOL, LeaveReason};
 use antares_lift::ir::{self, Terminator};
-use antares_program::{FunctionId, Reg};
+use antares_program::{FunctionId, Reg, RegSet};
 use inkwell::{
     AddressSpace, GlobalVisibility,
     attributes::{Attribute, AttributeLoc},
@@ -29,10 +30,7 @@ use inkwell::{
     values::{CallSiteValue, FunctionValue, GlobalValue, IntValue},
 };
 
-use crate::{
-    CodegenError, Share,
-    emit::signature::{Convention, Signature},
-};
+use crate::{CodegenError, Share, emit::signature::Signature};
 
 /// LLVM's number of `x86_regcallcc`.
 const REGCALL: u32 = 92;
@@ -61,7 +59,6 @@ pub(crate) struct Emitter<'c, 'm> {
     module: Module<'c>,
     builder: Builder<'c>,
     ir: &'m ir::Module,
-    convention: Convention,
     signatures: Vec<Signature>,
     functions: Vec<FunctionValue<'c>>,
     i64: IntType<'c>,
@@ -80,6 +77,8 @@ pub(crate) struct Emitter<'c, 'm> {
     is_shared: Vec<bool>,
     /// Calls of each function by its name.
     calls: Vec<usize>,
+    /// Registers that functions are linked through.
+    links: RegSet,
 }
 
 /// The entry table as globals of the module.
@@ -156,8 +155,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
         let [ecall, dispatch, carryless, resolve] = kinds
             .map(|kind| module.add_function(names.next().unwrap_or_default(), kind, Some(Linkage::Internal)));
         let builder = context.create_builder();
-        let convention = Convention::of(ir);
-        let signatures = ir.functions.iter().map(|function| convention.signature(function)).collect();
+        let signatures = ir.functions.iter().map(|function| Signature::of(function, ir.convention)).collect();
         let parts = part::parts(ir, part.of);
         let is_shared = part::is_shared(ir, &parts);
         let debug = debug::Debug::new(context, &module);
@@ -167,11 +165,11 @@ impl<'c, 'm> Emitter<'c, 'm> {
             parts,
             is_shared,
             calls: calls(ir),
+            links: ir.functions.iter().map(|function| function.link).fold(RegSet::EMPTY, RegSet::with),
             context,
             module,
             builder,
             ir,
-            convention,
             signatures,
             functions: Vec::new(),
             i64,

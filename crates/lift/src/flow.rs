@@ -1,5 +1,7 @@
 //! How control flows between the blocks of a function.
 
+use std::collections::BTreeMap;
+
 use crate::ir::Terminator;
 
 /// The blocks that each block may go to, each once.
@@ -56,4 +58,29 @@ fn search(successors: &[Vec<usize>]) -> (Vec<usize>, Vec<(usize, usize)>) {
     }
     closed.reverse();
     (closed, edges)
+}
+
+/// How many loops each block is in. A loop is what leads to an edge back without passing the block that the edge goes to.
+pub(crate) fn loop_depths(successors: &[Vec<usize>]) -> Vec<u32> {
+    let predecessors = predecessors(successors);
+    let mut loops: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (from, header) in back_edges(successors) {
+        loops.entry(header).or_default().push(from);
+    }
+    let mut depths = vec![0; successors.len()];
+    let mut last_loop = vec![usize::MAX; successors.len()];
+    for (header, mut open) in loops {
+        open.push(header);
+        while let Some(block) = open.pop() {
+            if last_loop[block] == header {
+                continue;
+            }
+            last_loop[block] = header;
+            depths[block] += 1;
+            if block != header {
+                open.extend(&predecessors[block]);
+            }
+        }
+    }
+    depths
 }

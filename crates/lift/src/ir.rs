@@ -9,6 +9,8 @@ mod operators;
 use antares_abi::{CompileOptions, GUEST_MEMORY_BYTES};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 
+use crate::flow::{loop_depths, successors};
+
 pub use charge::Charge;
 pub use operators::{BinaryOp, UnaryOp};
 
@@ -405,6 +407,22 @@ impl Function {
             _ => block.pc,
         }
     }
+
+    /// By block: how many loops it is in. Takes time in proportion to the blocks of all loops.
+    #[must_use]
+    pub fn loop_depths(&self) -> Vec<u32> {
+        loop_depths(&successors(self.blocks.iter().map(|block| &block.terminator)))
+    }
+}
+
+/// Which guest registers are handed over in host registers where functions are called and return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Convention {
+    /// As many as there are host registers for.
+    All,
+    /// Arguments, `sp` and the link. All others are in the state wherever a function begins or ends, so that a function that
+    /// neither reads nor writes one of them has nothing to do with it, whatever it calls.
+    Arguments,
 }
 
 /// A whole program.
@@ -422,6 +440,8 @@ pub struct Module {
     pub is_open: bool,
     /// Whether every store happens, even one that changes nothing: pages that become executable refuse them.
     pub keeps_stores: bool,
+    /// How functions are handed guest registers by the full tier.
+    pub convention: Convention,
     /// Registers that some exposed function reads.
     pub indirect_params: RegSet,
     /// Registers that some exposed function may change.

@@ -34,6 +34,9 @@ use antares_program::Program;
 
 pub use verify::{VerifyError, verify};
 
+/// Where functions are passed and pass back more registers than this on average, most go through the state.
+const PASSED_MAX: usize = 20;
+
 /// Why a program was not lifted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LiftError {
@@ -94,6 +97,7 @@ fn lift_with(
         writable: program.writable,
         is_open: habits.are_open(vm_version),
         keeps_stores: habits.loads_code,
+        convention: ir::Convention::All,
         indirect_params: antares_program::RegSet::EMPTY,
         indirect_changes: antares_program::RegSet::EMPTY,
         functions,
@@ -107,5 +111,16 @@ fn lift_with(
     if tier == CodeTier::Full {
         specialize::specialize(&mut module);
     }
+    module.convention = convention(&module.functions);
     Ok(module)
+}
+
+/// The one for these functions.
+fn convention(functions: &[ir::Function]) -> ir::Convention {
+    let passed = functions.iter().map(|function| function.params.len() + function.results.len());
+    if passed.sum::<usize>() > PASSED_MAX * functions.len() {
+        ir::Convention::Arguments
+    } else {
+        ir::Convention::All
+    }
 }

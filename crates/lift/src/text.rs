@@ -5,7 +5,8 @@ use std::fmt;
 use antares_program::{BlockId, GuestAddr};
 
 use crate::ir::{
-    Access, BinaryOp, Block, Charge, Function, Module, Op, SpAfter, Terminator, UnaryOp, Value, Width,
+    Access, BinaryOp, Block, Charge, Convention, Function, Module, Op, SpAfter, Terminator, UnaryOp, Value,
+    Width,
 };
 
 impl fmt::Display for Value {
@@ -221,6 +222,9 @@ impl fmt::Display for Module {
         writeln!(f, "indirect {} changes {}", self.indirect_params, self.indirect_changes)?;
         if self.is_open {
             writeln!(f, "open")?;
+        }
+        if self.convention == Convention::Arguments {
+            writeln!(f, "through the state")?;
         }
         self.functions.iter().try_for_each(|function| write!(f, "\n{function}"))
     }

@@ -12,6 +12,7 @@ use std::{
 };
 
 use antares_abi::{CodeTier, CompileOptions};
+use antares_lift::ir::Convention;
 use antares_vm::{Library, Machine, Session, Tier};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
@@ -94,10 +95,26 @@ pub struct Batch {
     pub choice: Choice,
     /// VM version and ISA.
     pub options: CompileOptions,
+    /// How functions of the full tier are handed registers, if not as the compiler chooses.
+    pub convention: Option<Convention>,
     /// Its programs.
     pub subject: Subject,
     /// Code that the programs may load, if they run on the machine for ckb-script.
     pub code: Option<Bytes>,
+}
+
+impl Batch {
+    /// Compiles `elf`, one of the batch's; the inner error is the reason of a refusal.
+    ///
+    /// # Errors
+    ///
+    /// The compiler failed.
+    pub fn compile(&self, elf: &[u8], tier: CodeTier) -> Result<Result<Library, String>> {
+        match (tier, self.convention) {
+            (CodeTier::Full, Some(Convention::Arguments)) => native::compile_through_state(elf, self.options),
+            _ => native::compile_with(elf, self.options, tier),
+        }
+    }
 }
 
 /// A program that differs.
@@ -270,7 +287,7 @@ impl Campaign {
         tally: &mut Tally,
     ) -> Result<Option<(usize, Difference)>> {
         let library = match self.native {
-            Some(tier) => compiled(elf, batch.options, tier, tally)?,
+            Some(tier) => compiled(elf, batch, tier, tally)?,
             None => None,
         };
         let mut tested = Tested::new(machine, batch, elf, library);
@@ -339,7 +356,9 @@ pub fn draw(seed: u64, choice: Choice) -> Result<Batch> {
             Subject::Mutants(mutants.collect::<Result<_>>()?)
         }
     };
-    Ok(Batch { choice, options, subject, code })
+    // Few of these programs pass so many registers that the compiler would choose this.
+    let convention = (seed % 3 == 0).then_some(Convention::Arguments);
+    Ok(Batch { choice, options, convention, subject, code })
 }
 
 /// Program `index` of the batch's ELF, as it is run.
@@ -365,13 +384,8 @@ pub(super) fn mutant_case(elf: &Bytes, batch: &Batch) -> Case {
 }
 
 /// The batch's library, if the compiler takes it.
-fn compiled(
-    elf: &Bytes,
-    options: CompileOptions,
-    tier: CodeTier,
-    tally: &mut Tally,
-) -> Result<Option<Library>> {
-    match native::compile_with(elf, options, tier)? {
+fn compiled(elf: &Bytes, batch: &Batch, tier: CodeTier, tally: &mut Tally) -> Result<Option<Library>> {
+    match batch.compile(elf, tier)? {
         Ok(library) => Ok(Some(library)),
         Err(reason) => {
             *tally.refused.entry(reason).or_default() += 1;

@@ -18,7 +18,6 @@ use crate::{
         batch::{self, Shape},
         mutant::Mutant,
     },
-    native,
     oracle::Case,
 };
 
@@ -94,7 +93,7 @@ impl Reducer<'_> {
     /// What differs natively. What is refused, or fails to compile, does not differ.
     fn difference(&mut self, case: &Case) -> Result<Option<Difference>> {
         self.attempts += 1;
-        let Ok(Ok(library)) = native::compile_with(&case.elf, case.options, self.tier) else {
+        let Ok(Ok(library)) = self.batch.compile(&case.elf, self.tier) else {
             return Ok(None);
         };
         let mut tested = Tested::new(self.machine, self.batch, &case.elf, Some(library));

@@ -22,6 +22,7 @@ const LIFT_FUNCTION: &str = "crates/lift/src/function.rs";
 const EMIT_MEMORY: &str = "crates/codegen/src/emit/memory.rs";
 const EMIT_CONTROL: &str = "crates/codegen/src/emit/control.rs";
 const EMIT_FUNCTION: &str = "crates/codegen/src/emit/function.rs";
+const HOMES: &str = "crates/codegen/src/emit/homes.rs";
 const STUBS: &str = "crates/codegen/src/emit/stubs.rs";
 
 const fn mutant(name: &'static str, file: &'static str, from: &'static str, to: &'static str) -> Mutant {
@@ -159,18 +160,18 @@ const METERING: [Mutant; 7] = [
     ),
 ];
 
-const SIGNATURES: [Mutant; 13] = [
+const SIGNATURES: [Mutant; 15] = [
     mutant(
         "handed-over-by-nobody",
         EMIT_CONTROL,
-        "for register in signature.handed.iter().filter(|register| self.holds(**register)) {",
-        "for register in signature.handed.iter().filter(|register| self.holds(**register) && register.0 > 99) {",
+        "for register in signature.handed.iter().filter(|register| self.moves(**register)) {",
+        "for register in signature.handed.iter().filter(|register| self.moves(**register) && register.0 > 99) {",
     ),
     mutant(
         "handed-over-and-not-taken",
         EMIT_FUNCTION,
-        "for register in signature.handed.iter().filter(|register| self.holds(**register)) {",
-        "for register in signature.handed.iter().filter(|register| self.holds(**register) && register.0 > 99) {",
+        "for register in signature.handed.iter().filter(|register| self.moves(**register)) {",
+        "for register in signature.handed.iter().filter(|register| self.moves(**register) && register.0 > 99) {",
     ),
     mutant(
         "ecall-result-not-returned",
@@ -229,14 +230,26 @@ const SIGNATURES: [Mutant; 13] = [
     mutant(
         "results-beyond-registers-lost",
         EMIT_CONTROL,
-        "for register in signature.overflow.iter().filter(|register| self.holds(**register)) {\n            self.emitter.write_state",
+        "for register in signature.overflow.iter().filter(|register| self.moves(**register)) {\n            self.emitter.write_state",
         "for register in signature.overflow.iter().skip(1) {\n            self.emitter.write_state",
     ),
     mutant(
         "indirect-results-not-reloaded",
         EMIT_CONTROL,
-        "for register in reloads.iter() {",
-        "for register in reloads.without(Reg::A0).iter() {",
+        "for register in reloads.iter().filter(|register| self.moves(*register)) {",
+        "for register in reloads.without(Reg::A0).iter().filter(|register| self.moves(*register)) {",
+    ),
+    mutant(
+        "links-left-in-the-state",
+        HOMES,
+        "arguments(function, module.convention).or(links)",
+        "arguments(function, module.convention).or(RegSet::of(&[Reg(1)]).and(links))",
+    ),
+    mutant(
+        "homes-elsewhere",
+        EMIT_FUNCTION,
+        "true => emitter.field(base, Field::register(register))?,",
+        "true => emitter.builder.build_alloca(emitter.i64, \"home\")?,",
     ),
 ];
 

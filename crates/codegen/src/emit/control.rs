@@ -156,7 +156,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         for register in &signature.params {
             arguments.push(self.get(*register)?.into());
         }
-        for register in signature.handed.iter().filter(|register| self.holds(**register)) {
+        for register in signature.handed.iter().filter(|register| self.moves(**register)) {
             self.emitter.write_state(self.base, Field::register(*register), self.get(*register)?)?;
         }
         let sp = if sp_after == SpAfter::Compared { Some(self.get(Reg::SP)?) } else { None };
@@ -165,7 +165,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         for (register, value) in signature.results.iter().zip(&results[1..]) {
             self.set(*register, *value)?;
         }
-        for register in signature.overflow.iter().filter(|register| self.holds(**register)) {
+        for register in signature.overflow.iter().filter(|register| self.moves(**register)) {
             let value = self.emitter.read_state(self.base, Field::register(*register))?;
             self.set(*register, value)?;
         }
@@ -185,14 +185,14 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         if may_move_sp {
             spills = spills.with(Reg::SP);
         }
-        for register in spills.iter().filter(|register| self.holds(*register)) {
+        for register in spills.iter().filter(|register| self.moves(*register)) {
             emitter.write_state(self.base, Field::register(register), self.get(register)?)?;
         }
         emitter.write_state(self.base, Field::CYCLES_LEFT, self.cycles_left()?)?;
         let call = emitter.builder.build_call(emitter.dispatch, &[self.base.into(), target.into()], "")?;
         emitter.set_up_call(call, 2);
         self.set_cycles_left(emitter.read_state(self.base, Field::CYCLES_LEFT)?)?;
-        for register in reloads.iter() {
+        for register in reloads.iter().filter(|register| self.moves(*register)) {
             self.set(register, emitter.read_state(self.base, Field::register(register))?)?;
         }
         if may_move_sp {
@@ -242,7 +242,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
     /// Returns to the host caller with the results.
     fn give_back(&self) -> Result<(), CodegenError> {
         let signature = self.emitter.signature(self.ir.id);
-        for register in signature.overflow.iter().filter(|register| self.holds(**register)) {
+        for register in signature.overflow.iter().filter(|register| self.moves(**register)) {
             self.emitter.write_state(self.base, Field::register(*register), self.get(*register)?)?;
         }
         let mut values: Vec<BasicValueEnum> = vec![self.cycles_left()?.into()];
@@ -256,7 +256,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
     /// A syscall: what it may read goes to the state, what it changes comes back.
     fn ecall(&self, pc: GuestAddr, uses: RegSet) -> Result<(), CodegenError> {
         let emitter = self.emitter;
-        for register in uses.iter().filter(|register| self.holds(*register)) {
+        for register in uses.iter().filter(|register| self.moves(*register)) {
             emitter.write_state(self.base, Field::register(register), self.get(register)?)?;
         }
         emitter.write_state(self.base, Field::PC, emitter.i64.const_int(pc.0, false))?;

@@ -1,4 +1,4 @@
-//! One guest function: registers in stack slots (which LLVM turns into SSA values), blocks, operations.
+//! One guest function: registers in stack slots (which LLVM turns into SSA values) or in the state, blocks, operations.
 
 use std::{cell::RefCell, ops::Range};
 
@@ -13,7 +13,7 @@ use inkwell::{
 
 use crate::{
     CodegenError,
-    emit::{Emitter, memory::Address, state::Field},
+    emit::{Emitter, homes::homes, memory::Address, signature::arguments, state::Field},
 };
 
 /// A function being emitted.
@@ -28,6 +28,8 @@ pub(crate) struct FunctionEmitter<'e, 'c, 'm> {
     /// Cycles that are charged when a loop has ended.
     put_off: PointerValue<'c>,
     slots: [Option<PointerValue<'c>>; 32],
+    /// Registers whose slot is their place in the state.
+    homes: RegSet,
     pub(crate) blocks: Vec<BasicBlock<'c>>,
     /// The return address that the function was called with.
     pub(crate) own_link: Option<IntValue<'c>>,
@@ -93,7 +95,7 @@ fn registers(emitter: &Emitter, ir: &ir::Function) -> RegSet {
             _ => {}
         }
     }
-    touched.or(set.and(emitter.convention.arguments(ir)))
+    touched.or(set.and(arguments(ir, emitter.ir.convention)))
 }
 
 impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
@@ -107,16 +109,20 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         let left = emitter.builder.build_alloca(emitter.i64, "left")?;
         let put_off = emitter.builder.build_alloca(emitter.i64, "put_off")?;
         emitter.builder.build_store(put_off, emitter.i64.const_zero())?;
+        let (base, homes) = (emitter.base_of(value), homes(emitter.ir, ir, emitter.links));
         let mut slots = [None; 32];
         for register in registers(emitter, ir).iter() {
-            slots[register.index()] = Some(emitter.builder.build_alloca(emitter.i64, &register.to_string())?);
+            let slot = match homes.has(register) {
+                true => emitter.field(base, Field::register(register))?,
+                false => emitter.builder.build_alloca(emitter.i64, &register.to_string())?,
+            };
+            slots[register.index()] = Some(slot);
         }
         let blocks = ir
             .blocks
             .iter()
             .map(|block| emitter.context.append_basic_block(value, &format!("pc_{:x}", block.pc.0)))
             .collect();
-        let base = emitter.base_of(value);
         let jumps =
             ir.blocks.iter().filter(|block| matches!(block.terminator, Terminator::JumpIndirect { .. }));
         let shares_switches = jumps.count() > OWN_SWITCHES_MAX;
@@ -131,6 +137,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
             left,
             put_off,
             slots,
+            homes,
             blocks,
             own_link: None,
             shares_switches,
@@ -151,7 +158,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
                 self.own_link = Some(param.into_int_value());
             }
         }
-        for register in signature.handed.iter().filter(|register| self.holds(**register)) {
+        for register in signature.handed.iter().filter(|register| self.moves(**register)) {
             self.set(*register, self.emitter.read_state(self.base, Field::register(*register))?)?;
         }
         if let Some(low) = self.ir.frame_low {
@@ -162,9 +169,10 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         Ok(())
     }
 
-    /// Whether the function has a slot for `register`; without one the register is not live anywhere in it.
-    pub(crate) fn holds(&self, register: Reg) -> bool {
-        self.slots[register.index()].is_some()
+    /// Whether `register` has to be moved where the state holds it and where it comes from there. Without a slot it is not
+    /// live anywhere in the function.
+    pub(crate) fn moves(&self, register: Reg) -> bool {
+        self.slots[register.index()].is_some() && !self.homes.has(register)
     }
 
     pub(crate) fn get(&self, register: Reg) -> Result<IntValue<'c>, CodegenError> {

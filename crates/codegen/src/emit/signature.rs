@@ -1,14 +1,11 @@
 //! How functions are called: which guest registers are handed over in host registers, and which through the state.
 
-use antares_lift::ir;
+use antares_lift::ir::{self, Convention};
 use antares_program::{Reg, RegSet};
 
 /// Guest registers that a function returns in host registers beside the cycles left; x86_regcallcc returns eleven
 /// values in registers, and a twelfth would send all of them through memory.
 const RESULTS_IN_REGISTERS_MAX: usize = 10;
-
-/// Where functions are passed and pass back more registers than this on average, most go through the state.
-const PASSED_MAX: usize = 20;
 
 /// How a function is called.
 pub(crate) struct Signature {
@@ -22,43 +19,26 @@ pub(crate) struct Signature {
     pub(crate) overflow: Vec<Reg>,
 }
 
-/// Which registers host registers are for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Convention {
-    /// As many as there are host registers for.
-    All,
-    /// Arguments, `sp` and the link. All others are in the state wherever a function begins or ends, so that a function that
-    /// neither reads nor writes one of them has nothing to do with it, whatever it calls.
-    Arguments,
-}
-
-impl Convention {
-    /// The one for a module.
-    pub(crate) fn of(module: &ir::Module) -> Self {
-        let passed =
-            |function: &ir::Function| function.params.iter().count() + function.results.iter().count();
-        let all: usize = module.functions.iter().map(passed).sum();
-        if all > PASSED_MAX * module.functions.len() { Self::Arguments } else { Self::All }
-    }
-
+impl Signature {
     /// How `function` is called.
-    pub(crate) fn signature(self, function: &ir::Function) -> Signature {
-        let is_argument = |register: &Reg| self.arguments(function).has(*register);
+    pub(crate) fn of(function: &ir::Function, convention: Convention) -> Self {
+        let is_argument = |register: &Reg| arguments(function, convention).has(*register);
         let (params, handed) = function.params.iter().partition(is_argument);
         let is_first = |register: &Reg| (10..=11).contains(&register.0);
-        let is_result = |register: &Reg| self == Self::All || is_first(register) || *register == Reg::SP;
+        let is_result =
+            |register: &Reg| convention == Convention::All || is_first(register) || *register == Reg::SP;
         let (mut results, mut overflow): (Vec<Reg>, Vec<Reg>) = function.results.iter().partition(is_result);
         // a0 and a1 first: they are read at once by most callers.
         results.sort_by_key(|register| (!is_first(register), register.0));
         overflow.extend(results.split_off(results.len().min(RESULTS_IN_REGISTERS_MAX)));
-        Signature { params, handed, results, overflow }
+        Self { params, handed, results, overflow }
     }
+}
 
-    /// The registers that `function` has in hand whatever it does with them, if it is passed them.
-    pub(crate) fn arguments(self, function: &ir::Function) -> RegSet {
-        match self {
-            Self::All => RegSet::ALL,
-            Self::Arguments => (10..=15).map(Reg).fold(RegSet::of(&[Reg::SP, function.link]), RegSet::with),
-        }
+/// The registers that `function` has in hand whatever it does with them, if it is passed them.
+pub(crate) fn arguments(function: &ir::Function, convention: Convention) -> RegSet {
+    match convention {
+        Convention::All => RegSet::ALL,
+        Convention::Arguments => (10..=15).map(Reg).fold(RegSet::of(&[Reg::SP, function.link]), RegSet::with),
     }
 }

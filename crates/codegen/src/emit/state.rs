@@ -31,7 +31,12 @@ impl Field {
 }
 
 impl<'c> Emitter<'c, '_> {
-    fn field(&self, base: PointerValue<'c>, field: Field) -> Result<PointerValue<'c>, CodegenError> {
+    /// The host address of a field.
+    pub(crate) fn field(
+        &self,
+        base: PointerValue<'c>,
+        field: Field,
+    ) -> Result<PointerValue<'c>, CodegenError> {
         let offset = self.i64.const_int(field.offset() as u64, false);
         // SAFETY: inkwell marks address arithmetic unsafe; it is not `inbounds` and wraps, whatever the operands are.
         Ok(unsafe { self.builder.build_gep(self.context.i8_type(), base, &[offset], "field")? })
