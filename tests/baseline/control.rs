@@ -121,7 +121,13 @@ fn check_jump(candidates: &[u64], target: u64) {
     let mut build = Build::default();
     let value = build.op(Op::Read(Reg(9)));
     let list = (2..).zip(candidates).map(|(block, pc)| (GuestAddr(*pc), BlockId(block))).collect();
-    let jump = Terminator::JumpIndirect { target: value, candidates: list, may_call: false, link: None };
+    let jump = Terminator::JumpIndirect {
+        target: value,
+        candidates: list,
+        may_call: false,
+        link: None,
+        table: None,
+    };
     let mut blocks = vec![Build::set(&[(9, target)]).end(Terminator::Jump(BlockId(1))), build.end(jump)];
     blocks.extend((0..candidates.len() as u64).map(harness::exit));
     let ran = run(vec![harness::function(0, blocks)]);
@@ -154,7 +160,8 @@ fn a_jump_may_be_a_tail_call() {
         };
         let target = build.number(CODE + 32);
         let candidates = vec![(GuestAddr(CODE + 2), BlockId(0))];
-        let jump = Terminator::JumpIndirect { target, candidates, may_call: true, link: Some(link) };
+        let jump =
+            Terminator::JumpIndirect { target, candidates, may_call: true, link: Some(link), table: None };
         vec![
             harness::function(0, caller(call(1), 7)),
             harness::function(1, vec![build.end(jump)]),

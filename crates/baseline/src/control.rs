@@ -43,7 +43,7 @@ impl FunctionEmitter<'_, '_> {
                 self.call_indirect();
                 self.go_on(index, *to);
             }
-            Terminator::JumpIndirect { target, candidates, may_call, link } => {
+            Terminator::JumpIndirect { target, candidates, may_call, link, .. } => {
                 let link = link.filter(|_| *may_call).map(|link| self.hold_link(values, link));
                 self.hold_target(values, *target);
                 values.finish(self.code);

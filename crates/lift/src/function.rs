@@ -148,6 +148,7 @@ impl Lifter<'_> {
                     candidates: self.addresses(candidates),
                     may_call,
                     link,
+                    table: None,
                 }
             }
             Terminator::Return { locals } => {

@@ -6,6 +6,8 @@
 mod charge;
 mod operators;
 
+use std::collections::HashSet;
+
 use antares_abi::{CompileOptions, GUEST_MEMORY_BYTES};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 
@@ -202,6 +204,8 @@ pub enum Terminator {
         may_call: bool,
         /// Current value of the link register, if it may be a tail call and the function ever writes the register.
         link: Option<Value>,
+        /// What `target` is read from, if that never changes.
+        table: Option<JumpTable>,
     },
     /// Returns to the caller. If `link` is given: only if it equals the function's own return address, else jumps to
     /// one of `locals`, or leaves native code.
@@ -228,6 +232,30 @@ pub enum Terminator {
     },
     /// Leaves native code: there is no instruction that it runs, or no run comes here.
     Leave,
+}
+
+/// A table of places that a jump goes to, in executable pages. If `register` is as said, and `base` is `index` times the bytes of
+/// `width`, the jump goes to candidate `entries[index]`; nothing is said about other values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JumpTable {
+    /// A value that is part of the address, and the number that it has to be.
+    pub register: Option<(Value, u64)>,
+    /// Distance in bytes of the entry from `start`.
+    pub base: Value,
+    /// Guest address of the first entry.
+    pub start: u64,
+    /// Width of an entry.
+    pub width: Width,
+    /// Indices of the jump's candidates.
+    pub entries: Vec<usize>,
+}
+
+impl JumpTable {
+    /// Whether each of the jump's `candidates` is in the table.
+    #[must_use]
+    pub fn lists_all(&self, candidates: usize) -> bool {
+        self.entries.iter().collect::<HashSet<_>>().len() == candidates
+    }
 }
 
 impl Terminator {
@@ -263,8 +291,12 @@ impl Terminator {
             Self::Branch { condition: value, .. } | Self::CallIndirect { target: value, .. } => {
                 *value = other(*value);
             }
-            Self::JumpIndirect { target, link, .. } => {
+            Self::JumpIndirect { target, link, table, .. } => {
                 *target = other(*target);
+                if let Some(table) = table {
+                    table.base = other(table.base);
+                    table.register = table.register.map(|(value, number)| (other(value), number));
+                }
                 *link = link.map(other);
             }
             Self::TailCall { link, .. } | Self::Return { link, .. } => *link = link.map(other),

@@ -25,6 +25,7 @@ mod ranges;
 mod returns;
 mod specialize;
 mod stack;
+mod tables;
 mod targets;
 mod text;
 mod verify;
@@ -111,6 +112,7 @@ fn lift_with(
     if tier == CodeTier::Full {
         specialize::specialize(&mut module);
     }
+    tables::name(&mut module, program);
     module.convention = convention(&module.functions);
     Ok(module)
 }

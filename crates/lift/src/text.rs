@@ -5,8 +5,8 @@ use std::fmt;
 use antares_program::{BlockId, GuestAddr};
 
 use crate::ir::{
-    Access, BinaryOp, Block, Charge, Convention, Function, Module, Op, SpAfter, Terminator, UnaryOp, Value,
-    Width,
+    Access, BinaryOp, Block, Charge, Convention, Function, JumpTable, Module, Op, SpAfter, Terminator,
+    UnaryOp, Value, Width,
 };
 
 impl fmt::Display for Value {
@@ -148,9 +148,13 @@ impl fmt::Display for Terminator {
             Self::CallIndirect { target, live, to } => {
                 write!(f, "call.indirect {target}, then {to} with {live}")
             }
-            Self::JumpIndirect { target, candidates, may_call, link } => {
+            Self::JumpIndirect { target, candidates, may_call, link, table } => {
                 let call = if *may_call && !candidates.is_empty() { " or tail.call" } else { "" };
-                write!(f, "jump.indirect {target}, {}{call}{}", Blocks(candidates), Link(link))
+                write!(f, "jump.indirect {target}, {}{call}{}", Blocks(candidates), Link(link))?;
+                let Some(JumpTable { register, base, start, width, entries }) = table else { return Ok(()) };
+                let entries: Vec<_> = entries.iter().map(usize::to_string).collect();
+                write!(f, " by {base} in {start:#x}: {} times {} bytes", entries.join(" "), width.bytes())?;
+                register.map_or(Ok(()), |(value, number)| write!(f, " if {value} is {number:#x}"))
             }
             Self::Return { link, locals } if locals.is_empty() => write!(f, "return{}", Link(link)),
             Self::Return { link, locals } => write!(f, "return{} else {}", Link(link), Blocks(locals)),

@@ -40,6 +40,7 @@ pub(crate) fn assemble(
         code_start: image.executable.first().map_or(0, |range| range.0),
         code_end: image.executable.last().map_or(0, |range| range.1),
         writable: image.writable_range(),
+        code: image.code(),
         functions,
     }
 }

@@ -1,7 +1,7 @@
 //! Follows the code of one function and notes what it finds: block starts, calls, ways out, constants.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     ops::Range,
 };
 
@@ -43,6 +43,20 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
+    /// All instructions but those behind a call or a system call, which may never return: there the next function may begin.
+    pub(crate) fn insides(&self) -> impl Iterator<Item = u64> {
+        let calls = |(pc, instruction): (&u64, &Instruction)| {
+            let is_call = match instruction.op {
+                Op::Jal | Op::Jalr => instruction.rd != Reg::ZERO,
+                Op::FarJumpRel | Op::FarJumpAbs | Op::Ecall | Op::Ebreak => true,
+                _ => false,
+            };
+            is_call.then(|| pc.wrapping_add(u64::from(instruction.length)))
+        };
+        let behind: HashSet<u64> = self.walked.iter().filter_map(calls).collect();
+        self.walked.keys().copied().filter(move |pc| !behind.contains(pc))
+    }
+
     /// Whether everything reached is code.
     pub(crate) fn is_clean(&self) -> bool {
         self.invalid.is_empty() && !self.walked.is_empty()
@@ -70,6 +84,7 @@ pub(crate) fn explore(
     let &(code_start, code_end) = page_range.unwrap_or(&(entry, entry));
     let start = starts.range(code_start..=entry).next_back().copied().unwrap_or(code_start);
     let end = starts.range(entry + 1..code_end).next().copied().unwrap_or(code_end);
+    let end = image.next_constant(entry).map_or(end, |constant| constant.min(end));
     let draft = Draft { leaders: BTreeSet::from([entry]), ..Draft::default() };
     let mut explorer = Explorer {
         vm_version: image.options.vm_version,

@@ -10,7 +10,7 @@ use ckb_vm::{
 };
 use object::{Object, ObjectSymbol, SymbolKind};
 
-use crate::{GuestAddr, Limits, ProgramError};
+use crate::{GuestAddr, Limits, ProgramError, constants::constants};
 
 /// The machine that decodes: ckb-vm's memory with its permission flags.
 pub(crate) type LoadedMachine = DefaultCoreMachine<u64, WXorXMemory<FlatMemory<u64>>>;
@@ -43,6 +43,8 @@ pub struct Image {
     pub segments: Vec<(u64, u64)>,
     /// Function symbols that point into executable pages, by address, one for each address.
     pub symbols: Vec<Symbol>,
+    /// What the ELF says is no code, `[start, end)`, ascending, disjoint.
+    constants: Vec<(u64, u64)>,
 }
 
 /// Loads `elf` as ckb-vm would.
@@ -75,6 +77,7 @@ pub fn read(elf: &[u8], options: CompileOptions, limits: &Limits) -> Result<Imag
         executable,
         segments,
         symbols: Vec::new(),
+        constants: constants(elf),
     };
     image.symbols = function_symbols(elf, &image);
     Ok(image)
@@ -125,6 +128,19 @@ impl Image {
         self.executable.iter().any(|&(start, end)| (start..end).contains(&address))
     }
 
+    /// Whether the ELF says that `address` holds no code.
+    #[must_use]
+    pub fn is_constant(&self, address: u64) -> bool {
+        let next = self.constants.partition_point(|range| range.0 <= address);
+        next.checked_sub(1).is_some_and(|last| address < self.constants[last].1)
+    }
+
+    /// Where the first range that the ELF says is no code begins behind `address`.
+    pub(crate) fn next_constant(&self, address: u64) -> Option<u64> {
+        let next = self.constants.partition_point(|range| range.0 <= address);
+        self.constants.get(next).map(|range| range.0)
+    }
+
     /// Whether `address` lies behind the start of a named function and before its end.
     #[must_use]
     pub fn is_inside_named(&self, address: u64) -> bool {
@@ -140,6 +156,14 @@ impl Image {
         let start = usize::try_from(address).ok()?;
         let end = start.checked_add(N)?;
         self.memory.get(start..end)?.try_into().ok()
+    }
+
+    /// Executable pages: address and bytes.
+    pub(crate) fn code(&self) -> Vec<(u64, Vec<u8>)> {
+        let place = |address| usize::try_from(address).unwrap_or(usize::MAX);
+        let bytes =
+            |&(start, end): &(u64, u64)| Some((start, self.memory.get(place(start)..place(end))?.to_vec()));
+        self.executable.iter().filter_map(bytes).collect()
     }
 
     /// The range `[start, end)` in which generated code stores without a look at page flags: the largest one

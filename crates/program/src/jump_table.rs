@@ -58,15 +58,20 @@ pub(crate) fn targets(image: &Image, references: &[u64], table: u64, function: &
     let absolute = |index| word(index).map(u64::from);
     let wide = |index: u64| image.bytes::<8>(place(index, 8)?).map(u64::from_le_bytes);
     let mut found = Vec::new();
-    take_while_inside(relative, function, &mut found);
-    take_while_inside(absolute, function, &mut found);
-    take_while_inside(wide, function, &mut found);
+    let inside = |target: &u64| function.contains(target) && target.is_multiple_of(2);
+    // The table may stand behind the function's code, and zeros behind the table: no entry is of the table itself.
+    let outside = |target: u64, end: u64| target < table || target >= end;
+    let mut take = |bytes: u64, entry: &dyn Fn(u64) -> Option<u64>| {
+        let target = |index| {
+            let end = table.saturating_add(bytes * (index + 1));
+            entry(index).filter(|target| inside(target) && outside(*target, end))
+        };
+        found.extend((0..TABLE_ENTRIES_MAX).map_while(target));
+    };
+    take(4, &relative);
+    take(4, &absolute);
+    take(8, &wide);
     found.sort_unstable();
     found.dedup();
     found
-}
-
-fn take_while_inside(entry: impl Fn(u64) -> Option<u64>, function: &Range<u64>, into: &mut Vec<u64>) {
-    let inside = |target: &u64| function.contains(target) && target.is_multiple_of(2);
-    into.extend((0..TABLE_ENTRIES_MAX).map_while(|index| entry(index).filter(inside)));
 }

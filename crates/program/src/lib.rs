@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod assemble;
+mod constants;
 mod decode;
 mod explore;
 mod image;

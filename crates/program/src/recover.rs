@@ -5,7 +5,7 @@
 //! a tail call. Addresses found in data or computed as constants become functions too (they may be called
 //! indirectly), but cut no range. Nothing here is trusted by generated code: a wrong guess costs time, never a result.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use antares_abi::CompileOptions;
 
@@ -49,8 +49,21 @@ pub struct Program {
     pub code_end: u64,
     /// Where stores need no look at page flags, `[start, end)`.
     pub writable: (u64, u64),
+    /// Executable pages, which never change: address and bytes.
+    pub code: Vec<(u64, Vec<u8>)>,
     /// Functions by entry pc, then link register.
     pub functions: Vec<Function>,
+}
+
+impl Program {
+    /// The `N` bytes at `address`, if they are in executable pages.
+    #[must_use]
+    pub fn code_bytes<const N: usize>(&self, address: u64) -> Option<[u8; N]> {
+        self.code.iter().find_map(|(start, bytes)| {
+            let from = usize::try_from(address.checked_sub(*start)?).ok()?;
+            bytes.get(from..from.checked_add(N)?)?.try_into().ok()
+        })
+    }
 }
 
 /// A function: all that its entry reaches without a call.
@@ -163,7 +176,11 @@ struct Recovery<'a> {
     exposed: BTreeSet<u64>,
     drafts: BTreeMap<Key, Draft>,
     queue: VecDeque<Key>,
+    /// What may be called by its address, as far as that is a guess.
+    guesses: VecDeque<Key>,
     queued: BTreeSet<Key>,
+    /// Instructions in the middle of functions that are no guesses.
+    insides: HashSet<u64>,
     blocks: u64,
 }
 
@@ -178,7 +195,9 @@ impl<'a> Recovery<'a> {
             exposed: BTreeSet::new(),
             drafts: BTreeMap::new(),
             queue: VecDeque::new(),
+            guesses: VecDeque::new(),
             queued: BTreeSet::new(),
+            insides: HashSet::new(),
             blocks: 0,
         }
     }
@@ -219,6 +238,7 @@ impl<'a> Recovery<'a> {
         self.drafts.clear();
         self.queued.clear();
         self.exposed.clear();
+        self.insides.clear();
         self.blocks = 0;
         let entry = self.image.entry.0;
         if self.starts.contains(&entry) {
@@ -228,16 +248,18 @@ impl<'a> Recovery<'a> {
         for pointer in self.pointers.clone() {
             self.expose(pointer)?;
         }
-        while let Some(key) = self.queue.pop_front() {
+        // Guesses last: what is known for sure says which of them are wrong.
+        while let Some(key) = self.queue.pop_front().or_else(|| self.guesses.pop_front()) {
             let draft = explore(self.image, decoder, &self.starts, &self.surroundings, key);
             self.take(key, draft)?;
         }
         Ok(())
     }
 
-    /// Takes `address` for one that may be called, unless it is a label in a function that has a name.
+    /// Takes `address` for one that may be called, unless it is a label in a function that has a name, or said to be no code.
     fn expose(&mut self, address: u64) -> Result<(), ProgramError> {
-        if !self.starts.contains(&address) && self.image.is_inside_named(address) {
+        let is_known = self.starts.contains(&address);
+        if !is_known && (self.image.is_inside_named(address) || self.image.is_constant(address)) {
             return Ok(());
         }
         self.exposed.insert(address);
@@ -251,16 +273,32 @@ impl<'a> Recovery<'a> {
         if self.queued.len() as u64 > self.limits.functions_max {
             return Err(ProgramError::Functions { max: self.limits.functions_max, at: GuestAddr(key.0) });
         }
-        self.queue.push_back(key);
+        let is_guess = !self.starts.contains(&key.0);
+        if is_guess {
+            self.guesses.push_back(key)
+        } else {
+            self.queue.push_back(key)
+        }
         Ok(())
+    }
+
+    /// Whether a guess calls nothing in the middle of known functions, as constants do if they are read as code. What stands behind a
+    /// call is no such middle: the call may never return.
+    fn is_apart(&self, draft: &Draft) -> bool {
+        let calls = draft.calls.iter().filter(|callee| callee.1 == Reg::RA).map(|callee| callee.0);
+        let mut targets = calls.chain(draft.tails.iter().copied());
+        targets.all(|target| self.starts.contains(&target) || !self.insides.contains(&target))
     }
 
     /// Keeps a draft and goes after what it calls; drops it if it was a mere guess that turned out to be no code.
     fn take(&mut self, key: Key, draft: Draft) -> Result<(), ProgramError> {
         let is_guess = !self.starts.contains(&key.0);
-        if is_guess && !draft.is_clean() {
+        if is_guess && !(draft.is_clean() && self.is_apart(&draft)) {
             self.exposed.remove(&key.0);
             return Ok(());
+        }
+        if !is_guess {
+            self.insides.extend(draft.insides());
         }
         self.blocks += draft.leaders.len() as u64;
         if self.blocks > self.limits.blocks_max {

@@ -13,7 +13,7 @@ pub(crate) fn code_addresses_in_data(image: &Image) -> Vec<u64> {
         for address in (first..end.saturating_sub(7)).step_by(8) {
             let Some(bytes) = image.bytes::<8>(address) else { break };
             let word = u64::from_le_bytes(bytes);
-            if word != 0 && word % 2 == 0 && image.is_executable(word) {
+            if word != 0 && word % 2 == 0 && image.is_executable(word) && !image.is_constant(word) {
                 found.push(word);
             }
         }
@@ -31,7 +31,7 @@ pub(crate) fn code_words_in_data(image: &Image) -> Vec<u64> {
         for address in (start..end.saturating_sub(3)).step_by(4) {
             let Some(bytes) = image.bytes::<4>(address) else { break };
             let word = u64::from(u32::from_le_bytes(bytes));
-            if word % 2 == 0 && image.is_executable(word) {
+            if word % 2 == 0 && image.is_executable(word) && !image.is_constant(word) {
                 found.push(word);
             }
         }

@@ -82,7 +82,7 @@ table3:
 #
 # function fn1 at 0x1001c link ra
 # block0 at 0x1001c:
-#     0x1001c: load.imm a2,69632
+#     0x1001c: load.imm a2,65640
 #     0x10024: sh2add a0,a0,a2
 #     0x10028: lw a0,0(a0)
 #     0x1002a: add a0,a0,a2
@@ -94,7 +94,7 @@ table3:
 #     -> return
 # block2 at 0x10032:
 #     0x10032: addi a0,zero,1
-#     0x10034: load.imm a2,69640
+#     0x10034: load.imm a2,65648
 #     0x1003c: sh2add a0,a0,a2
 #     0x10040: lw a0,0(a0)
 #     0x10042: add a0,a0,a2
@@ -111,7 +111,7 @@ table3:
 #
 # function fn2 at 0x1004e link ra
 # block0 at 0x1004e:
-#     0x1004e: load.imm a2,69648
+#     0x1004e: load.imm a2,65656
 #     0x10056: sh2add a0,a0,a2
 #     0x1005a: lw a0,0(a0)
 #     0x1005c: add a0,a0,a2

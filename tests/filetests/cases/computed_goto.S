@@ -124,7 +124,7 @@ table:
 # function fn0 at 0x10000 link ra exposed
 # block0 at 0x10000:
 #     0x10000: addi sp,sp,-16
-#     0x10002: load.imm s1,69632
+#     0x10002: load.imm s1,65792
 #     0x1000a: addi a0,zero,0
 #     0x1000c: addi a1,zero,40
 #     0x10010: ld t2,0(s1)

@@ -21,7 +21,7 @@ text:
 #
 # function fn0 at 0x10000 {a1 a2 a3 a4 a5 a6} -> {} exposed
 # block0 at 0x10000 cycles 502 metered:
-#     v0 = const 0x11000
+#     v0 = const 0x1001c
 #     v1 = const 0x881
 #     a0 = v0
 #     a7 = v1

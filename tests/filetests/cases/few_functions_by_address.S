@@ -35,7 +35,7 @@ table:
 #     v0 = read sp
 #     v1 = const 0x1
 #     v2 = const 0x3
-#     v3 = const 0x11000
+#     v3 = const 0x10028
 #     v4 = const 0x0
 #     v5 = const 0x7
 #     v6 = const 0x10018
@@ -44,9 +44,9 @@ table:
 #     v9 = load.bu v0+0
 #     v10 = and v9, v1
 #     v11 = shl v10, v2
-#     check.read v11+69632..+69640
+#     check.read v11+65576..+65584
 #     v13 = add v11, v3
-#     v14 = load.du v11+69632
+#     v14 = load.du v11+65576
 #     v15 = and v14, v7
 #     v16 = const 0x10020
 #     v17 = eq v15, v16

@@ -39,19 +39,19 @@ table:
 #   movq  4259856(%rax), %rdx
 # .Ltmp0:
 #   cmpq  $4194303, %rdx
-#   ja  .LBB1_16
+#   ja  .LBB1_12
 # .Ltmp1:
 #   movq  4260104(%rax), %rcx
 # .Ltmp2:
-#   movzbl  (%rax,%rdx), %edx
-#   cmpq  $3, %rdx
+#   movzbl  (%rax,%rdx), %esi
+#   cmpl  $3, %esi
 #   jbe  .LBB1_2
 #   addq  $-4, %rcx
 #   movl  $14, %edx
-# .LBB1_11:
+# .LBB1_9:
 #   addq  $-505, %rcx
-#   js  .LBB1_12
-# .LBB1_13:
+#   js  .LBB1_10
+# .LBB1_11:
 #   pushq  %rax
 #   movq  %rdx, 4259920(%rax)
 #   movq  $93, 4259976(%rax)
@@ -62,43 +62,54 @@ table:
 #   ud1l  4(%eax), %eax
 # .LBB1_2:
 #   addq  $-16, %rcx
-#   movslq  69632(%rax,%rdx,4), %rdx
-#   andq  $-2, %rdx
-#   addq  $-65562, %rdx
-#   rorxq  $2, %rdx, %rdx
-#   cmpq  $1, %rdx
-#   jg  .LBB1_5
-#   testq  %rdx, %rdx
-#   je  .LBB1_4
-#   cmpq  $1, %rdx
-#   jne  .LBB1_15
-#   movl  $11, %edx
-#   jmp  .LBB1_11
-# .LBB1_5:
-#   cmpq  $2, %rdx
-#   je  .LBB1_9
-#   cmpq  $3, %rdx
-#   jne  .LBB1_15
-#   movl  $13, %edx
-#   jmp  .LBB1_11
-# .LBB1_15:
-#   ud1l  3(%eax), %eax
-# .LBB1_4:
+#   cmpl  $1, %esi
+#   jg  .LBB1_6
 #   movl  $10, %edx
-#   jmp  .LBB1_11
-# .LBB1_9:
+#   testl  %esi, %esi
+#   je  .LBB1_9
+#   movl  $11, %edx
+#   jmp  .LBB1_9
+# .LBB1_6:
+#   cmpl  $2, %esi
+#   jne  .LBB1_7
 #   movl  $12, %edx
-#   jmp  .LBB1_11
-# .LBB1_16:
-#   ud1l  6(%eax), %eax
+#   jmp  .LBB1_9
+# .LBB1_7:
+#   movl  $13, %edx
+#   jmp  .LBB1_9
 # .LBB1_12:
+#   ud1l  6(%eax), %eax
+# .LBB1_10:
 #   #APP
 #   callq  *4260152(%rax)
 #   {disp32}  nopl  65580(%rax,%rcx)
 #   #NO_APP
-#   jmp  .LBB1_13
+#   jmp  .LBB1_11
 # .Ltmp3:
 # .Lfunc_end1:
+# enter_10026:
+# .Lfunc_begin2:
+#   movq  $-505, %rcx
+# .Ltmp4:
+#   addq  4260104(%rax), %rcx
+#   js  .LBB2_1
+# .LBB2_2:
+#   pushq  %rax
+#   movq  $13, 4259920(%rax)
+#   movq  $93, 4259976(%rax)
+#   movq  $65584, 4260096(%rax)
+#   movq  $0, 4260120(%rax)
+#   movq  %rcx, 4260104(%rax)
+#   callq  ecall
+#   ud1l  4(%eax), %eax
+# .LBB2_1:
+#   #APP
+#   callq  *4260152(%rax)
+#   {disp32}  nopl  65580(%rax,%rcx)
+#   #NO_APP
+#   jmp  .LBB2_2
+# .Ltmp5:
+# .Lfunc_end2:
 
 #=== outcome
 # Exit(10), 521 cycles, native

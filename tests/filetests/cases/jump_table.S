@@ -43,7 +43,7 @@ table:
 #     0x10006: bltu a1,a0,32
 #     -> branch block5 else block1
 # block1 at 0x1000a:
-#     0x1000a: load.imm a2,69632
+#     0x1000a: load.imm a2,65584
 #     0x10012: slli a0,a0,2
 #     0x10014: add a0,a0,a2
 #     0x10016: lw a0,0(a0)
@@ -84,20 +84,20 @@ table:
 #     a1 = v2
 #     branch v5, block5, block1
 # block1 at 0x1000a cycles 10 charged 0:
-#     v0 = const 0x11000
+#     v0 = const 0x10030
 #     v1 = read a0
 #     v2 = const 0x2
 #     v3 = const 0x1001c
 #     v4 = const 0xfffffffffffffffe
 #     v5 = shl v1, v2
-#     check.read v5+69632..+69636
+#     check.read v5+65584..+65588
 #     v7 = add v5, v0
-#     v8 = load.w v5+69632
+#     v8 = load.w v5+65584
 #     v9 = add v8, v0
 #     v10 = and v9, v4
 #     a0 = v9
 #     a2 = v0
-#     jump.indirect v10, [0x1001c: block2, 0x10020: block3, 0x10024: block4]
+#     jump.indirect v10, [0x1001c: block2, 0x10020: block3, 0x10024: block4] by v5 in 0x10030: 0 1 2 1 times 4 bytes
 # block2 at 0x1001c cycles 4 charged 14:
 #     v0 = const 0x0
 #     v1 = const 0xb
@@ -133,16 +133,16 @@ table:
 #     23  ja b8
 #     29  mov rax,rbx
 #     2c  shl rax,2
-#     30  lea rcx,[rax+11000h]
+#     30  lea rcx,[rax+10030h]
 #     37  cmp rcx,3FFFFCh
 #     3e  ja bad_address
-#     40  movsxd rax,[r10+rax+11000h]
-#     48  lea rbx,[rax+11000h]
-#     4f  mov rax,rbx
-#     52  and rax,0FFFFFFFFFFFFFFFEh
-#     56  mov rcx,rax
+#     40  movsxd rcx,[r10+rax+10030h]
+#     48  lea rbx,[rcx+10030h]
+#     4f  mov rcx,rbx
+#     52  and rcx,0FFFFFFFFFFFFFFFEh
+#     56  mov rdx,rax
 #     59  mov rax,rcx
-#     5c  mov r14d,11000h
+#     5c  mov r14d,10030h
 #     62  cmp rax,1001Ch
 #     69  je 93
 #     6f  cmp rax,10020h

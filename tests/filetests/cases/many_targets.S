@@ -51,19 +51,19 @@ table:
 #   movq  4259856(%rax), %rdx
 # .Ltmp0:
 #   cmpq  $4194303, %rdx
-#   ja  .LBB1_17
+#   ja  .LBB1_1
 # .Ltmp1:
 #   movq  4260104(%rax), %rcx
 # .Ltmp2:
 #   movzbl  (%rax,%rdx), %edx
-#   cmpq  $7, %rdx
-#   jbe  .LBB1_2
+#   cmpl  $7, %edx
+#   jbe  .LBB1_15
 #   addq  $-4, %rcx
 #   movl  $18, %edx
-# .LBB1_13:
+# .LBB1_11:
 #   addq  $-505, %rcx
-#   js  .LBB1_14
-# .LBB1_15:
+#   js  .LBB1_12
+# .LBB1_13:
 #   pushq  %rax
 #   movq  %rdx, 4259920(%rax)
 #   movq  $93, 4259976(%rax)
@@ -72,54 +72,71 @@ table:
 #   movq  %rcx, 4260104(%rax)
 #   callq  ecall
 #   ud1l  4(%eax), %eax
-# .LBB1_2:
-#   movslq  69632(%rax,%rdx,4), %rdx
-#   addq  $-65562, %rdx
-#   shrq  %rdx
-#   cmpq  $14, %rdx
-#   ja  .LBB1_16
+# .LBB1_15:
 #   addq  $-16, %rcx
+#   movl  %edx, %edx
 #   leaq  .LJTI1_0(%rip), %rsi
 #   movslq  (%rsi,%rdx,4), %rdx
 #   addq  %rsi, %rdx
 #   jmpq  *%rdx
-# .LBB1_4:
+# .LBB1_2:
 #   movl  $10, %edx
-#   jmp  .LBB1_13
-# .LBB1_16:
-#   ud1l  3(%eax), %eax
-# .LBB1_9:
-#   movl  $15, %edx
-#   jmp  .LBB1_13
-# .LBB1_5:
-#   movl  $11, %edx
-#   jmp  .LBB1_13
-# .LBB1_10:
-#   movl  $16, %edx
-#   jmp  .LBB1_13
-# .LBB1_11:
-#   movl  $17, %edx
-#   jmp  .LBB1_13
+#   jmp  .LBB1_11
 # .LBB1_6:
-#   movl  $12, %edx
-#   jmp  .LBB1_13
-# .LBB1_7:
-#   movl  $13, %edx
-#   jmp  .LBB1_13
-# .LBB1_8:
 #   movl  $14, %edx
-#   jmp  .LBB1_13
-# .LBB1_17:
+#   jmp  .LBB1_11
+# .LBB1_4:
+#   movl  $12, %edx
+#   jmp  .LBB1_11
+# .LBB1_5:
+#   movl  $13, %edx
+#   jmp  .LBB1_11
+# .LBB1_9:
+#   movl  $17, %edx
+#   jmp  .LBB1_11
+# .LBB1_3:
+#   movl  $11, %edx
+#   jmp  .LBB1_11
+# .LBB1_7:
+#   movl  $15, %edx
+#   jmp  .LBB1_11
+# .LBB1_8:
+#   movl  $16, %edx
+#   jmp  .LBB1_11
+# .LBB1_1:
 #   ud1l  6(%eax), %eax
-# .LBB1_14:
+# .LBB1_12:
 #   #APP
 #   callq  *4260152(%rax)
 #   {disp32}  nopl  65596(%rax,%rcx)
 #   #NO_APP
-#   jmp  .LBB1_15
+#   jmp  .LBB1_13
 # .Ltmp3:
 # .Lfunc_end1:
 # .LJTI1_0:
+# enter_10036:
+# .Lfunc_begin2:
+#   movq  $-505, %rcx
+# .Ltmp4:
+#   addq  4260104(%rax), %rcx
+#   js  .LBB2_1
+# .LBB2_2:
+#   pushq  %rax
+#   movq  $17, 4259920(%rax)
+#   movq  $93, 4259976(%rax)
+#   movq  $65600, 4260096(%rax)
+#   movq  $0, 4260120(%rax)
+#   movq  %rcx, 4260104(%rax)
+#   callq  ecall
+#   ud1l  4(%eax), %eax
+# .LBB2_1:
+#   #APP
+#   callq  *4260152(%rax)
+#   {disp32}  nopl  65596(%rax,%rcx)
+#   #NO_APP
+#   jmp  .LBB2_2
+# .Ltmp5:
+# .Lfunc_end2:
 
 #=== outcome
 # Exit(10), 521 cycles, native

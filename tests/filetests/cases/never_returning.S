@@ -29,7 +29,7 @@ table:
 # block0 at 0x10000 cycles 8 charged 0:
 #     v0 = const 0x0
 #     v1 = const 0x3
-#     v2 = const 0x11000
+#     v2 = const 0x10020
 #     v3 = const 0x7
 #     v4 = const 0x10010
 #     v5 = const 0xfffffffffffffffe

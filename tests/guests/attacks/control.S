@@ -329,7 +329,7 @@ last:
   addi a0, a0, 1
   .size last, . - last
 
-  .section .rodata
+  .section .constants, "a"
   .balign 8
 table:
   .dword 2b

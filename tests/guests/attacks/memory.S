@@ -141,7 +141,7 @@ _start:
   exit
   .size _start, . - _start
 
-  .section .rodata
+  .section .constants, "a"
   .balign 8
 constant:
   .dword 1

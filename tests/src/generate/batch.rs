@@ -34,6 +34,8 @@ pub struct Shape {
     pub selection: Selection,
     /// What the programs leave to the start.
     pub form: Form,
+    /// Whether constants are in executable pages.
+    pub has_constants_in_code: bool,
 }
 
 /// How a batch's start selects the program.
@@ -79,6 +81,7 @@ impl Shape {
             } else {
                 random.pick(&[Selection::Comparisons, Selection::Comparisons, Selection::Table])
             },
+            has_constants_in_code: random.one_in(2),
         }
     }
 }
@@ -121,7 +124,12 @@ pub fn elf(programs: &[Program], shape: Shape) -> Result<Vec<u8>, LayoutError> {
     let filled: Vec<u8> = (0..SCRATCH_BYTES / 16).flat_map(|_| random.bits().to_le_bytes()).collect();
     let segments = vec![
         segment(shape.text, 5, text_bytes, text_size),
-        segment(constants_address, 4, constant_bytes, constants_size),
+        segment(
+            constants_address,
+            if shape.has_constants_in_code { 5 } else { 4 },
+            constant_bytes,
+            constants_size,
+        ),
         segment(scratch, 6, filled, SCRATCH_BYTES),
     ];
     let entries: Vec<u64> = (0..programs.len()).map(|index| labels[&label(ENTRY, index)]).collect();

@@ -253,7 +253,7 @@ const SIGNATURES: [Mutant; 15] = [
     ),
 ];
 
-const JUMPS: [Mutant; 4] = [
+const JUMPS: [Mutant; 5] = [
     mutant(
         "switch-on-the-low-word",
         EMIT_CONTROL,
@@ -273,6 +273,7 @@ const JUMPS: [Mutant; 4] = [
         "candidates.iter().zip(candidates.iter().cycle().skip(1)).map(|((pc, _), (_, block))| case(&(*pc, *block)))",
     ),
     mutant("jump-of-version-0", LIFT_FUNCTION, "if self.vm_version == 0 {", "if self.vm_version == 9 {"),
+    mutant("table-one-off", EMIT_CONTROL, "(0..).zip(&table.entries)", "(1..).zip(&table.entries)"),
 ];
 
 const LOOP_BOUNDS: [Mutant; 11] = [

@@ -1,7 +1,7 @@
 //! How blocks end: jumps, calls, returns, syscalls.
 
 use antares_abi::LeaveReason;
-use antares_lift::ir::{BinaryOp, Block, Op, SpAfter, Terminator, Value};
+use antares_lift::ir::{BinaryOp, Block, JumpTable, Op, SpAfter, Terminator, Value};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 use inkwell::{
     IntPredicate,
@@ -52,13 +52,20 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
                 self.call_indirect(value(*target), *live)?;
                 self.jump(*to)
             }
-            Terminator::JumpIndirect { target, candidates, may_call: false, .. }
+            Terminator::JumpIndirect { target, candidates, may_call: false, table: None, .. }
                 if !candidates.is_empty() && self.shares_switches =>
             {
                 self.shared_switch(value(*target), candidates)
             }
-            Terminator::JumpIndirect { target, candidates, may_call, link } => {
-                if !candidates.is_empty() {
+            Terminator::JumpIndirect { target, candidates, may_call, link, table } => {
+                if let Some(table) = table {
+                    let register = table.register.map(|(register, number)| (value(register), number));
+                    self.table_switch(value(table.base), register, table, candidates)?;
+                }
+                // What a table does not list is not worth another one.
+                if !candidates.is_empty()
+                    && !table.as_ref().is_some_and(|table| table.lists_all(candidates.len()))
+                {
                     let other = self.emitter.context.append_basic_block(self.value, "other");
                     self.switch(value(*target), candidates, other)?;
                     self.emitter.builder.position_at_end(other);
@@ -121,6 +128,35 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
             self.emitter.leave(LeaveReason::UnknownTarget)?;
             self.switches.borrow_mut().push(shared);
         }
+        Ok(())
+    }
+
+    /// Jumps where a table that never changes says, if `base` is the place of an entry and `register` as it has to be; else goes on
+    /// in a new block.
+    fn table_switch(
+        &self,
+        base: IntValue<'c>,
+        register: Option<(IntValue<'c>, u64)>,
+        table: &JumpTable,
+        candidates: &[(GuestAddr, BlockId)],
+    ) -> Result<(), CodegenError> {
+        let (emitter, i64) = (self.emitter, self.emitter.i64);
+        let elsewhere = emitter.context.append_basic_block(self.value, "elsewhere");
+        if let Some((register, number)) = register {
+            let (number, table) =
+                (i64.const_int(number, false), emitter.context.append_basic_block(self.value, "table"));
+            let is_elsewhere =
+                emitter.builder.build_int_compare(IntPredicate::NE, register, number, "is_elsewhere")?;
+            emitter.branch_rarely(is_elsewhere, elsewhere, table)?;
+            emitter.builder.position_at_end(table);
+        }
+        let bits = emitter.number(table.width.bytes().trailing_zeros().into());
+        let index = emitter.binary(BinaryOp::Rotr, base, bits)?;
+        let case =
+            |(index, entry): (u64, &usize)| (i64.const_int(index, false), self.target(candidates[*entry].1));
+        let cases: Vec<_> = (0..).zip(&table.entries).map(case).collect();
+        emitter.builder.build_switch(index, elsewhere, &cases)?;
+        emitter.builder.position_at_end(elsewhere);
         Ok(())
     }
 

@@ -1,0 +1,125 @@
+//! Jumps through tables that never change: they stand in executable pages, which nothing can write. There the place in the table says
+//! where the jump goes, and nobody has to look at what stands in it.
+
+use std::collections::HashMap;
+
+use antares_program::{GuestAddr, Program, Reg};
+
+use crate::ir::{
+    BinaryOp, Block, Function, JumpTable, Module, OWN_SWITCHES_MAX, Op, Terminator, Value, Width,
+};
+
+/// Entries of one table at the most.
+const ENTRIES_MAX: u64 = 4096;
+
+/// Places that a register may be set to in a function, of which one may be a table.
+const PLACES_MAX: usize = 16;
+
+/// Names the tables of all jumps that have one, but where many jumps of a function share one: each takes an edge to each of its places.
+pub(crate) fn name(module: &mut Module, program: &Program) {
+    for function in &mut module.functions {
+        let found: Vec<_> = function.blocks.iter().map(|block| find(function, block, program)).collect();
+        let mut jumps: HashMap<u64, usize> = HashMap::new();
+        for table in found.iter().flatten() {
+            *jumps.entry(table.start).or_default() += 1;
+        }
+        for (block, found) in function.blocks.iter_mut().zip(found) {
+            if let Terminator::JumpIndirect { table, .. } = &mut block.terminator {
+                *table = found.filter(|table| jumps[&table.start] <= OWN_SWITCHES_MAX);
+            }
+        }
+    }
+}
+
+fn find(function: &Function, block: &Block, program: &Program) -> Option<JumpTable> {
+    let Terminator::JumpIndirect { target, .. } = block.terminator else { return None };
+    let Op::Binary(BinaryOp::And, target, mask) = *op(block, target) else { return None };
+    if *op(block, mask) != Op::Const(!1) {
+        return None;
+    }
+    let target = Sum::of(block, target);
+    let is_load = |value: &Value| matches!(op(block, *value), Op::Load { .. });
+    let entry = *target.values.iter().find(|value| is_load(value))?;
+    let Op::Load { width, is_signed, base, offset } = *op(block, entry) else { return None };
+    let is_address = width == Width::Double || (width == Width::Word && is_signed);
+    if !is_address {
+        return None;
+    }
+    let others: Vec<Value> = target.values.iter().copied().filter(|value| *value != entry).collect();
+    let place = Sum::of(block, base);
+    let try_table = |base, register: Option<(Value, u64)>| {
+        let origin = register.map_or(0, |(_, at)| at);
+        let is_counted = |value: &Value| register.is_some_and(|(register, _)| register == *value);
+        let origins = match others.as_slice() {
+            [] => 0,
+            [other] if is_counted(other) => origin,
+            _ => return None,
+        };
+        let plus = target.number.cast_unsigned().wrapping_add(origins);
+        let start = place.number.wrapping_add(offset).cast_unsigned().wrapping_add(origin);
+        let entries = entries(block, program, (start, width), plus);
+        (!entries.is_empty()).then_some(JumpTable { register, base, start, width, entries })
+    };
+    match place.values[..] {
+        [base] => try_table(base, None),
+        [a, b] => [(a, b), (b, a)].into_iter().find_map(|(register, base)| {
+            let Op::Read(held) = *op(block, register) else { return None };
+            numbers(function, held).into_iter().find_map(|number| try_table(base, Some((register, number))))
+        }),
+        _ => None,
+    }
+}
+
+fn op(block: &Block, value: Value) -> &Op {
+    &block.ops[value.0 as usize]
+}
+
+/// What the table at `start` lists, as far as that is among the candidates, each entry with `plus` added.
+fn entries(block: &Block, program: &Program, (start, width): (u64, Width), plus: u64) -> Vec<usize> {
+    let Terminator::JumpIndirect { candidates, .. } = &block.terminator else { return Vec::new() };
+    let goes_to = |index: u64| {
+        let address = start.checked_add(index * width.bytes().cast_unsigned())?;
+        let entry = match width {
+            Width::Word => i64::from(program.code_bytes(address).map(i32::from_le_bytes)?),
+            _ => program.code_bytes(address).map(i64::from_le_bytes)?,
+        };
+        let target = GuestAddr(entry.cast_unsigned().wrapping_add(plus) & !1);
+        candidates.iter().position(|(pc, _)| *pc == target)
+    };
+    (0..ENTRIES_MAX).map_while(goes_to).collect()
+}
+
+/// Numbers that some block of `function` sets `register` to.
+fn numbers(function: &Function, register: Reg) -> Vec<u64> {
+    let set = |block: &Block| {
+        let (_, value) = *block.writes.iter().find(|(written, _)| *written == register)?;
+        if let Op::Const(number) = *op(block, value) { Some(number.cast_unsigned()) } else { None }
+    };
+    let mut numbers: Vec<u64> = function.blocks.iter().filter_map(set).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers.truncate(PLACES_MAX);
+    numbers
+}
+
+/// Values and a number that are added.
+struct Sum {
+    values: Vec<Value>,
+    number: i64,
+}
+
+impl Sum {
+    /// Up to three values; what is a sum beyond them stays one value.
+    fn of(block: &Block, value: Value) -> Self {
+        let (mut values, mut number) = (Vec::new(), 0_i64);
+        let mut open = vec![value];
+        while let Some(value) = open.pop() {
+            match *op(block, value) {
+                Op::Const(plus) => number = number.wrapping_add(plus),
+                Op::Binary(BinaryOp::Add, a, b) if open.len() + values.len() < 3 => open.extend([a, b]),
+                _ => values.push(value),
+            }
+        }
+        Self { values, number }
+    }
+}

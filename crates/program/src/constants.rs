@@ -1,0 +1,44 @@
+//! What an ELF says of its executable pages that is no code: linkers put constants beside it. Hints: code that is said to be
+//! none, and is found by its address alone, runs in the interpreter.
+
+use antares_abi::GUEST_MEMORY_BYTES;
+use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind, elf};
+
+/// Sections and symbols looked at in one ELF; the rest is ignored.
+const HINTS_MAX: usize = 1 << 20;
+
+/// Ranges `[start, end)` of sections without instructions and of named variables, ascending, disjoint. Empty if section headers are
+/// missing or odd: ckb-vm never looks at them.
+pub(crate) fn constants(bytes: &[u8]) -> Vec<(u64, u64)> {
+    let Ok(file) = object::read::elf::ElfFile64::<object::Endianness>::parse(bytes) else {
+        return Vec::new();
+    };
+    let is_data = |flags: SectionFlags| match flags {
+        SectionFlags::Elf { sh_flags, .. } => {
+            sh_flags.contains(elf::SHF_ALLOC) && !sh_flags.contains(elf::SHF_EXECINSTR)
+        }
+        _ => false,
+    };
+    let sections = file.sections().take(HINTS_MAX).filter(|section| is_data(section.flags()));
+    let sections = sections.map(|section| (section.address(), section.size()));
+    let variables = file.symbols().take(HINTS_MAX).filter(|symbol| symbol.kind() == SymbolKind::Data);
+    let variables = variables.filter(|symbol| symbol.is_definition());
+    let variables = variables.map(|symbol| (symbol.address(), symbol.size()));
+    let in_memory = |(start, size): (u64, u64)| {
+        let end = start.checked_add(size).filter(|end| size > 0 && *end <= GUEST_MEMORY_BYTES)?;
+        Some((start, end))
+    };
+    merge(sections.chain(variables).filter_map(in_memory).collect())
+}
+
+fn merge(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    ranges.sort_unstable();
+    let mut merged: Vec<(u64, u64)> = Vec::new();
+    for (start, end) in ranges {
+        match merged.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => merged.push((start, end)),
+        }
+    }
+    merged
+}
