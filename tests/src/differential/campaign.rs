@@ -357,7 +357,7 @@ pub fn draw(seed: u64, choice: Choice) -> Result<Batch> {
         }
     };
     // Few of these programs pass so many registers that the compiler would choose this.
-    let convention = (seed % 3 == 0).then_some(Convention::Arguments);
+    let convention = seed.is_multiple_of(3).then_some(Convention::Arguments);
     Ok(Batch { choice, options, convention, subject, code })
 }
 
