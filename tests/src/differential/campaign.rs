@@ -344,7 +344,9 @@ pub fn draw(seed: u64, choice: Choice) -> Result<Batch> {
     let code = loader.then(|| loading::code(&mut random));
     let subject = match choice {
         Choice::Generated(kind) => {
-            let shape = Shape::draw(&mut random, kind.form());
+            let mut shape = Shape::draw(&mut random, kind.form());
+            // These go around the pages behind the code, where most may write.
+            shape.has_constants_in_code &= !matches!(kind, Kind::Counted | Kind::Loading);
             let programs = (0..choice.count(seed)).map(|_| {
                 let wild = random.one_in(3);
                 program(random.bits(), Settings { options, kind, wild, loader })

@@ -72,7 +72,8 @@ impl Shape {
             symbols: if random.one_in(12) {
                 Symbols::Wrong
             } else {
-                random.pick(&[Symbols::Stripped, Symbols::Right])
+                // Without symbols, what jumps around other functions may be taken for constants.
+                random.pick(&[Symbols::Stripped, Symbols::Right, Symbols::Right])
             },
             selection: if table {
                 Selection::Table
