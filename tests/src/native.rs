@@ -5,7 +5,7 @@ use std::{fs::File, io::Write, os::fd::AsFd};
 use antares_abi::{CodeTier, CompileOptions};
 use antares_codegen::{Form, Part};
 use antares_compiler::{CompileError, Limits, Output, Request, Stage};
-use antares_lift::ir::Convention;
+use antares_lift::ir::{Convention, Module};
 use antares_vm::Library;
 use anyhow::{Context, Result, anyhow};
 
@@ -42,17 +42,21 @@ pub fn compile_with(elf: &[u8], options: CompileOptions, tier: CodeTier) -> Resu
 ///
 /// The compiler failed, or its library cannot be loaded.
 pub fn compile_through_state(elf: &[u8], options: CompileOptions) -> Result<Result<Library, String>> {
-    let request = request(options, Stage::Ir);
-    if let Err(CompileError::Refused { reason, .. }) = antares_compiler::compile(elf, &request) {
-        return Ok(Err(reason.to_owned()));
-    }
-    let Limits { code_bytes_max, functions_max, blocks_max, operations_max } = request.limits;
-    let limits = antares_program::Limits { code_bytes_max, functions_max, blocks_max };
-    let program = antares_program::recover(&antares_program::read(elf, options, &limits)?, &limits)?;
-    let mut module = antares_lift::lift(&program, operations_max, CodeTier::Full)?;
+    let mut module = match lift(elf, options) {
+        Ok(module) => module,
+        Err(CompileError::Refused { reason, .. }) => return Ok(Err(reason.to_owned())),
+        Err(error) => return Err(error.into()),
+    };
     module.convention = Convention::Arguments;
     let object = antares_codegen::compile(&module, Part::WHOLE, Form::Object)?;
     Ok(Ok(load(&antares_codegen::link(&[object])?)?))
+}
+
+fn lift(elf: &[u8], options: CompileOptions) -> Result<Module, CompileError> {
+    let Limits { code_bytes_max, functions_max, blocks_max, operations_max } = Limits::default();
+    let limits = antares_program::Limits { code_bytes_max, functions_max, blocks_max };
+    let program = antares_program::recover(&antares_program::read(elf, options, &limits)?, &limits)?;
+    Ok(antares_lift::lift(&program, operations_max, CodeTier::Full)?)
 }
 
 /// What a stage gives for `elf`.

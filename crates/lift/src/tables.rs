@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use antares_program::{GuestAddr, Program, Reg};
+use antares_program::{GuestAddr, Program};
 
 use crate::ir::{
     BinaryOp, Block, Function, JumpTable, Module, OWN_SWITCHES_MAX, Op, Terminator, Value, Width,
@@ -12,28 +12,36 @@ use crate::ir::{
 /// Entries of one table at the most.
 const ENTRIES_MAX: u64 = 4096;
 
+/// Entries of all tables of a program: each is an edge, and tables may overlap.
+const ALL_ENTRIES_MAX: usize = 1 << 16;
+
 /// Places that a register may be set to in a function, of which one may be a table.
 const PLACES_MAX: usize = 16;
 
 /// Names the tables of all jumps that have one, but where many jumps of a function share one: each takes an edge to each of its places.
 pub(crate) fn name(module: &mut Module, program: &Program) {
+    let mut entries_left = ALL_ENTRIES_MAX;
     for function in &mut module.functions {
-        let found: Vec<_> = function.blocks.iter().map(|block| find(function, block, program)).collect();
+        let numbers = numbers(function);
+        let found: Vec<_> = function.blocks.iter().map(|block| find(block, &numbers, program)).collect();
         let mut jumps: HashMap<u64, usize> = HashMap::new();
         for table in found.iter().flatten() {
             *jumps.entry(table.start).or_default() += 1;
         }
         for (block, found) in function.blocks.iter_mut().zip(found) {
             if let Terminator::JumpIndirect { table, .. } = &mut block.terminator {
-                *table = found.filter(|table| jumps[&table.start] <= OWN_SWITCHES_MAX);
+                *table = found.filter(|table| {
+                    jumps[&table.start] <= OWN_SWITCHES_MAX && table.entries.len() <= entries_left
+                });
+                entries_left -= table.as_ref().map_or(0, |table| table.entries.len());
             }
         }
     }
 }
 
-fn find(function: &Function, block: &Block, program: &Program) -> Option<JumpTable> {
-    let Terminator::JumpIndirect { target, .. } = block.terminator else { return None };
-    let Op::Binary(BinaryOp::And, target, mask) = *op(block, target) else { return None };
+fn find(block: &Block, numbers: &[Vec<u64>; 32], program: &Program) -> Option<JumpTable> {
+    let Terminator::JumpIndirect { target, candidates, .. } = &block.terminator else { return None };
+    let Op::Binary(BinaryOp::And, target, mask) = *op(block, *target) else { return None };
     if *op(block, mask) != Op::Const(!1) {
         return None;
     }
@@ -46,6 +54,7 @@ fn find(function: &Function, block: &Block, program: &Program) -> Option<JumpTab
         return None;
     }
     let others: Vec<Value> = target.values.iter().copied().filter(|value| *value != entry).collect();
+    let candidates = candidates.iter().zip(0..).map(|((pc, _), index)| (*pc, index)).collect();
     let place = Sum::of(block, base);
     let try_table = |base, register: Option<(Value, u64)>| {
         let origin = register.map_or(0, |(_, at)| at);
@@ -57,14 +66,14 @@ fn find(function: &Function, block: &Block, program: &Program) -> Option<JumpTab
         };
         let plus = target.number.cast_unsigned().wrapping_add(origins);
         let start = place.number.wrapping_add(offset).cast_unsigned().wrapping_add(origin);
-        let entries = entries(block, program, (start, width), plus);
+        let entries = entries(&candidates, program, (start, width), plus);
         (!entries.is_empty()).then_some(JumpTable { register, base, start, width, entries })
     };
     match place.values[..] {
         [base] => try_table(base, None),
         [a, b] => [(a, b), (b, a)].into_iter().find_map(|(register, base)| {
             let Op::Read(held) = *op(block, register) else { return None };
-            numbers(function, held).into_iter().find_map(|number| try_table(base, Some((register, number))))
+            numbers[held.index()].iter().find_map(|number| try_table(base, Some((register, *number))))
         }),
         _ => None,
     }
@@ -75,8 +84,12 @@ fn op(block: &Block, value: Value) -> &Op {
 }
 
 /// What the table at `start` lists, as far as that is among the candidates, each entry with `plus` added.
-fn entries(block: &Block, program: &Program, (start, width): (u64, Width), plus: u64) -> Vec<usize> {
-    let Terminator::JumpIndirect { candidates, .. } = &block.terminator else { return Vec::new() };
+fn entries(
+    candidates: &HashMap<GuestAddr, usize>,
+    program: &Program,
+    (start, width): (u64, Width),
+    plus: u64,
+) -> Vec<usize> {
     let goes_to = |index: u64| {
         let address = start.checked_add(index * width.bytes().cast_unsigned())?;
         let entry = match width {
@@ -84,21 +97,29 @@ fn entries(block: &Block, program: &Program, (start, width): (u64, Width), plus:
             _ => program.code_bytes(address).map(i64::from_le_bytes)?,
         };
         let target = GuestAddr(entry.cast_unsigned().wrapping_add(plus) & !1);
-        candidates.iter().position(|(pc, _)| *pc == target)
+        candidates.get(&target).copied()
     };
     (0..ENTRIES_MAX).map_while(goes_to).collect()
 }
 
-/// Numbers that some block of `function` sets `register` to.
-fn numbers(function: &Function, register: Reg) -> Vec<u64> {
-    let set = |block: &Block| {
-        let (_, value) = *block.writes.iter().find(|(written, _)| *written == register)?;
-        if let Op::Const(number) = *op(block, value) { Some(number.cast_unsigned()) } else { None }
-    };
-    let mut numbers: Vec<u64> = function.blocks.iter().filter_map(set).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    numbers.truncate(PLACES_MAX);
+/// By register: numbers that some block of `function` sets it to. Nobody asks where no jump has to be found.
+fn numbers(function: &Function) -> [Vec<u64>; 32] {
+    let mut numbers = [const { Vec::new() }; 32];
+    let has_jumps = |block: &Block| matches!(block.terminator, Terminator::JumpIndirect { .. });
+    if !function.blocks.iter().any(has_jumps) {
+        return numbers;
+    }
+    for block in &function.blocks {
+        for (register, value) in &block.writes {
+            let known = &mut numbers[register.index()];
+            if let Op::Const(number) = *op(block, *value)
+                && known.len() < PLACES_MAX
+                && !known.contains(&number.cast_unsigned())
+            {
+                known.push(number.cast_unsigned());
+            }
+        }
+    }
     numbers
 }
 
