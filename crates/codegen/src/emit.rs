@@ -387,6 +387,8 @@ impl<'c, 'm> Emitter<'c, 'm> {
         let kind = self.context.struct_type(&fields, false);
         let header = self.module.add_global(kind, None, LIBRARY_SYMBOL);
         header.set_constant(true);
+        // Exported, and never another library's: so its distances are known without a relocation.
+        header.set_visibility(GlobalVisibility::Protected);
         let from = header.as_pointer_value().const_to_int(self.i64);
         let distance =
             |table: GlobalValue<'c>| table.as_pointer_value().const_to_int(self.i64).const_sub(from);

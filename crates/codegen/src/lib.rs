@@ -119,6 +119,9 @@ pub fn compile(module: &Module, part: Part, form: Form) -> Result<Vec<u8>, Codeg
 
 fn generate(module: &Module, part: Part, form: Form) -> Result<Vec<u8>, CodegenError> {
     let context = Context::create();
+    if form == Form::Object {
+        optimize::forget_names(&context);
+    }
     let target = optimize::target_machine()?;
     let emitted = emit::module(&context, module, part.emitted(), &target)?;
     if form == Form::LlvmBefore {

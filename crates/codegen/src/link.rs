@@ -43,7 +43,9 @@ pub fn link(objects: &[Vec<u8>]) -> Result<Vec<u8>, CodegenError> {
         "--no-undefined".to_owned(),
         "--fatal-warnings".to_owned(),
         "-znow".to_owned(),
-        "-zrelro".to_owned(),
+        // Nothing is writable: no relocations, and a loader keeps its addresses elsewhere.
+        "-znorelro".to_owned(),
+        "-zrodynamic".to_owned(),
         "-znoexecstack".to_owned(),
         "-zseparate-code".to_owned(),
         format!("--export-dynamic-symbol={LIBRARY_SYMBOL}"),

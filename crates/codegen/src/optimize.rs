@@ -6,18 +6,20 @@ use antares_abi::{LIBRARY_SYMBOL, TARGET_CPU, TARGET_FEATURES, TARGET_TRIPLE};
 use inkwell::{
     GlobalVisibility, OptimizationLevel,
     attributes::{Attribute, AttributeLoc},
+    basic_block::BasicBlock,
+    context::{AsContextRef, Context},
     module::{Linkage, Module},
     passes::PassBuilderOptions,
     targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple},
-    values::FunctionValue,
+    values::{CallSiteValue, FunctionValue},
 };
 
 use crate::{CodegenError, Share, emit::STUBS};
 
 /// Passes over all functions together, found by measuring (docs/engine.md). What all callers pass, and what follows from it,
 /// is known before anything else is done; then functions are gone that nobody calls.
-const PASSES_TOGETHER: &str = "function(sroa,early-cse<memssa>,simplifycfg),\
-     ipsccp,\
+const PASSES_TOGETHER: &str = "function(mem2reg,early-cse,simplifycfg),\
+     ipsccp<no-func-spec>,\
      globaldce,\
      cgscc(inline),\
      globaldce";
@@ -104,6 +106,12 @@ fn llvm_error(step: &'static str) -> impl Fn(inkwell::support::LLVMString) -> Co
     move |message| CodegenError::Llvm { step, message: message.to_string() }
 }
 
+/// Leaves out what values and blocks are called, which only text shows.
+pub(crate) fn forget_names(context: &Context) {
+    // SAFETY: the context is alive, and nothing in it asks for names.
+    unsafe { llvm_sys::core::LLVMContextSetDiscardValueNames(context.as_ctx_ref(), 1) }
+}
+
 /// The machine that code is generated for.
 pub(crate) fn target_machine() -> Result<TargetMachine, CodegenError> {
     start();
@@ -144,8 +152,18 @@ pub(crate) fn run(module: &Module, share: Share, target: &TargetMachine) -> Resu
             function.run_passes(PASSES_AFTER_VECTORS, target, options).map_err(llvm_error("passes"))?;
         }
         function.add_attribute(AttributeLoc::Function, attribute);
+        function.get_basic_block_iter().for_each(allow_merging);
     }
     Ok(())
+}
+
+/// Lets the trap of `block` be shared with other blocks, now that no pass would change their branches for it.
+fn allow_merging(block: BasicBlock) {
+    let kind = Attribute::get_named_enum_kind_id("nomerge");
+    let trap = block.get_first_instruction().and_then(|trap| CallSiteValue::try_from(trap).ok());
+    if let Some(trap) = trap.filter(|_| block.get_instructions().count() == 2) {
+        trap.remove_enum_attribute(AttributeLoc::Function, kind);
+    }
 }
 
 /// Marks what is not in `share` as to be found elsewhere; stubs are in each. The shares of a module are about the same work,

@@ -15,6 +15,23 @@ pub(crate) fn successors<'a>(terminators: impl Iterator<Item = &'a Terminator>) 
     terminators.map(of).collect()
 }
 
+/// Whether a way of one edge or more leads from block `from` to block `to`.
+pub(crate) fn reaches(successors: &[Vec<usize>], from: usize, to: usize) -> bool {
+    let mut is_seen = vec![false; successors.len()];
+    let mut open = vec![from];
+    while let Some(block) = open.pop() {
+        for &next in &successors[block] {
+            if next == to {
+                return true;
+            }
+            if !std::mem::replace(&mut is_seen[next], true) {
+                open.push(next);
+            }
+        }
+    }
+    false
+}
+
 /// The blocks that may go to each block.
 pub(crate) fn predecessors(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut predecessors = vec![Vec::new(); successors.len()];

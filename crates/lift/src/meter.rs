@@ -1,14 +1,18 @@
 //! Where the cycle limit is looked at: once in every cycle of the control flow, before every syscall, and wherever a
 //! function is left.
 //!
-//! A script beyond its limit has no other effect, so the look may come late; it only must come. Recursion passes a block
-//! that calls; loops pass a block that is the target of an edge back. A look at each call and return finds cycles that were
-//! used up inside a function while it is still inside: a profile asks for no more.
+//! A script beyond its limit has no other effect, so the look may come late; it only must come. Recursion returns, or it uses up
+//! the native stack; loops pass a block that is the target of an edge back. A look at each return, and at each call unless there
+//! was one a few cycles ago, finds cycles that were used up inside a function while it is still inside: a profile asks for no more.
 
 use crate::{
     flow,
     ir::{Function, Module, Terminator},
 };
+
+/// Fewer cycles than this since the last look, or since the function's start, are not worth one before a call: a profile finds them in
+/// what is called.
+const CYCLES_BEFORE_CALLS_MIN: u64 = 16;
 
 /// Marks the blocks that look.
 pub(crate) fn place(module: &mut Module) {
@@ -20,8 +24,15 @@ fn place_in(function: &mut Function) {
     for (_, target) in flow::back_edges(&successors) {
         function.blocks[target].is_metered = !function.blocks[target].is_bounded;
     }
-    for block in &mut function.blocks {
-        block.is_metered |= !stays(&block.terminator);
+    // What no look has seen where each block begins, at most.
+    let mut unseen = vec![0_u64; function.blocks.len()];
+    for index in flow::forward(&successors) {
+        let block = &mut function.blocks[index];
+        let cycles = if block.is_metered { 0 } else { unseen[index] + block.cycles };
+        let calls = matches!(block.terminator, Terminator::Call { .. } | Terminator::CallIndirect { .. });
+        block.is_metered |= if calls { cycles >= CYCLES_BEFORE_CALLS_MIN } else { !stays(&block.terminator) };
+        let left = if block.is_metered || calls { 0 } else { cycles };
+        successors[index].iter().for_each(|&to| unseen[to] = unseen[to].max(left));
     }
 }
 

@@ -7,23 +7,37 @@ use antares_program::Reg;
 
 use crate::{
     block::BlockBuilder,
+    flow,
     function::{BlockDraft, FunctionDraft},
     ir::{Op, Terminator},
 };
+
+/// A function with more blocks is there for its work.
+const DOOMED_BLOCKS_MAX: usize = 64;
 
 /// Cuts off what follows calls that never return. A function returns if a way through it ends in a return, over calls
 /// that return; the least such set is right by induction over the length of a run. Calls by address return, and jumps
 /// by address, but for those through tables.
 pub(crate) fn cut(functions: &mut [FunctionDraft]) {
-    for block in functions.iter_mut().flat_map(|function| &mut function.blocks) {
-        if matches!(block.terminator, Terminator::Return { .. }) && goes_elsewhere(&block.builder) {
-            block.terminator = Terminator::Leave;
+    let mut jumps = vec![false; functions.len()];
+    for (function, jumps) in functions.iter_mut().zip(&mut jumps) {
+        for block in &mut function.blocks {
+            if matches!(block.terminator, Terminator::Return { .. }) && goes_elsewhere(&block.builder) {
+                block.empty();
+                *jumps = true;
+            }
         }
     }
     let search = Search::of(functions);
+    let is_doomed = search.doomed(functions, jumps);
     for (function, is_seen) in functions.iter_mut().zip(&search.is_seen) {
         let unseen = function.blocks.iter_mut().zip(is_seen).filter(|(_, is_seen)| !**is_seen);
         unseen.for_each(|(block, _)| block.empty());
+        for block in &mut function.blocks {
+            if callee(&block.terminator).is_some_and(|callee| is_doomed[callee]) {
+                block.empty();
+            }
+        }
         for index in 0..is_seen.len() {
             // A block that another way leads to stays.
             if let Terminator::Call { callee, to } = function.blocks[index].terminator
@@ -34,6 +48,13 @@ pub(crate) fn cut(functions: &mut [FunctionDraft]) {
                 function.blocks[index].terminator = Terminator::Call { callee, to };
             }
         }
+    }
+}
+
+fn callee(terminator: &Terminator) -> Option<usize> {
+    match terminator {
+        Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } => Some(callee.0 as usize),
+        _ => None,
     }
 }
 
@@ -103,6 +124,53 @@ impl Search {
         for to in block.terminator.successors() {
             self.reach(function, to.0 as usize);
         }
+    }
+
+    /// The functions that are there to end in a `longjmp`: `jumps`, and those that call them and never return. Native code can only be
+    /// left there, so it is left where they are called: they read what their callers need not have had in hand, above all if their
+    /// number of arguments varies.
+    fn doomed(&self, functions: &[FunctionDraft], jumps: Vec<bool>) -> Vec<bool> {
+        let mut callers: Vec<Vec<usize>> = vec![Vec::new(); functions.len()];
+        for (caller, function) in functions.iter().enumerate() {
+            if !self.returns[caller] && !self.works(function, &self.is_seen[caller]) {
+                let seen = function.blocks.iter().zip(&self.is_seen[caller]).filter(|(_, is_seen)| **is_seen);
+                seen.filter_map(|(block, _)| callee(&block.terminator))
+                    .for_each(|it| callers[it].push(caller));
+            }
+        }
+        let mut is_doomed = jumps;
+        let mut open: Vec<usize> = (0..functions.len()).filter(|function| is_doomed[*function]).collect();
+        while let Some(function) = open.pop() {
+            for caller in std::mem::take(&mut callers[function]) {
+                if !std::mem::replace(&mut is_doomed[caller], true) {
+                    open.push(caller);
+                }
+            }
+        }
+        is_doomed
+    }
+
+    /// Whether a function that never returns may be there for its work, as a main loop is: it ends the script, or calls somebody
+    /// again and again.
+    fn works(&self, function: &FunctionDraft, is_seen: &[bool]) -> bool {
+        if function.blocks.len() > DOOMED_BLOCKS_MAX {
+            return true;
+        }
+        let ends = |terminator: &Terminator| callee(terminator).is_some_and(|callee| !self.returns[callee]);
+        let mut successors = flow::successors(function.blocks.iter().map(|block| &block.terminator));
+        for (block, to) in function.blocks.iter().zip(&mut successors) {
+            if ends(&block.terminator) {
+                to.clear();
+            }
+        }
+        let seen = function.blocks.iter().enumerate().filter(|(index, _)| is_seen[*index]);
+        seen.into_iter().any(|(index, block)| match block.terminator {
+            Terminator::Exit { .. } => true,
+            Terminator::Call { .. } | Terminator::CallIndirect { .. } | Terminator::Ecall { .. } => {
+                flow::reaches(&successors, index, index)
+            }
+            _ => false,
+        })
     }
 
     fn returns(&mut self, function: usize) {

@@ -86,7 +86,7 @@ last:
 # indirect {sp} changes {}
 #
 # function fn0 at 0x10000 {sp} -> {} exposed
-# block0 at 0x10000 cycles 6 metered:
+# block0 at 0x10000 cycles 6:
 #     v0 = read sp
 #     v1 = const 0x10008
 #     check.read v0+0..+1
@@ -94,7 +94,7 @@ last:
 #     ra = v1
 #     a0 = v3
 #     call fn1, then block1
-# block1 at 0x10008 cycles 4 metered:
+# block1 at 0x10008 cycles 4:
 #     v0 = const 0x0
 #     v1 = const 0x2
 #     v2 = const 0x1000e
@@ -113,7 +113,7 @@ last:
 #     v1 = const 0x0
 #     v2 = ne v0, v1
 #     branch v2, block2, block1
-# block1 at 0x10018 cycles 3 charged 6 metered:
+# block1 at 0x10018 cycles 3 charged 6:
 #     v0 = const 0x1001c
 #     ra = v0
 #     call fn2, then block3
@@ -128,7 +128,7 @@ last:
 #     leave
 #
 # function fn2 at 0x10020 {ra sp} -> {} frame -8
-# block0 at 0x10020 cycles 6 metered:
+# block0 at 0x10020 cycles 6:
 #     v0 = read sp
 #     v1 = const 0xfffffffffffffff0
 #     v2 = read ra

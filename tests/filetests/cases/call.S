@@ -72,7 +72,7 @@ one_more:
 # indirect {sp} changes {}
 #
 # function fn0 at 0x10000 {sp} -> {} exposed
-# block0 at 0x10000 cycles 5 metered:
+# block0 at 0x10000 cycles 5:
 #     v0 = const 0x0
 #     v1 = const 0x5
 #     v2 = const 0x1
@@ -92,7 +92,7 @@ one_more:
 #     exit at 0x1000e
 #
 # function fn1 at 0x10012 {ra sp s0 a0} -> {s0 a0} frame -16
-# block0 at 0x10012 cycles 9 metered:
+# block0 at 0x10012 cycles 9:
 #     v0 = read sp
 #     v1 = const 0xfffffffffffffff0
 #     v2 = read ra
@@ -135,24 +135,20 @@ one_more:
 # function at 0x10000:
 #      0  nop [rax]
 #      7  sub r11,5
-#      b  js 4c
-#     11  mov r13d,10008h
-#     17  mov ebx,1
-#     1c  mov r12d,5
-#     22  call function at 0x10012
-#     27  sub r11,1F6h
-#     2e  js 5e
-#     34  add rbx,r12
-#     37  mov r15d,5Dh
-#     3d  mov eax,1000Eh
-#     42  call ecall
-#     47  ud1 eax,[eax+4]
-#     4c  call qword ptr [r10+410138h]
-#     53  nop [r10+r11+10000h]
-#     5c  jmp 11
-#     5e  call qword ptr [r10+410138h]
-#     65  nop [r10+r11+10008h]
-#     6e  jmp 34
+#      b  mov r13d,10008h
+#     11  mov ebx,1
+#     16  mov r12d,5
+#     1c  call function at 0x10012
+#     21  sub r11,1F6h
+#     28  js 46
+#     2e  add rbx,r12
+#     31  mov r15d,5Dh
+#     37  mov eax,1000Eh
+#     3c  call ecall
+#     41  ud1 eax,[eax+4]
+#     46  call qword ptr [r10+410138h]
+#     4d  nop [r10+r11+10008h]
+#     56  jmp 2e
 # function at 0x10012:
 #      0  sub rsp,8
 #      7  mov [rsp],r13
@@ -160,30 +156,26 @@ one_more:
 #     12  cmp rcx,3EEFF0h
 #     19  ja bad_address
 #     1f  sub r11,9
-#     23  js 74
-#     29  lea rax,[r14-10h]
-#     2d  mov [r10+r14-8],r13
-#     32  mov [r10+r14-10h],r12
-#     37  mov r12,rbx
-#     3a  mov r13d,1001Eh
-#     40  mov r14,rax
-#     43  call function at 0x10028
-#     48  sub r11,9
-#     4c  js 86
-#     52  add rbx,r12
-#     55  mov r12,[r10+r14]
-#     59  mov r13,[r10+r14+8]
-#     5e  add r14,10h
-#     62  cmp r13,[rsp]
-#     66  jne unknown_target
-#     6c  add rsp,8
-#     73  ret
-#     74  call qword ptr [r10+410138h]
-#     7b  nop [r10+r11+10012h]
-#     84  jmp 29
-#     86  call qword ptr [r10+410138h]
-#     8d  nop [r10+r11+1001Eh]
-#     96  jmp 52
+#     23  lea rax,[r14-10h]
+#     27  mov [r10+r14-8],r13
+#     2c  mov [r10+r14-10h],r12
+#     31  mov r12,rbx
+#     34  mov r13d,1001Eh
+#     3a  mov r14,rax
+#     3d  call function at 0x10028
+#     42  sub r11,9
+#     46  js 6e
+#     4c  add rbx,r12
+#     4f  mov r12,[r10+r14]
+#     53  mov r13,[r10+r14+8]
+#     58  add r14,10h
+#     5c  cmp r13,[rsp]
+#     60  jne unknown_target
+#     66  add rsp,8
+#     6d  ret
+#     6e  call qword ptr [r10+410138h]
+#     75  nop [r10+r11+1001Eh]
+#     7e  jmp 4c
 # function at 0x10028:
 #      0  nop [rax]
 #      7  sub r11,4

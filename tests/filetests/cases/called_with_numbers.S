@@ -31,7 +31,7 @@ fill:
 # indirect {sp} changes {}
 #
 # function fn0 at 0x10000 {sp} -> {} exposed
-# block0 at 0x10000 cycles 9 metered:
+# block0 at 0x10000 cycles 9:
 #     v0 = read sp
 #     v1 = const 0x20000
 #     v2 = const 0x0
@@ -46,7 +46,7 @@ fill:
 #     a1 = v3
 #     a2 = v4
 #     call fn2, then block1
-# block1 at 0x10010 cycles 6 metered:
+# block1 at 0x10010 cycles 6:
 #     v0 = const 0x21000
 #     v1 = const 0x0
 #     v2 = read s0

@@ -106,13 +106,13 @@ table:
 #     v5 = eq v3, v1
 #     a2 = v3
 #     branch v5, block13, block6
-# block6 at 0x10038 cycles 1 charged 8:
+# block6 at 0x10038 cycles 1 charged 0:
 #     v0 = read s4
 #     v1 = const 0x1
 #     v2 = add v0, v1
 #     s4 = v2
 #     jump block14
-# block7 at 0x1003a cycles 5 charged 1 metered:
+# block7 at 0x1003a cycles 5 charged 0 metered:
 #     v0 = read s2
 #     v1 = const 0x0
 #     proved.read v0+8..+24
@@ -126,7 +126,7 @@ table:
 #     v2 = add v0, v1
 #     a4 = v2
 #     jump block9
-# block9 at 0x10042 cycles 7 charged 11:
+# block9 at 0x10042 cycles 7 charged 12:
 #     v0 = read s2
 #     v1 = read a0
 #     v2 = const 0x1
@@ -141,7 +141,7 @@ table:
 #     a5 = v6
 #     a6 = v8
 #     branch v9, block7, block10
-# block10 at 0x10050 cycles 3 metered:
+# block10 at 0x10050 cycles 3 charged 0:
 #     v0 = const 0x10054
 #     ra = v0
 #     call fn1, then block11
@@ -162,11 +162,11 @@ table:
 #     v0 = read s3
 #     check.write v0+0..+32
 #     jump block3
-# block13 at 0x1003a cycles 0 charged 7:
+# block13 at 0x1003a cycles 0 charged 10:
 #     v0 = read s2
 #     check.read v0+0..+24
 #     jump block7
-# block14 at 0x1003a cycles 0:
+# block14 at 0x1003a cycles 0 charged 11:
 #     v0 = read s2
 #     check.read v0+0..+24
 #     jump block7

@@ -48,7 +48,7 @@ caller:
 # indirect {sp s0} changes {}
 #
 # function fn0 at 0x10000 {sp s0} -> {} exposed frame -8
-# block0 at 0x10000 cycles 9 metered:
+# block0 at 0x10000 cycles 9:
 #     v0 = read sp
 #     v1 = const 0xfffffffffffffff0
 #     v2 = const 0x1000c
@@ -60,7 +60,7 @@ caller:
 #     sp = v5
 #     a0 = v4
 #     call fn1, then block1
-# block1 at 0x1000c cycles 3 metered:
+# block1 at 0x1000c cycles 3:
 #     v0 = const 0x10010
 #     ra = v0
 #     call fn2, then block2
@@ -104,7 +104,7 @@ caller:
 #     return
 #
 # function fn2 at 0x1003e {ra sp s0 a0} -> {sp a0} frame -16 sp compared
-# block0 at 0x1003e cycles 11 metered:
+# block0 at 0x1003e cycles 11:
 #     v0 = read sp
 #     v1 = const 0xffffffffffffffe0
 #     v2 = read ra
@@ -144,42 +144,34 @@ caller:
 #      e  cmp rcx,3EEFF8h
 #     15  ja bad_address
 #     17  sub r11,9
-#     1b  js 9c
-#     21  cmp rbx,3FFFFFh
-#     28  ja bad_address
-#     2a  movzx r13d,byte ptr [r10+rbx]
-#     2f  lea rax,[rbx-10h]
-#     33  mov [r10+rbx-8],r13
-#     38  mov r14d,1000Ch
-#     3e  mov rbx,rax
-#     41  call function at 0x10022
-#     46  sub r11,3
-#     4a  js b1
-#     50  mov r14d,10010h
-#     56  mov [rsp],rbx
-#     5a  call function at 0x1003e
-#     5f  cmp rbx,[rsp]
-#     63  jne unknown_target
-#     65  sub r11,1FAh
-#     6c  js c3
-#     72  mov r15,[r10+rbx+8]
-#     77  add rbx,10h
-#     7b  lea rax,[r13+r15]
-#     80  mov r13,rax
-#     83  and r13,7Fh
-#     87  mov r9d,5Dh
-#     8d  mov eax,1001Eh
-#     92  call ecall
-#     97  ud1 eax,[eax+4]
-#     9c  call qword ptr [r10+410138h]
-#     a3  nop [r10+r11+10000h]
-#     ac  jmp 21
-#     b1  call qword ptr [r10+410138h]
-#     b8  nop [r10+r11+1000Ch]
-#     c1  jmp 50
-#     c3  call qword ptr [r10+410138h]
-#     ca  nop [r10+r11+10010h]
-#     d3  jmp 72
+#     1b  cmp rbx,3FFFFFh
+#     22  ja bad_address
+#     24  movzx r13d,byte ptr [r10+rbx]
+#     29  lea rax,[rbx-10h]
+#     2d  mov [r10+rbx-8],r13
+#     32  mov r14d,1000Ch
+#     38  mov rbx,rax
+#     3b  call function at 0x10022
+#     40  sub r11,3
+#     44  mov r14d,10010h
+#     4a  mov [rsp],rbx
+#     4e  call function at 0x1003e
+#     53  cmp rbx,[rsp]
+#     57  jne unknown_target
+#     59  sub r11,1FAh
+#     60  js 90
+#     66  mov r15,[r10+rbx+8]
+#     6b  add rbx,10h
+#     6f  lea rax,[r13+r15]
+#     74  mov r13,rax
+#     77  and r13,7Fh
+#     7b  mov r9d,5Dh
+#     81  mov eax,1001Eh
+#     86  call ecall
+#     8b  ud1 eax,[eax+4]
+#     90  call qword ptr [r10+410138h]
+#     97  nop [r10+r11+10010h]
+#     a0  jmp 66
 # function at 0x10022:
 #      0  nop [rax]
 #      7  lea rcx,[rbx-11008h]
@@ -211,35 +203,31 @@ caller:
 #     12  cmp rcx,3EEFF0h
 #     19  ja bad_address
 #     1f  sub r11,0Bh
-#     23  js 91
-#     29  lea rax,[rbx-20h]
-#     2d  mov [r10+rbx-10h],r14
-#     32  mov [r10+rbx-8],r12
-#     37  lea r12,[rax+20h]
-#     3b  sub rax,r13
-#     3e  mov rbx,rax
-#     41  and rbx,0FFFFFFFFFFFFFFF0h
-#     45  mov r14d,10052h
-#     4b  call function at 0x10022
-#     50  sub r11,9
-#     54  js a3
-#     5a  lea rax,[r12-10h]
-#     5f  cmp rax,3FFFF0h
-#     66  ja bad_address
-#     6c  lea rax,[r12-20h]
-#     71  mov r14,[r10+r12-10h]
-#     76  mov r12,[r10+r12-8]
-#     7b  lea rbx,[rax+20h]
-#     7f  cmp r14,[rsp]
-#     83  jne unknown_target
-#     89  add rsp,8
-#     90  ret
-#     91  call qword ptr [r10+410138h]
-#     98  nop [r10+r11+1003Eh]
-#     a1  jmp 29
-#     a3  call qword ptr [r10+410138h]
-#     aa  nop [r10+r11+10052h]
-#     b3  jmp 5a
+#     23  lea rax,[rbx-20h]
+#     27  mov [r10+rbx-10h],r14
+#     2c  mov [r10+rbx-8],r12
+#     31  lea r12,[rax+20h]
+#     35  sub rax,r13
+#     38  mov rbx,rax
+#     3b  and rbx,0FFFFFFFFFFFFFFF0h
+#     3f  mov r14d,10052h
+#     45  call function at 0x10022
+#     4a  sub r11,9
+#     4e  js 8b
+#     54  lea rax,[r12-10h]
+#     59  cmp rax,3FFFF0h
+#     60  ja bad_address
+#     66  lea rax,[r12-20h]
+#     6b  mov r14,[r10+r12-10h]
+#     70  mov r12,[r10+r12-8]
+#     75  lea rbx,[rax+20h]
+#     79  cmp r14,[rsp]
+#     7d  jne unknown_target
+#     83  add rsp,8
+#     8a  ret
+#     8b  call qword ptr [r10+410138h]
+#     92  nop [r10+r11+10052h]
+#     9b  jmp 54
 
 #=== outcome
 # Exit(2), 574 cycles, native

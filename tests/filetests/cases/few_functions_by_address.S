@@ -31,7 +31,7 @@ table:
 # indirect {sp a0} changes {a0}
 #
 # function fn0 at 0x10000 {sp} -> {} exposed
-# block0 at 0x10000 cycles 13 charged 0:
+# block0 at 0x10000 cycles 13:
 #     v0 = read sp
 #     v1 = const 0x1
 #     v2 = const 0x3
@@ -60,7 +60,7 @@ table:
 #     v1 = const 0x5d
 #     a7 = v1
 #     exit at 0x1001c
-# block2 at 0x10000 cycles 0 charged 13 metered:
+# block2 at 0x10000 cycles 0:
 #     call fn1, then block1
 # block3 at 0x10000 cycles 0:
 #     v0 = read a2
@@ -69,9 +69,9 @@ table:
 #     v3 = const 0x10024
 #     v4 = eq v2, v3
 #     branch v4, block4, block5
-# block4 at 0x10000 cycles 0 charged 13 metered:
+# block4 at 0x10000 cycles 0:
 #     call fn2, then block1
-# block5 at 0x10000 cycles 0 charged 13 metered:
+# block5 at 0x10000 cycles 0:
 #     v0 = read a2
 #     v1 = const 0xfffffffffffffffe
 #     v2 = and v0, v1

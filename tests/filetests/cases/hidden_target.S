@@ -43,7 +43,7 @@ hidden:
 # through the state
 #
 # function fn0 at 0x10000 {sp gp tp t0 t1 t2 s0 s1 a1 a2 a3 a4 a5 a6 a7 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6} -> {} exposed resumable
-# block0 at 0x10000 cycles 6 metered:
+# block0 at 0x10000 cycles 6:
 #     v0 = const 0x0
 #     v1 = const 0x7
 #     v2 = const 0x1
@@ -53,7 +53,7 @@ hidden:
 #     s2 = v1
 #     s3 = v2
 #     call fn1, then block1
-# block1 at 0x1000a cycles 9 metered:
+# block1 at 0x1000a cycles 9:
 #     v0 = const 0x11000
 #     v1 = const 0x100000
 #     v2 = const 0x0
@@ -94,7 +94,7 @@ hidden:
 #     v0 = const 0xa29
 #     a7 = v0
 #     ecall at 0x10036 {ra sp gp tp t0 t1 t2 s0 s1 a0 a1 a2 a3 a4 a5 a6 a7 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6}, then block2
-# block2 at 0x1003a cycles 3 metered:
+# block2 at 0x1003a cycles 3:
 #     v0 = const 0x1003e
 #     ra = v0
 #     call fn2, then block3

@@ -24,7 +24,7 @@ _start:
 #     v0 = const 0x82b
 #     a7 = v0
 #     ecall at 0x10006 {a0 a1 a2 a3 a4 a5 a6 a7}, then block1
-# block1 at 0x1000a cycles 4 metered:
+# block1 at 0x1000a cycles 4:
 #     v0 = const 0x200000
 #     v1 = const 0x10010
 #     v2 = const 0xfffffffffffffffe

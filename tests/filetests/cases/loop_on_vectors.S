@@ -54,16 +54,16 @@ sum:
 #   br i1 %is_over, label %over, label %on17, !dbg !7, !prof !8
 #
 # pc_100321:                                        ; preds = %on, %on40
-#   %a0.0 = phi i64 [ %31, %on40 ], [ %4, %on ], !dbg !7
 #   %a1.0 = phi i64 [ %32, %on40 ], [ %5, %on ], !dbg !7
+#   %a0.0 = phi i64 [ %31, %on40 ], [ %4, %on ], !dbg !7
 #   %left.1 = phi i64 [ %left.4, %on40 ], [ %left5, %on ], !dbg !7
 #   %left25 = add i64 %left.1, -16, !dbg !7
 #   %is_over26 = icmp slt i64 %left25, 0, !dbg !7
 #   br i1 %is_over26, label %over27, label %on28, !dbg !7, !prof !8
 #
 # pc_100322:                                        ; preds = %vector.memcheck, %pc_100322
-#   %a0.1 = phi i64 [ %10, %pc_100322 ], [ %4, %vector.memcheck ], !dbg !7
 #   %a1.1 = phi i64 [ %11, %pc_100322 ], [ %5, %vector.memcheck ], !dbg !7
+#   %a0.1 = phi i64 [ %10, %pc_100322 ], [ %4, %vector.memcheck ], !dbg !7
 #   %address56 = getelementptr nusw i8, ptr %0, i64 %a0.1, !dbg !7
 #   %loaded57 = load i32, ptr %address56, align 1, !dbg !7
 #   %address59 = getelementptr nusw i8, ptr %0, i64 %a1.1, !dbg !7
@@ -73,8 +73,8 @@ sum:
 #   store i32 %9, ptr %address59, align 1, !dbg !7
 #   %10 = add i64 %a0.1, 4, !dbg !7
 #   %11 = add i64 %a1.1, 4, !dbg !7
-#   %.not82 = icmp eq i64 %11, %12, !dbg !7
-#   br i1 %.not82, label %pc_10044.loopexit, label %pc_100322, !dbg !9, !llvm.loop !10
+#   %.not66 = icmp eq i64 %11, %12, !dbg !7
+#   br i1 %.not66, label %pc_10044.loopexit, label %pc_100322, !dbg !9, !llvm.loop !10
 #
 # leave:                                            ; preds = %entry
 #   call void @llvm.ubsantrap(i8 6) #4, !dbg !7
@@ -96,12 +96,12 @@ sum:
 #
 # vector.memcheck:                                  ; preds = %on
 #   %scevgep = getelementptr i8, ptr %0, i64 %5, !dbg !9
-#   %scevgep89 = getelementptr i8, ptr %0, i64 %12, !dbg !9
-#   %scevgep90 = getelementptr i8, ptr %0, i64 %4, !dbg !9
+#   %scevgep73 = getelementptr i8, ptr %0, i64 %12, !dbg !9
+#   %scevgep74 = getelementptr i8, ptr %0, i64 %4, !dbg !9
 #   %19 = getelementptr i8, ptr %0, i64 %4, !dbg !9
-#   %scevgep91 = getelementptr i8, ptr %19, i64 256, !dbg !9
-#   %bound0 = icmp ult ptr %scevgep, %scevgep91, !dbg !9
-#   %bound1 = icmp ult ptr %scevgep90, %scevgep89, !dbg !9
+#   %scevgep75 = getelementptr i8, ptr %19, i64 256, !dbg !9
+#   %bound0 = icmp ult ptr %scevgep, %scevgep75, !dbg !9
+#   %bound1 = icmp ult ptr %scevgep74, %scevgep73, !dbg !9
 #   %found.conflict = and i1 %bound0, %bound1, !dbg !9
 #   br i1 %found.conflict, label %pc_100322, label %vector.body
 #
@@ -113,8 +113,8 @@ sum:
 #   %wide.load = load <8 x i32>, ptr %22, align 1, !dbg !7, !alias.scope !12
 #   %23 = getelementptr i8, ptr %0, i64 %5, !dbg !7
 #   %24 = getelementptr i8, ptr %23, i64 %20, !dbg !7
-#   %wide.load92 = load <8 x i32>, ptr %24, align 1, !dbg !7, !alias.scope !15, !noalias !12
-#   %25 = add <8 x i32> %wide.load, %wide.load92, !dbg !7
+#   %wide.load76 = load <8 x i32>, ptr %24, align 1, !dbg !7, !alias.scope !15, !noalias !12
+#   %25 = add <8 x i32> %wide.load, %wide.load76, !dbg !7
 #   %26 = add <8 x i32> %25, splat (i32 3), !dbg !7
 #   store <8 x i32> %26, ptr %24, align 1, !dbg !7, !alias.scope !15, !noalias !12
 #   %index.next = add nuw i64 %index, 8

@@ -26,7 +26,7 @@ table:
 # indirect {sp a0} changes {a0}
 #
 # function fn0 at 0x10000 {sp} -> {} exposed
-# block0 at 0x10000 cycles 8 charged 0:
+# block0 at 0x10000 cycles 8:
 #     v0 = const 0x0
 #     v1 = const 0x3
 #     v2 = const 0x10020
@@ -52,9 +52,9 @@ table:
 #     a0 = v4
 #     a7 = v3
 #     exit at 0x10016
-# block2 at 0x10000 cycles 0 charged 8 metered:
+# block2 at 0x10000 cycles 0:
 #     call fn1, then block1
-# block3 at 0x10000 cycles 0 charged 8 metered:
+# block3 at 0x10000 cycles 0:
 #     v0 = read a2
 #     v1 = const 0xfffffffffffffffe
 #     v2 = and v0, v1

@@ -20,40 +20,36 @@ twice:
 # enter_10000:
 # .Lfunc_begin1:
 #   movq  4259856(%rax), %rsi
-#   movq  4260104(%rax), %rcx
 # .Ltmp0:
-#   addq  $-6, %rcx
-#   js  .LBB1_1
 #   cmpq  $4194304, %rsi
-#   jae  .LBB1_13
-# .LBB1_3:
-#   movzbl  (%rax,%rsi), %edx
+#   jae  .LBB1_9
 # .Ltmp1:
-#   addq  $-5, %rcx
-#   js  .LBB1_4
+#   movq  4260104(%rax), %rcx
 # .Ltmp2:
-#   addq  $-7, %rcx
-#   js  .LBB1_6
-# .LBB1_7:
-#   cmpq  $4194303, %rsi
-#   je  .LBB1_14
-# .LBB1_8:
-#   movzbl  1(%rax,%rsi), %esi
+#   movzbl  (%rax,%rsi), %edx
 # .Ltmp3:
-#   addq  $-5, %rcx
-#   js  .LBB1_9
+#   addq  $-11, %rcx
+#   js  .LBB1_2
 # .Ltmp4:
-#   addq  $-502, %rcx
-#   js  .LBB1_11
-# .LBB1_12:
-#   pushq  %rax
+#   cmpq  $4194303, %rsi
+#   je  .LBB1_9
+# .LBB1_4:
+#   movzbl  1(%rax,%rsi), %esi
 # .Ltmp5:
+#   addq  $-12, %rcx
+#   js  .LBB1_5
+# .Ltmp6:
+#   addq  $-502, %rcx
+#   js  .LBB1_7
+# .LBB1_8:
+#   pushq  %rax
+# .Ltmp7:
 #   addl  %esi, %esi
 #   xorq  $5, %rsi
-# .Ltmp6:
+# .Ltmp8:
 #   addl  %edx, %edx
 #   xorq  $5, %rdx
-# .Ltmp7:
+# .Ltmp9:
 #   addq  %rsi, %rdx
 #   movq  %rdx, 4259920(%rax)
 #   movq  $93, 4259976(%rax)
@@ -62,49 +58,33 @@ twice:
 #   movq  %rcx, 4260104(%rax)
 #   callq  ecall
 #   ud1l  4(%eax), %eax
-# .LBB1_1:
-#   #APP
-#   callq  *4260152(%rax)
-#   {disp32}  nopl  65536(%rax,%rcx)
-#   #NO_APP
-#   cmpq  $4194304, %rsi
-#   jb  .LBB1_3
-# .LBB1_13:
-#   ud1l  6(%eax), %eax
-# .LBB1_4:
-# .Ltmp8:
-#   #APP
-#   callq  *4260152(%rax)
-#   {disp32}  nopl  65564(%rax,%rcx)
-#   #NO_APP
-# .Ltmp9:
-#   addq  $-7, %rcx
-#   jns  .LBB1_7
-# .LBB1_6:
-#   #APP
-#   callq  *4260152(%rax)
-#   {disp32}  nopl  65544(%rax,%rcx)
-#   #NO_APP
-#   cmpq  $4194303, %rsi
-#   jne  .LBB1_8
-# .LBB1_14:
-#   ud1l  6(%eax), %eax
-# .LBB1_9:
+# .LBB1_2:
 # .Ltmp10:
 #   #APP
 #   callq  *4260152(%rax)
 #   {disp32}  nopl  65564(%rax,%rcx)
 #   #NO_APP
 # .Ltmp11:
+#   cmpq  $4194303, %rsi
+#   jne  .LBB1_4
+# .LBB1_9:
+#   ud1l  6(%eax), %eax
+# .LBB1_5:
+# .Ltmp12:
+#   #APP
+#   callq  *4260152(%rax)
+#   {disp32}  nopl  65564(%rax,%rcx)
+#   #NO_APP
+# .Ltmp13:
 #   addq  $-502, %rcx
-#   jns  .LBB1_12
-# .LBB1_11:
+#   jns  .LBB1_8
+# .LBB1_7:
 #   #APP
 #   callq  *4260152(%rax)
 #   {disp32}  nopl  65554(%rax,%rcx)
 #   #NO_APP
-#   jmp  .LBB1_12
-# .Ltmp12:
+#   jmp  .LBB1_8
+# .Ltmp14:
 # .Lfunc_end1:
 
 #=== outcome

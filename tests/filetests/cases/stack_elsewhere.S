@@ -33,7 +33,7 @@ mover:
 # indirect {sp} changes {}
 #
 # function fn0 at 0x10000 {sp} -> {} exposed
-# block0 at 0x10000 cycles 6 metered:
+# block0 at 0x10000 cycles 6:
 #     v0 = read sp
 #     v1 = const 0x10008
 #     check.read v0+0..+1
@@ -48,7 +48,7 @@ mover:
 #     exit at 0x1000c
 #
 # function fn1 at 0x10010 {ra sp a0} -> {sp a0} frame -24 sp compared
-# block0 at 0x10010 cycles 7 metered:
+# block0 at 0x10010 cycles 7:
 #     v0 = read sp
 #     v1 = const 0xffffffffffffffe0
 #     v2 = read ra

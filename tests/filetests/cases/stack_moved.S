@@ -22,7 +22,7 @@ push:
 # indirect {sp} changes {}
 #
 # function fn0 at 0x10000 {sp} -> {} exposed
-# block0 at 0x10000 cycles 6 metered:
+# block0 at 0x10000 cycles 6:
 #     v0 = read sp
 #     v1 = const 0x10008
 #     check.read v0+0..+1

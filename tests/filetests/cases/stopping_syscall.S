@@ -27,14 +27,14 @@ double:
 # through the state
 #
 # function fn0 at 0x10000 {sp gp tp t1 t2 s0 s1 a1 a2 a3 a4 a5 a6 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6} -> {} exposed resumable
-# block0 at 0x10000 cycles 4 metered:
+# block0 at 0x10000 cycles 4:
 #     v0 = const 0x0
 #     v1 = const 0x5
 #     v2 = const 0x10006
 #     ra = v2
 #     a0 = v1
 #     call fn2, then block1
-# block1 at 0x10006 cycles 3 metered:
+# block1 at 0x10006 cycles 3:
 #     v0 = const 0x1000a
 #     ra = v0
 #     call fn1, then block2

@@ -253,70 +253,134 @@ reverse:
 #   %left5 = load i64, ptr %left, align 8, !dbg !12
 #   %left6 = sub i64 %left5, 7, !dbg !12
 #   store i64 %left6, ptr %left, align 8, !dbg !12
-#   %is_over = icmp slt i64 %left6, 0, !dbg !12
-#   br i1 %is_over, label %over, label %on7, !dbg !12, !prof !4
+#   %sp7 = load i64, ptr %sp, align 8, !dbg !12
+#   %ra8 = load i64, ptr %ra, align 8, !dbg !12
+#   %s1 = load i64, ptr %field, align 8, !dbg !12
+#   %8 = add i64 %sp7, -16, !dbg !12
+#   %at_base = getelementptr i8, ptr %0, i64 %sp7, !dbg !12
+#   %address = getelementptr i8, ptr %at_base, i64 -16, !dbg !12
+#   store i64 %ra8, ptr %address, align 1, !dbg !12
+#   %9 = add i64 %s1, 1, !dbg !12
+#   store i64 65644, ptr %ra, align 8, !dbg !12
+#   store i64 %8, ptr %sp, align 8, !dbg !12
+#   store i64 %9, ptr %field, align 8, !dbg !12
+#   %left9 = load i64, ptr %left, align 8, !dbg !13
+#   %sp10 = load i64, ptr %sp, align 8, !dbg !13
+#   %a211 = load i64, ptr %a2, align 8, !dbg !13
+#   %a312 = load i64, ptr %a3, align 8, !dbg !13
+#   %a413 = load i64, ptr %a4, align 8, !dbg !13
+#   %a514 = load i64, ptr %a5, align 8, !dbg !13
+#   %s215 = load i64, ptr %s2, align 8, !dbg !13
+#   %field16 = getelementptr i8, ptr %0, i64 4259984, !dbg !13
+#   store i64 %s215, ptr %field16, align 8, !dbg !13
+#   %call = call x86_regcallcc { i64 } @guest_1007e(ptr inreg %0, i64 inreg %left9, i64 inreg %sp10, i64 inreg %a211, i64 inreg %a312, i64 inreg %a413, i64 inreg %a514), !dbg !13
+#   %result = extractvalue { i64 } %call, 0, !dbg !13
+#   store i64 %result, ptr %left, align 8, !dbg !13
+#   %field17 = getelementptr i8, ptr %0, i64 4259936, !dbg !13
+#   %state18 = load i64, ptr %field17, align 8, !dbg !13
+#   store i64 %state18, ptr %a2, align 8, !dbg !13
+#   %field19 = getelementptr i8, ptr %0, i64 4259944, !dbg !13
+#   %state20 = load i64, ptr %field19, align 8, !dbg !13
+#   store i64 %state20, ptr %a3, align 8, !dbg !13
+#   %field21 = getelementptr i8, ptr %0, i64 4259952, !dbg !13
+#   %state22 = load i64, ptr %field21, align 8, !dbg !13
+#   store i64 %state22, ptr %a4, align 8, !dbg !13
+#   %field23 = getelementptr i8, ptr %0, i64 4259960, !dbg !13
+#   %state24 = load i64, ptr %field23, align 8, !dbg !13
+#   store i64 %state24, ptr %a5, align 8, !dbg !13
+#   %field25 = getelementptr i8, ptr %0, i64 4259984, !dbg !13
+#   %state26 = load i64, ptr %field25, align 8, !dbg !13
+#   store i64 %state26, ptr %s2, align 8, !dbg !13
+#   br label %pc_1006c, !dbg !13
 #
-# pc_1006c:                                         ; preds = %on7
-#   %left28 = load i64, ptr %left, align 8, !dbg !12
-#   %left29 = sub i64 %left28, 3, !dbg !12
-#   store i64 %left29, ptr %left, align 8, !dbg !12
-#   %is_over30 = icmp slt i64 %left29, 0, !dbg !12
-#   br i1 %is_over30, label %over31, label %on32, !dbg !12, !prof !4
+# pc_1006c:                                         ; preds = %pc_10062
+#   %left27 = load i64, ptr %left, align 8, !dbg !12
+#   %left28 = sub i64 %left27, 3, !dbg !12
+#   store i64 %left28, ptr %left, align 8, !dbg !12
+#   store i64 65648, ptr %ra, align 8, !dbg !12
+#   %left29 = load i64, ptr %left, align 8, !dbg !14
+#   %sp30 = load i64, ptr %sp, align 8, !dbg !14
+#   %a231 = load i64, ptr %a2, align 8, !dbg !14
+#   %a332 = load i64, ptr %a3, align 8, !dbg !14
+#   %a433 = load i64, ptr %a4, align 8, !dbg !14
+#   %a534 = load i64, ptr %a5, align 8, !dbg !14
+#   %s235 = load i64, ptr %s2, align 8, !dbg !14
+#   %field36 = getelementptr i8, ptr %0, i64 4259984, !dbg !14
+#   store i64 %s235, ptr %field36, align 8, !dbg !14
+#   %call37 = call x86_regcallcc { i64 } @guest_1007e(ptr inreg %0, i64 inreg %left29, i64 inreg %sp30, i64 inreg %a231, i64 inreg %a332, i64 inreg %a433, i64 inreg %a534), !dbg !14
+#   %result38 = extractvalue { i64 } %call37, 0, !dbg !14
+#   store i64 %result38, ptr %left, align 8, !dbg !14
+#   %field39 = getelementptr i8, ptr %0, i64 4259936, !dbg !14
+#   %state40 = load i64, ptr %field39, align 8, !dbg !14
+#   store i64 %state40, ptr %a2, align 8, !dbg !14
+#   %field41 = getelementptr i8, ptr %0, i64 4259944, !dbg !14
+#   %state42 = load i64, ptr %field41, align 8, !dbg !14
+#   store i64 %state42, ptr %a3, align 8, !dbg !14
+#   %field43 = getelementptr i8, ptr %0, i64 4259952, !dbg !14
+#   %state44 = load i64, ptr %field43, align 8, !dbg !14
+#   store i64 %state44, ptr %a4, align 8, !dbg !14
+#   %field45 = getelementptr i8, ptr %0, i64 4259960, !dbg !14
+#   %state46 = load i64, ptr %field45, align 8, !dbg !14
+#   store i64 %state46, ptr %a5, align 8, !dbg !14
+#   %field47 = getelementptr i8, ptr %0, i64 4259984, !dbg !14
+#   %state48 = load i64, ptr %field47, align 8, !dbg !14
+#   store i64 %state48, ptr %s2, align 8, !dbg !14
+#   br label %pc_10070, !dbg !14
 #
-# pc_10070:                                         ; preds = %on32
-#   %left54 = load i64, ptr %left, align 8, !dbg !12
-#   %left55 = sub i64 %left54, 0, !dbg !12
-#   store i64 %left55, ptr %left, align 8, !dbg !12
-#   %sp56 = load i64, ptr %sp, align 8, !dbg !12
-#   %at_base57 = getelementptr i8, ptr %0, i64 %sp56, !dbg !12
-#   %address58 = getelementptr i8, ptr %at_base57, i64 0, !dbg !12
-#   %loaded = load i64, ptr %address58, align 1, !dbg !12
+# pc_10070:                                         ; preds = %pc_1006c
+#   %left49 = load i64, ptr %left, align 8, !dbg !12
+#   %left50 = sub i64 %left49, 0, !dbg !12
+#   store i64 %left50, ptr %left, align 8, !dbg !12
+#   %sp51 = load i64, ptr %sp, align 8, !dbg !12
+#   %at_base52 = getelementptr i8, ptr %0, i64 %sp51, !dbg !12
+#   %address53 = getelementptr i8, ptr %at_base52, i64 0, !dbg !12
+#   %loaded = load i64, ptr %address53, align 1, !dbg !12
 #   store i64 %loaded, ptr %ra, align 8, !dbg !12
 #   store i64 4, ptr %s2, align 8, !dbg !12
-#   br label %pc_10074, !dbg !13
+#   br label %pc_10074, !dbg !15
 #
 # pc_10074:                                         ; preds = %pc_10070
-#   %left59 = load i64, ptr %left, align 8, !dbg !12
-#   %left60 = sub i64 %left59, 3, !dbg !12
-#   store i64 %left60, ptr %left, align 8, !dbg !12
-#   %s261 = load i64, ptr %s2, align 8, !dbg !12
-#   %8 = add i64 %s261, -1, !dbg !12
-#   %9 = sub i64 %8, 0, !dbg !12
-#   %10 = icmp ult i64 %9, 1048576, !dbg !12
-#   %11 = zext i1 %10 to i64, !dbg !12
-#   %12 = and i64 1, %11, !dbg !12
-#   %left62 = load i64, ptr %left, align 8, !dbg !12
-#   %13 = icmp sge i64 %left62, -4194304, !dbg !12
-#   %14 = zext i1 %13 to i64, !dbg !12
-#   %15 = and i64 %12, %14, !dbg !12
-#   %is_taken = icmp ne i64 %15, 0, !dbg !14
-#   br i1 %is_taken, label %pc_100742, label %pc_100741, !dbg !14
+#   %left54 = load i64, ptr %left, align 8, !dbg !12
+#   %left55 = sub i64 %left54, 3, !dbg !12
+#   store i64 %left55, ptr %left, align 8, !dbg !12
+#   %s256 = load i64, ptr %s2, align 8, !dbg !12
+#   %10 = add i64 %s256, -1, !dbg !12
+#   %11 = sub i64 %10, 0, !dbg !12
+#   %12 = icmp ult i64 %11, 1048576, !dbg !12
+#   %13 = zext i1 %12 to i64, !dbg !12
+#   %14 = and i64 1, %13, !dbg !12
+#   %left57 = load i64, ptr %left, align 8, !dbg !12
+#   %15 = icmp sge i64 %left57, -4194304, !dbg !12
+#   %16 = zext i1 %15 to i64, !dbg !12
+#   %17 = and i64 %14, %16, !dbg !12
+#   %is_taken = icmp ne i64 %17, 0, !dbg !16
+#   br i1 %is_taken, label %pc_100742, label %pc_100741, !dbg !16
 #
-# pc_1007a:                                         ; preds = %pc_100742, %on88
-#   %left63 = load i64, ptr %left, align 8, !dbg !12
-#   %left64 = sub i64 %left63, 4, !dbg !12
-#   store i64 %left64, ptr %left, align 8, !dbg !12
-#   %is_over65 = icmp slt i64 %left64, 0, !dbg !12
-#   br i1 %is_over65, label %over66, label %on67, !dbg !12, !prof !4
+# pc_1007a:                                         ; preds = %pc_100742, %on80
+#   %left58 = load i64, ptr %left, align 8, !dbg !12
+#   %left59 = sub i64 %left58, 4, !dbg !12
+#   store i64 %left59, ptr %left, align 8, !dbg !12
+#   %is_over = icmp slt i64 %left59, 0, !dbg !12
+#   br i1 %is_over, label %over, label %on60, !dbg !12, !prof !4
 #
-# pc_100741:                                        ; preds = %on88, %pc_10074
+# pc_100741:                                        ; preds = %on80, %pc_10074
+#   %left76 = load i64, ptr %left, align 8, !dbg !12
+#   %left77 = sub i64 %left76, 4, !dbg !12
+#   store i64 %left77, ptr %left, align 8, !dbg !12
+#   %is_over78 = icmp slt i64 %left77, 0, !dbg !12
+#   br i1 %is_over78, label %over79, label %on80, !dbg !12, !prof !4
+#
+# pc_100742:                                        ; preds = %pc_100742, %pc_10074
 #   %left84 = load i64, ptr %left, align 8, !dbg !12
 #   %left85 = sub i64 %left84, 4, !dbg !12
 #   store i64 %left85, ptr %left, align 8, !dbg !12
-#   %is_over86 = icmp slt i64 %left85, 0, !dbg !12
-#   br i1 %is_over86, label %over87, label %on88, !dbg !12, !prof !4
-#
-# pc_100742:                                        ; preds = %pc_100742, %pc_10074
-#   %left92 = load i64, ptr %left, align 8, !dbg !12
-#   %left93 = sub i64 %left92, 4, !dbg !12
-#   store i64 %left93, ptr %left, align 8, !dbg !12
-#   %s294 = load i64, ptr %s2, align 8, !dbg !12
-#   %16 = add i64 %s294, -1, !dbg !12
-#   %17 = icmp ne i64 %16, 0, !dbg !12
-#   %18 = zext i1 %17 to i64, !dbg !12
-#   store i64 %16, ptr %s2, align 8, !dbg !12
-#   %is_taken95 = icmp ne i64 %16, 0, !dbg !14
-#   br i1 %is_taken95, label %pc_100742, label %pc_1007a, !dbg !14
+#   %s286 = load i64, ptr %s2, align 8, !dbg !12
+#   %18 = add i64 %s286, -1, !dbg !12
+#   %19 = icmp ne i64 %18, 0, !dbg !12
+#   %20 = zext i1 %19 to i64, !dbg !12
+#   store i64 %18, ptr %s2, align 8, !dbg !12
+#   %is_taken87 = icmp ne i64 %18, 0, !dbg !16
+#   br i1 %is_taken87, label %pc_100742, label %pc_1007a, !dbg !16
 #
 # leave:                                            ; preds = %entry
 #   call void @llvm.ubsantrap(i8 6) #3, !dbg !12
@@ -325,138 +389,56 @@ reverse:
 # on:                                               ; preds = %entry
 #   br label %pc_10062, !dbg !12
 #
-# over:                                             ; preds = %pc_10062
-#   %granted = call i64 asm sideeffect "callq *4260152($1)\0A{disp32} nopl 65634($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left6) #4, !dbg !12
+# over:                                             ; preds = %pc_1007a
+#   %granted = call i64 asm sideeffect "callq *4260152($1)\0A{disp32} nopl 65658($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left59) #4, !dbg !12
 #   store i64 %granted, ptr %left, align 8, !dbg !12
-#   br label %on7, !dbg !12
+#   br label %on60, !dbg !12
 #
-# on7:                                              ; preds = %over, %pc_10062
-#   %sp8 = load i64, ptr %sp, align 8, !dbg !12
-#   %ra9 = load i64, ptr %ra, align 8, !dbg !12
-#   %s1 = load i64, ptr %field, align 8, !dbg !12
-#   %19 = add i64 %sp8, -16, !dbg !12
-#   %at_base = getelementptr i8, ptr %0, i64 %sp8, !dbg !12
-#   %address = getelementptr i8, ptr %at_base, i64 -16, !dbg !12
-#   store i64 %ra9, ptr %address, align 1, !dbg !12
-#   %20 = add i64 %s1, 1, !dbg !12
-#   store i64 65644, ptr %ra, align 8, !dbg !12
-#   store i64 %19, ptr %sp, align 8, !dbg !12
-#   store i64 %20, ptr %field, align 8, !dbg !12
-#   %left10 = load i64, ptr %left, align 8, !dbg !15
-#   %sp11 = load i64, ptr %sp, align 8, !dbg !15
-#   %a212 = load i64, ptr %a2, align 8, !dbg !15
-#   %a313 = load i64, ptr %a3, align 8, !dbg !15
-#   %a414 = load i64, ptr %a4, align 8, !dbg !15
-#   %a515 = load i64, ptr %a5, align 8, !dbg !15
-#   %s216 = load i64, ptr %s2, align 8, !dbg !15
-#   %field17 = getelementptr i8, ptr %0, i64 4259984, !dbg !15
-#   store i64 %s216, ptr %field17, align 8, !dbg !15
-#   %call = call x86_regcallcc { i64 } @guest_1007e(ptr inreg %0, i64 inreg %left10, i64 inreg %sp11, i64 inreg %a212, i64 inreg %a313, i64 inreg %a414, i64 inreg %a515), !dbg !15
-#   %result = extractvalue { i64 } %call, 0, !dbg !15
-#   store i64 %result, ptr %left, align 8, !dbg !15
-#   %field18 = getelementptr i8, ptr %0, i64 4259936, !dbg !15
-#   %state19 = load i64, ptr %field18, align 8, !dbg !15
-#   store i64 %state19, ptr %a2, align 8, !dbg !15
-#   %field20 = getelementptr i8, ptr %0, i64 4259944, !dbg !15
-#   %state21 = load i64, ptr %field20, align 8, !dbg !15
-#   store i64 %state21, ptr %a3, align 8, !dbg !15
-#   %field22 = getelementptr i8, ptr %0, i64 4259952, !dbg !15
-#   %state23 = load i64, ptr %field22, align 8, !dbg !15
-#   store i64 %state23, ptr %a4, align 8, !dbg !15
-#   %field24 = getelementptr i8, ptr %0, i64 4259960, !dbg !15
-#   %state25 = load i64, ptr %field24, align 8, !dbg !15
-#   store i64 %state25, ptr %a5, align 8, !dbg !15
-#   %field26 = getelementptr i8, ptr %0, i64 4259984, !dbg !15
-#   %state27 = load i64, ptr %field26, align 8, !dbg !15
-#   store i64 %state27, ptr %s2, align 8, !dbg !15
-#   br label %pc_1006c, !dbg !15
-#
-# over31:                                           ; preds = %pc_1006c
-#   %granted33 = call i64 asm sideeffect "callq *4260152($1)\0A{disp32} nopl 65644($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left29) #4, !dbg !12
-#   store i64 %granted33, ptr %left, align 8, !dbg !12
-#   br label %on32, !dbg !12
-#
-# on32:                                             ; preds = %over31, %pc_1006c
-#   store i64 65648, ptr %ra, align 8, !dbg !12
-#   %left34 = load i64, ptr %left, align 8, !dbg !16
-#   %sp35 = load i64, ptr %sp, align 8, !dbg !16
-#   %a236 = load i64, ptr %a2, align 8, !dbg !16
-#   %a337 = load i64, ptr %a3, align 8, !dbg !16
-#   %a438 = load i64, ptr %a4, align 8, !dbg !16
-#   %a539 = load i64, ptr %a5, align 8, !dbg !16
-#   %s240 = load i64, ptr %s2, align 8, !dbg !16
-#   %field41 = getelementptr i8, ptr %0, i64 4259984, !dbg !16
-#   store i64 %s240, ptr %field41, align 8, !dbg !16
-#   %call42 = call x86_regcallcc { i64 } @guest_1007e(ptr inreg %0, i64 inreg %left34, i64 inreg %sp35, i64 inreg %a236, i64 inreg %a337, i64 inreg %a438, i64 inreg %a539), !dbg !16
-#   %result43 = extractvalue { i64 } %call42, 0, !dbg !16
-#   store i64 %result43, ptr %left, align 8, !dbg !16
-#   %field44 = getelementptr i8, ptr %0, i64 4259936, !dbg !16
-#   %state45 = load i64, ptr %field44, align 8, !dbg !16
-#   store i64 %state45, ptr %a2, align 8, !dbg !16
-#   %field46 = getelementptr i8, ptr %0, i64 4259944, !dbg !16
-#   %state47 = load i64, ptr %field46, align 8, !dbg !16
-#   store i64 %state47, ptr %a3, align 8, !dbg !16
-#   %field48 = getelementptr i8, ptr %0, i64 4259952, !dbg !16
-#   %state49 = load i64, ptr %field48, align 8, !dbg !16
-#   store i64 %state49, ptr %a4, align 8, !dbg !16
-#   %field50 = getelementptr i8, ptr %0, i64 4259960, !dbg !16
-#   %state51 = load i64, ptr %field50, align 8, !dbg !16
-#   store i64 %state51, ptr %a5, align 8, !dbg !16
-#   %field52 = getelementptr i8, ptr %0, i64 4259984, !dbg !16
-#   %state53 = load i64, ptr %field52, align 8, !dbg !16
-#   store i64 %state53, ptr %s2, align 8, !dbg !16
-#   br label %pc_10070, !dbg !16
-#
-# over66:                                           ; preds = %pc_1007a
-#   %granted68 = call i64 asm sideeffect "callq *4260152($1)\0A{disp32} nopl 65658($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left64) #4, !dbg !12
-#   store i64 %granted68, ptr %left, align 8, !dbg !12
-#   br label %on67, !dbg !12
-#
-# on67:                                             ; preds = %over66, %pc_1007a
-#   %sp69 = load i64, ptr %sp, align 8, !dbg !12
-#   %ra70 = load i64, ptr %ra, align 8, !dbg !12
-#   %21 = add i64 %sp69, 16, !dbg !12
+# on60:                                             ; preds = %over, %pc_1007a
+#   %sp61 = load i64, ptr %sp, align 8, !dbg !12
+#   %ra62 = load i64, ptr %ra, align 8, !dbg !12
+#   %21 = add i64 %sp61, 16, !dbg !12
 #   store i64 %21, ptr %sp, align 8, !dbg !12
-#   %differs = icmp ne i64 %ra70, %2, !dbg !17
-#   br i1 %differs, label %leave71, label %on72, !dbg !17, !prof !4
+#   %differs = icmp ne i64 %ra62, %2, !dbg !17
+#   br i1 %differs, label %leave63, label %on64, !dbg !17, !prof !4
 #
-# leave71:                                          ; preds = %on67
+# leave63:                                          ; preds = %on60
 #   call void @llvm.ubsantrap(i8 3) #3, !dbg !17
 #   unreachable, !dbg !17
 #
-# on72:                                             ; preds = %on67
-#   %a273 = load i64, ptr %a2, align 8, !dbg !17
-#   %field74 = getelementptr i8, ptr %0, i64 4259936, !dbg !17
-#   store i64 %a273, ptr %field74, align 8, !dbg !17
-#   %a375 = load i64, ptr %a3, align 8, !dbg !17
-#   %field76 = getelementptr i8, ptr %0, i64 4259944, !dbg !17
-#   store i64 %a375, ptr %field76, align 8, !dbg !17
-#   %a477 = load i64, ptr %a4, align 8, !dbg !17
-#   %field78 = getelementptr i8, ptr %0, i64 4259952, !dbg !17
-#   store i64 %a477, ptr %field78, align 8, !dbg !17
-#   %a579 = load i64, ptr %a5, align 8, !dbg !17
-#   %field80 = getelementptr i8, ptr %0, i64 4259960, !dbg !17
-#   store i64 %a579, ptr %field80, align 8, !dbg !17
-#   %s281 = load i64, ptr %s2, align 8, !dbg !17
-#   %field82 = getelementptr i8, ptr %0, i64 4259984, !dbg !17
-#   store i64 %s281, ptr %field82, align 8, !dbg !17
-#   %left83 = load i64, ptr %left, align 8, !dbg !17
-#   %mrv = insertvalue { i64 } poison, i64 %left83, 0, !dbg !17
+# on64:                                             ; preds = %on60
+#   %a265 = load i64, ptr %a2, align 8, !dbg !17
+#   %field66 = getelementptr i8, ptr %0, i64 4259936, !dbg !17
+#   store i64 %a265, ptr %field66, align 8, !dbg !17
+#   %a367 = load i64, ptr %a3, align 8, !dbg !17
+#   %field68 = getelementptr i8, ptr %0, i64 4259944, !dbg !17
+#   store i64 %a367, ptr %field68, align 8, !dbg !17
+#   %a469 = load i64, ptr %a4, align 8, !dbg !17
+#   %field70 = getelementptr i8, ptr %0, i64 4259952, !dbg !17
+#   store i64 %a469, ptr %field70, align 8, !dbg !17
+#   %a571 = load i64, ptr %a5, align 8, !dbg !17
+#   %field72 = getelementptr i8, ptr %0, i64 4259960, !dbg !17
+#   store i64 %a571, ptr %field72, align 8, !dbg !17
+#   %s273 = load i64, ptr %s2, align 8, !dbg !17
+#   %field74 = getelementptr i8, ptr %0, i64 4259984, !dbg !17
+#   store i64 %s273, ptr %field74, align 8, !dbg !17
+#   %left75 = load i64, ptr %left, align 8, !dbg !17
+#   %mrv = insertvalue { i64 } poison, i64 %left75, 0, !dbg !17
 #   ret { i64 } %mrv, !dbg !17
 #
-# over87:                                           ; preds = %pc_100741
-#   %granted89 = call i64 asm sideeffect "callq *4260152($1)\0A{disp32} nopl 65652($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left85) #4, !dbg !12
-#   store i64 %granted89, ptr %left, align 8, !dbg !12
-#   br label %on88, !dbg !12
+# over79:                                           ; preds = %pc_100741
+#   %granted81 = call i64 asm sideeffect "callq *4260152($1)\0A{disp32} nopl 65652($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left77) #4, !dbg !12
+#   store i64 %granted81, ptr %left, align 8, !dbg !12
+#   br label %on80, !dbg !12
 #
-# on88:                                             ; preds = %over87, %pc_100741
-#   %s290 = load i64, ptr %s2, align 8, !dbg !12
-#   %22 = add i64 %s290, -1, !dbg !12
+# on80:                                             ; preds = %over79, %pc_100741
+#   %s282 = load i64, ptr %s2, align 8, !dbg !12
+#   %22 = add i64 %s282, -1, !dbg !12
 #   %23 = icmp ne i64 %22, 0, !dbg !12
 #   %24 = zext i1 %23 to i64, !dbg !12
 #   store i64 %22, ptr %s2, align 8, !dbg !12
-#   %is_taken91 = icmp ne i64 %22, 0, !dbg !14
-#   br i1 %is_taken91, label %pc_100741, label %pc_1007a, !dbg !14
+#   %is_taken83 = icmp ne i64 %22, 0, !dbg !16
+#   br i1 %is_taken83, label %pc_100741, label %pc_1007a, !dbg !16
 # }
 # define internal x86_regcallcc { i64 } @guest_1007e(ptr inreg %0, i64 inreg %1, i64 inreg %2, i64 inreg %3, i64 inreg %4, i64 inreg %5, i64 inreg %6) #2 !dbg !18 {
 # entry:

@@ -34,7 +34,7 @@ top:
 # indirect {sp} changes {}
 #
 # function fn0 at 0x10000 {sp} -> {} exposed
-# block0 at 0x10000 cycles 7 metered:
+# block0 at 0x10000 cycles 7:
 #     v0 = read sp
 #     v1 = const 0x9
 #     v2 = const 0x1000a
