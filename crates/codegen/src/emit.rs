@@ -1,6 +1,7 @@
 //! `emit`: a module of IR as a module of LLVM IR: functions, entry thunks, the entry table and the header.
 
 mod control;
+mod current;
 mod debug;
 mod function;
 mod homes;

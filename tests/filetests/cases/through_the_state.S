@@ -270,117 +270,111 @@ reverse:
 #   %a312 = load i64, ptr %a3, align 8, !dbg !13
 #   %a413 = load i64, ptr %a4, align 8, !dbg !13
 #   %a514 = load i64, ptr %a5, align 8, !dbg !13
-#   %s215 = load i64, ptr %s2, align 8, !dbg !13
-#   %field16 = getelementptr i8, ptr %0, i64 4259984, !dbg !13
-#   store i64 %s215, ptr %field16, align 8, !dbg !13
 #   %call = call x86_regcallcc { i64 } @guest_1007e(ptr inreg %0, i64 inreg %left9, i64 inreg %sp10, i64 inreg %a211, i64 inreg %a312, i64 inreg %a413, i64 inreg %a514), !dbg !13
 #   %result = extractvalue { i64 } %call, 0, !dbg !13
 #   store i64 %result, ptr %left, align 8, !dbg !13
-#   %field17 = getelementptr i8, ptr %0, i64 4259936, !dbg !13
+#   %field15 = getelementptr i8, ptr %0, i64 4259936, !dbg !13
+#   %state16 = load i64, ptr %field15, align 8, !dbg !13
+#   store i64 %state16, ptr %a2, align 8, !dbg !13
+#   %field17 = getelementptr i8, ptr %0, i64 4259944, !dbg !13
 #   %state18 = load i64, ptr %field17, align 8, !dbg !13
-#   store i64 %state18, ptr %a2, align 8, !dbg !13
-#   %field19 = getelementptr i8, ptr %0, i64 4259944, !dbg !13
+#   store i64 %state18, ptr %a3, align 8, !dbg !13
+#   %field19 = getelementptr i8, ptr %0, i64 4259952, !dbg !13
 #   %state20 = load i64, ptr %field19, align 8, !dbg !13
-#   store i64 %state20, ptr %a3, align 8, !dbg !13
-#   %field21 = getelementptr i8, ptr %0, i64 4259952, !dbg !13
+#   store i64 %state20, ptr %a4, align 8, !dbg !13
+#   %field21 = getelementptr i8, ptr %0, i64 4259960, !dbg !13
 #   %state22 = load i64, ptr %field21, align 8, !dbg !13
-#   store i64 %state22, ptr %a4, align 8, !dbg !13
-#   %field23 = getelementptr i8, ptr %0, i64 4259960, !dbg !13
+#   store i64 %state22, ptr %a5, align 8, !dbg !13
+#   %field23 = getelementptr i8, ptr %0, i64 4259984, !dbg !13
 #   %state24 = load i64, ptr %field23, align 8, !dbg !13
-#   store i64 %state24, ptr %a5, align 8, !dbg !13
-#   %field25 = getelementptr i8, ptr %0, i64 4259984, !dbg !13
-#   %state26 = load i64, ptr %field25, align 8, !dbg !13
-#   store i64 %state26, ptr %s2, align 8, !dbg !13
+#   store i64 %state24, ptr %s2, align 8, !dbg !13
 #   br label %pc_1006c, !dbg !13
 #
 # pc_1006c:                                         ; preds = %pc_10062
-#   %left27 = load i64, ptr %left, align 8, !dbg !12
-#   %left28 = sub i64 %left27, 3, !dbg !12
-#   store i64 %left28, ptr %left, align 8, !dbg !12
+#   %left25 = load i64, ptr %left, align 8, !dbg !12
+#   %left26 = sub i64 %left25, 3, !dbg !12
+#   store i64 %left26, ptr %left, align 8, !dbg !12
 #   store i64 65648, ptr %ra, align 8, !dbg !12
-#   %left29 = load i64, ptr %left, align 8, !dbg !14
-#   %sp30 = load i64, ptr %sp, align 8, !dbg !14
-#   %a231 = load i64, ptr %a2, align 8, !dbg !14
-#   %a332 = load i64, ptr %a3, align 8, !dbg !14
-#   %a433 = load i64, ptr %a4, align 8, !dbg !14
-#   %a534 = load i64, ptr %a5, align 8, !dbg !14
-#   %s235 = load i64, ptr %s2, align 8, !dbg !14
-#   %field36 = getelementptr i8, ptr %0, i64 4259984, !dbg !14
-#   store i64 %s235, ptr %field36, align 8, !dbg !14
-#   %call37 = call x86_regcallcc { i64 } @guest_1007e(ptr inreg %0, i64 inreg %left29, i64 inreg %sp30, i64 inreg %a231, i64 inreg %a332, i64 inreg %a433, i64 inreg %a534), !dbg !14
-#   %result38 = extractvalue { i64 } %call37, 0, !dbg !14
-#   store i64 %result38, ptr %left, align 8, !dbg !14
-#   %field39 = getelementptr i8, ptr %0, i64 4259936, !dbg !14
+#   %left27 = load i64, ptr %left, align 8, !dbg !14
+#   %sp28 = load i64, ptr %sp, align 8, !dbg !14
+#   %a229 = load i64, ptr %a2, align 8, !dbg !14
+#   %a330 = load i64, ptr %a3, align 8, !dbg !14
+#   %a431 = load i64, ptr %a4, align 8, !dbg !14
+#   %a532 = load i64, ptr %a5, align 8, !dbg !14
+#   %call33 = call x86_regcallcc { i64 } @guest_1007e(ptr inreg %0, i64 inreg %left27, i64 inreg %sp28, i64 inreg %a229, i64 inreg %a330, i64 inreg %a431, i64 inreg %a532), !dbg !14
+#   %result34 = extractvalue { i64 } %call33, 0, !dbg !14
+#   store i64 %result34, ptr %left, align 8, !dbg !14
+#   %field35 = getelementptr i8, ptr %0, i64 4259936, !dbg !14
+#   %state36 = load i64, ptr %field35, align 8, !dbg !14
+#   store i64 %state36, ptr %a2, align 8, !dbg !14
+#   %field37 = getelementptr i8, ptr %0, i64 4259944, !dbg !14
+#   %state38 = load i64, ptr %field37, align 8, !dbg !14
+#   store i64 %state38, ptr %a3, align 8, !dbg !14
+#   %field39 = getelementptr i8, ptr %0, i64 4259952, !dbg !14
 #   %state40 = load i64, ptr %field39, align 8, !dbg !14
-#   store i64 %state40, ptr %a2, align 8, !dbg !14
-#   %field41 = getelementptr i8, ptr %0, i64 4259944, !dbg !14
+#   store i64 %state40, ptr %a4, align 8, !dbg !14
+#   %field41 = getelementptr i8, ptr %0, i64 4259960, !dbg !14
 #   %state42 = load i64, ptr %field41, align 8, !dbg !14
-#   store i64 %state42, ptr %a3, align 8, !dbg !14
-#   %field43 = getelementptr i8, ptr %0, i64 4259952, !dbg !14
+#   store i64 %state42, ptr %a5, align 8, !dbg !14
+#   %field43 = getelementptr i8, ptr %0, i64 4259984, !dbg !14
 #   %state44 = load i64, ptr %field43, align 8, !dbg !14
-#   store i64 %state44, ptr %a4, align 8, !dbg !14
-#   %field45 = getelementptr i8, ptr %0, i64 4259960, !dbg !14
-#   %state46 = load i64, ptr %field45, align 8, !dbg !14
-#   store i64 %state46, ptr %a5, align 8, !dbg !14
-#   %field47 = getelementptr i8, ptr %0, i64 4259984, !dbg !14
-#   %state48 = load i64, ptr %field47, align 8, !dbg !14
-#   store i64 %state48, ptr %s2, align 8, !dbg !14
+#   store i64 %state44, ptr %s2, align 8, !dbg !14
 #   br label %pc_10070, !dbg !14
 #
 # pc_10070:                                         ; preds = %pc_1006c
-#   %left49 = load i64, ptr %left, align 8, !dbg !12
-#   %left50 = sub i64 %left49, 0, !dbg !12
-#   store i64 %left50, ptr %left, align 8, !dbg !12
-#   %sp51 = load i64, ptr %sp, align 8, !dbg !12
-#   %at_base52 = getelementptr i8, ptr %0, i64 %sp51, !dbg !12
-#   %address53 = getelementptr i8, ptr %at_base52, i64 0, !dbg !12
-#   %loaded = load i64, ptr %address53, align 1, !dbg !12
+#   %left45 = load i64, ptr %left, align 8, !dbg !12
+#   %left46 = sub i64 %left45, 0, !dbg !12
+#   store i64 %left46, ptr %left, align 8, !dbg !12
+#   %sp47 = load i64, ptr %sp, align 8, !dbg !12
+#   %at_base48 = getelementptr i8, ptr %0, i64 %sp47, !dbg !12
+#   %address49 = getelementptr i8, ptr %at_base48, i64 0, !dbg !12
+#   %loaded = load i64, ptr %address49, align 1, !dbg !12
 #   store i64 %loaded, ptr %ra, align 8, !dbg !12
 #   store i64 4, ptr %s2, align 8, !dbg !12
 #   br label %pc_10074, !dbg !15
 #
 # pc_10074:                                         ; preds = %pc_10070
-#   %left54 = load i64, ptr %left, align 8, !dbg !12
-#   %left55 = sub i64 %left54, 3, !dbg !12
-#   store i64 %left55, ptr %left, align 8, !dbg !12
-#   %s256 = load i64, ptr %s2, align 8, !dbg !12
-#   %10 = add i64 %s256, -1, !dbg !12
+#   %left50 = load i64, ptr %left, align 8, !dbg !12
+#   %left51 = sub i64 %left50, 3, !dbg !12
+#   store i64 %left51, ptr %left, align 8, !dbg !12
+#   %s252 = load i64, ptr %s2, align 8, !dbg !12
+#   %10 = add i64 %s252, -1, !dbg !12
 #   %11 = sub i64 %10, 0, !dbg !12
 #   %12 = icmp ult i64 %11, 1048576, !dbg !12
 #   %13 = zext i1 %12 to i64, !dbg !12
 #   %14 = and i64 1, %13, !dbg !12
-#   %left57 = load i64, ptr %left, align 8, !dbg !12
-#   %15 = icmp sge i64 %left57, -4194304, !dbg !12
+#   %left53 = load i64, ptr %left, align 8, !dbg !12
+#   %15 = icmp sge i64 %left53, -4194304, !dbg !12
 #   %16 = zext i1 %15 to i64, !dbg !12
 #   %17 = and i64 %14, %16, !dbg !12
 #   %is_taken = icmp ne i64 %17, 0, !dbg !16
 #   br i1 %is_taken, label %pc_100742, label %pc_100741, !dbg !16
 #
-# pc_1007a:                                         ; preds = %pc_100742, %on80
-#   %left58 = load i64, ptr %left, align 8, !dbg !12
-#   %left59 = sub i64 %left58, 4, !dbg !12
-#   store i64 %left59, ptr %left, align 8, !dbg !12
-#   %is_over = icmp slt i64 %left59, 0, !dbg !12
-#   br i1 %is_over, label %over, label %on60, !dbg !12, !prof !4
+# pc_1007a:                                         ; preds = %pc_100742, %on68
+#   %left54 = load i64, ptr %left, align 8, !dbg !12
+#   %left55 = sub i64 %left54, 4, !dbg !12
+#   store i64 %left55, ptr %left, align 8, !dbg !12
+#   %is_over = icmp slt i64 %left55, 0, !dbg !12
+#   br i1 %is_over, label %over, label %on56, !dbg !12, !prof !4
 #
-# pc_100741:                                        ; preds = %on80, %pc_10074
-#   %left76 = load i64, ptr %left, align 8, !dbg !12
-#   %left77 = sub i64 %left76, 4, !dbg !12
-#   store i64 %left77, ptr %left, align 8, !dbg !12
-#   %is_over78 = icmp slt i64 %left77, 0, !dbg !12
-#   br i1 %is_over78, label %over79, label %on80, !dbg !12, !prof !4
+# pc_100741:                                        ; preds = %on68, %pc_10074
+#   %left64 = load i64, ptr %left, align 8, !dbg !12
+#   %left65 = sub i64 %left64, 4, !dbg !12
+#   store i64 %left65, ptr %left, align 8, !dbg !12
+#   %is_over66 = icmp slt i64 %left65, 0, !dbg !12
+#   br i1 %is_over66, label %over67, label %on68, !dbg !12, !prof !4
 #
 # pc_100742:                                        ; preds = %pc_100742, %pc_10074
-#   %left84 = load i64, ptr %left, align 8, !dbg !12
-#   %left85 = sub i64 %left84, 4, !dbg !12
-#   store i64 %left85, ptr %left, align 8, !dbg !12
-#   %s286 = load i64, ptr %s2, align 8, !dbg !12
-#   %18 = add i64 %s286, -1, !dbg !12
+#   %left72 = load i64, ptr %left, align 8, !dbg !12
+#   %left73 = sub i64 %left72, 4, !dbg !12
+#   store i64 %left73, ptr %left, align 8, !dbg !12
+#   %s274 = load i64, ptr %s2, align 8, !dbg !12
+#   %18 = add i64 %s274, -1, !dbg !12
 #   %19 = icmp ne i64 %18, 0, !dbg !12
 #   %20 = zext i1 %19 to i64, !dbg !12
 #   store i64 %18, ptr %s2, align 8, !dbg !12
-#   %is_taken87 = icmp ne i64 %18, 0, !dbg !16
-#   br i1 %is_taken87, label %pc_100742, label %pc_1007a, !dbg !16
+#   %is_taken75 = icmp ne i64 %18, 0, !dbg !16
+#   br i1 %is_taken75, label %pc_100742, label %pc_1007a, !dbg !16
 #
 # leave:                                            ; preds = %entry
 #   call void @llvm.ubsantrap(i8 6) #3, !dbg !12
@@ -390,55 +384,43 @@ reverse:
 #   br label %pc_10062, !dbg !12
 #
 # over:                                             ; preds = %pc_1007a
-#   %granted = call i64 asm sideeffect "callq *4260152($1)\0A{disp32} nopl 65658($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left59) #4, !dbg !12
+#   %granted = call i64 asm sideeffect "callq *4260152($1)\0A{disp32} nopl 65658($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left55) #4, !dbg !12
 #   store i64 %granted, ptr %left, align 8, !dbg !12
-#   br label %on60, !dbg !12
+#   br label %on56, !dbg !12
 #
-# on60:                                             ; preds = %over, %pc_1007a
-#   %sp61 = load i64, ptr %sp, align 8, !dbg !12
-#   %ra62 = load i64, ptr %ra, align 8, !dbg !12
-#   %21 = add i64 %sp61, 16, !dbg !12
+# on56:                                             ; preds = %over, %pc_1007a
+#   %sp57 = load i64, ptr %sp, align 8, !dbg !12
+#   %ra58 = load i64, ptr %ra, align 8, !dbg !12
+#   %21 = add i64 %sp57, 16, !dbg !12
 #   store i64 %21, ptr %sp, align 8, !dbg !12
-#   %differs = icmp ne i64 %ra62, %2, !dbg !17
-#   br i1 %differs, label %leave63, label %on64, !dbg !17, !prof !4
+#   %differs = icmp ne i64 %ra58, %2, !dbg !17
+#   br i1 %differs, label %leave59, label %on60, !dbg !17, !prof !4
 #
-# leave63:                                          ; preds = %on60
+# leave59:                                          ; preds = %on56
 #   call void @llvm.ubsantrap(i8 3) #3, !dbg !17
 #   unreachable, !dbg !17
 #
-# on64:                                             ; preds = %on60
-#   %a265 = load i64, ptr %a2, align 8, !dbg !17
-#   %field66 = getelementptr i8, ptr %0, i64 4259936, !dbg !17
-#   store i64 %a265, ptr %field66, align 8, !dbg !17
-#   %a367 = load i64, ptr %a3, align 8, !dbg !17
-#   %field68 = getelementptr i8, ptr %0, i64 4259944, !dbg !17
-#   store i64 %a367, ptr %field68, align 8, !dbg !17
-#   %a469 = load i64, ptr %a4, align 8, !dbg !17
-#   %field70 = getelementptr i8, ptr %0, i64 4259952, !dbg !17
-#   store i64 %a469, ptr %field70, align 8, !dbg !17
-#   %a571 = load i64, ptr %a5, align 8, !dbg !17
-#   %field72 = getelementptr i8, ptr %0, i64 4259960, !dbg !17
-#   store i64 %a571, ptr %field72, align 8, !dbg !17
-#   %s273 = load i64, ptr %s2, align 8, !dbg !17
-#   %field74 = getelementptr i8, ptr %0, i64 4259984, !dbg !17
-#   store i64 %s273, ptr %field74, align 8, !dbg !17
-#   %left75 = load i64, ptr %left, align 8, !dbg !17
-#   %mrv = insertvalue { i64 } poison, i64 %left75, 0, !dbg !17
+# on60:                                             ; preds = %on56
+#   %s261 = load i64, ptr %s2, align 8, !dbg !17
+#   %field62 = getelementptr i8, ptr %0, i64 4259984, !dbg !17
+#   store i64 %s261, ptr %field62, align 8, !dbg !17
+#   %left63 = load i64, ptr %left, align 8, !dbg !17
+#   %mrv = insertvalue { i64 } poison, i64 %left63, 0, !dbg !17
 #   ret { i64 } %mrv, !dbg !17
 #
-# over79:                                           ; preds = %pc_100741
-#   %granted81 = call i64 asm sideeffect "callq *4260152($1)\0A{disp32} nopl 65652($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left77) #4, !dbg !12
-#   store i64 %granted81, ptr %left, align 8, !dbg !12
-#   br label %on80, !dbg !12
+# over67:                                           ; preds = %pc_100741
+#   %granted69 = call i64 asm sideeffect "callq *4260152($1)\0A{disp32} nopl 65652($1,$0)", "=r,r,0,~{flags}"(ptr %0, i64 %left65) #4, !dbg !12
+#   store i64 %granted69, ptr %left, align 8, !dbg !12
+#   br label %on68, !dbg !12
 #
-# on80:                                             ; preds = %over79, %pc_100741
-#   %s282 = load i64, ptr %s2, align 8, !dbg !12
-#   %22 = add i64 %s282, -1, !dbg !12
+# on68:                                             ; preds = %over67, %pc_100741
+#   %s270 = load i64, ptr %s2, align 8, !dbg !12
+#   %22 = add i64 %s270, -1, !dbg !12
 #   %23 = icmp ne i64 %22, 0, !dbg !12
 #   %24 = zext i1 %23 to i64, !dbg !12
 #   store i64 %22, ptr %s2, align 8, !dbg !12
-#   %is_taken83 = icmp ne i64 %22, 0, !dbg !16
-#   br i1 %is_taken83, label %pc_100741, label %pc_1007a, !dbg !16
+#   %is_taken71 = icmp ne i64 %22, 0, !dbg !16
+#   br i1 %is_taken71, label %pc_100741, label %pc_1007a, !dbg !16
 # }
 # define internal x86_regcallcc { i64 } @guest_1007e(ptr inreg %0, i64 inreg %1, i64 inreg %2, i64 inreg %3, i64 inreg %4, i64 inreg %5, i64 inreg %6) #2 !dbg !18 {
 # entry:

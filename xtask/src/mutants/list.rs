@@ -23,6 +23,7 @@ const EMIT_MEMORY: &str = "crates/codegen/src/emit/memory.rs";
 const EMIT_CONTROL: &str = "crates/codegen/src/emit/control.rs";
 const EMIT_FUNCTION: &str = "crates/codegen/src/emit/function.rs";
 const HOMES: &str = "crates/codegen/src/emit/homes.rs";
+const CURRENT: &str = "crates/codegen/src/emit/current.rs";
 const STUBS: &str = "crates/codegen/src/emit/stubs.rs";
 
 const fn mutant(name: &'static str, file: &'static str, from: &'static str, to: &'static str) -> Mutant {
@@ -155,23 +156,23 @@ const METERING: [Mutant; 7] = [
     mutant(
         "cycles-of-indirect-calls-forgotten",
         EMIT_CONTROL,
-        "self.set_cycles_left(emitter.read_state(self.base, Field::CYCLES_LEFT)?)?;\n        for",
-        "for",
+        "self.set_cycles_left(emitter.read_state(self.base, Field::CYCLES_LEFT)?)?;\n        reloads",
+        "reloads",
     ),
 ];
 
-const SIGNATURES: [Mutant; 15] = [
+const SIGNATURES: [Mutant; 18] = [
     mutant(
         "handed-over-by-nobody",
         EMIT_CONTROL,
-        "for register in signature.handed.iter().filter(|register| self.moves(**register)) {",
-        "for register in signature.handed.iter().filter(|register| self.moves(**register) && register.0 > 99) {",
+        "signature.handed.iter().try_for_each(|register| self.hand_over(*register))?;",
+        "",
     ),
     mutant(
         "handed-over-and-not-taken",
         EMIT_FUNCTION,
-        "for register in signature.handed.iter().filter(|register| self.moves(**register)) {",
-        "for register in signature.handed.iter().filter(|register| self.moves(**register) && register.0 > 99) {",
+        "signature.handed.iter().try_for_each(|register| self.take_back(*register))?;",
+        "",
     ),
     mutant(
         "ecall-result-not-returned",
@@ -230,14 +231,14 @@ const SIGNATURES: [Mutant; 15] = [
     mutant(
         "results-beyond-registers-lost",
         EMIT_CONTROL,
-        "for register in signature.overflow.iter().filter(|register| self.moves(**register)) {\n            self.emitter.write_state",
-        "for register in signature.overflow.iter().skip(1) {\n            self.emitter.write_state",
+        "signature.overflow.iter().try_for_each(|register| self.hand_over(*register))?;",
+        "signature.overflow.iter().skip(1).try_for_each(|register| self.hand_over(*register))?;",
     ),
     mutant(
         "indirect-results-not-reloaded",
         EMIT_CONTROL,
-        "for register in reloads.iter().filter(|register| self.moves(*register)) {",
-        "for register in reloads.without(Reg::A0).iter().filter(|register| self.moves(*register)) {",
+        "reloads.iter().try_for_each",
+        "reloads.without(Reg::A0).iter().try_for_each",
     ),
     mutant(
         "links-left-in-the-state",
@@ -251,6 +252,9 @@ const SIGNATURES: [Mutant; 15] = [
         "true => emitter.field(base, Field::register(register))?,",
         "true => emitter.builder.build_alloca(emitter.i64, \"home\")?,",
     ),
+    mutant("links-known", CURRENT, "moved.minus(emitter.links).without(Reg::SP)", "moved"),
+    mutant("written-and-known", CURRENT, "now.without(*register)", "now.with(*register)"),
+    mutant("results-known", CURRENT, "fold(handed, RegSet::without)", "fold(handed, RegSet::with)"),
 ];
 
 const JUMPS: [Mutant; 5] = [

@@ -192,19 +192,15 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         for register in &signature.params {
             arguments.push(self.get(*register)?.into());
         }
-        for register in signature.handed.iter().filter(|register| self.moves(**register)) {
-            self.emitter.write_state(self.base, Field::register(*register), self.get(*register)?)?;
-        }
+        signature.handed.iter().try_for_each(|register| self.hand_over(*register))?;
         let sp = if sp_after == SpAfter::Compared { Some(self.get(Reg::SP)?) } else { None };
         let results = self.emitter.call_guest(callee, &arguments)?;
         self.set_cycles_left(results[0])?;
         for (register, value) in signature.results.iter().zip(&results[1..]) {
             self.set(*register, *value)?;
         }
-        for register in signature.overflow.iter().filter(|register| self.moves(**register)) {
-            let value = self.emitter.read_state(self.base, Field::register(*register))?;
-            self.set(*register, value)?;
-        }
+        signature.overflow.iter().try_for_each(|register| self.take_back(*register))?;
+        self.current.call(signature);
         match sp {
             Some(sp) => self.expect(self.get(Reg::SP)?, sp),
             None => Ok(()),
@@ -221,16 +217,13 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         if may_move_sp {
             spills = spills.with(Reg::SP);
         }
-        for register in spills.iter().filter(|register| self.moves(*register)) {
-            emitter.write_state(self.base, Field::register(register), self.get(register)?)?;
-        }
+        spills.iter().try_for_each(|register| self.hand_over(register))?;
         emitter.write_state(self.base, Field::CYCLES_LEFT, self.cycles_left()?)?;
         let call = emitter.builder.build_call(emitter.dispatch, &[self.base.into(), target.into()], "")?;
         emitter.set_up_call(call, 2);
         self.set_cycles_left(emitter.read_state(self.base, Field::CYCLES_LEFT)?)?;
-        for register in reloads.iter().filter(|register| self.moves(*register)) {
-            self.set(register, emitter.read_state(self.base, Field::register(register))?)?;
-        }
+        reloads.iter().try_for_each(|register| self.take_back(register))?;
+        self.current.call_indirect(spills, module.indirect_changes, reloads);
         if may_move_sp {
             let sp = emitter.read_state(self.base, Field::register(Reg::SP))?;
             self.expect(sp, self.get(Reg::SP)?)?;
@@ -278,9 +271,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
     /// Returns to the host caller with the results.
     fn give_back(&self) -> Result<(), CodegenError> {
         let signature = self.emitter.signature(self.ir.id);
-        for register in signature.overflow.iter().filter(|register| self.moves(**register)) {
-            self.emitter.write_state(self.base, Field::register(*register), self.get(*register)?)?;
-        }
+        signature.overflow.iter().try_for_each(|register| self.hand_over(*register))?;
         let mut values: Vec<BasicValueEnum> = vec![self.cycles_left()?.into()];
         for register in &signature.results {
             values.push(self.get(*register)?.into());
@@ -292,9 +283,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
     /// A syscall: what it may read goes to the state, what it changes comes back.
     fn ecall(&self, pc: GuestAddr, uses: RegSet) -> Result<(), CodegenError> {
         let emitter = self.emitter;
-        for register in uses.iter().filter(|register| self.moves(*register)) {
-            emitter.write_state(self.base, Field::register(register), self.get(register)?)?;
-        }
+        uses.iter().try_for_each(|register| self.hand_over(register))?;
         emitter.write_state(self.base, Field::PC, emitter.i64.const_int(pc.0, false))?;
         let is_complete = emitter.number(i64::from(uses == RegSet::ALL));
         emitter.write_state(self.base, Field::IS_COMPLETE, is_complete)?;
@@ -302,6 +291,8 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         let call = emitter.builder.build_call(emitter.ecall, &[self.base.into()], "")?;
         emitter.set_up_call(call, 1);
         self.set_cycles_left(emitter.read_state(self.base, Field::CYCLES_LEFT)?)?;
-        self.set(Reg::A0, emitter.read_state(self.base, Field::register(Reg::A0))?)
+        self.set(Reg::A0, emitter.read_state(self.base, Field::register(Reg::A0))?)?;
+        self.current.ecall(uses);
+        Ok(())
     }
 }

@@ -13,7 +13,7 @@ use inkwell::{
 
 use crate::{
     CodegenError,
-    emit::{Emitter, homes::homes, memory::Address, signature::arguments, state::Field},
+    emit::{Emitter, current::Current, homes::homes, memory::Address, signature::arguments, state::Field},
 };
 
 /// A function being emitted.
@@ -30,6 +30,7 @@ pub(crate) struct FunctionEmitter<'e, 'c, 'm> {
     slots: [Option<PointerValue<'c>>; 32],
     /// Registers whose slot is their place in the state.
     homes: RegSet,
+    pub(crate) current: Current,
     pub(crate) blocks: Vec<BasicBlock<'c>>,
     /// The return address that the function was called with.
     pub(crate) own_link: Option<IntValue<'c>>,
@@ -54,6 +55,7 @@ pub(crate) fn emit(emitter: &Emitter, ir: &ir::Function) -> Result<(), CodegenEr
     for (index, block) in ir.blocks.iter().enumerate() {
         emitter.builder.position_at_end(function.blocks[index]);
         emitter.locate(scope, ir.entry);
+        function.current.start(index);
         let values = function.block(block)?;
         emitter.locate(scope, ir.caller(block));
         function.terminator(block, &values)?;
@@ -118,6 +120,8 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
             };
             slots[register.index()] = Some(slot);
         }
+        let has_place = |register: &Reg| slots[register.index()].is_some() && !homes.has(*register);
+        let moved = RegSet::ALL.iter().filter(has_place).fold(RegSet::EMPTY, RegSet::with);
         let blocks = ir
             .blocks
             .iter()
@@ -138,6 +142,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
             put_off,
             slots,
             homes,
+            current: Current::of(emitter, ir, moved),
             blocks,
             own_link: None,
             shares_switches,
@@ -158,9 +163,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
                 self.own_link = Some(param.into_int_value());
             }
         }
-        for register in signature.handed.iter().filter(|register| self.moves(**register)) {
-            self.set(*register, self.emitter.read_state(self.base, Field::register(*register))?)?;
-        }
+        signature.handed.iter().try_for_each(|register| self.take_back(*register))?;
         if let Some(low) = self.ir.frame_low {
             let sp = self.get(Reg::SP)?;
             self.emitter.check_frame(self.value, sp, low)?;
@@ -173,6 +176,22 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
     /// live anywhere in the function.
     pub(crate) fn moves(&self, register: Reg) -> bool {
         self.slots[register.index()].is_some() && !self.homes.has(register)
+    }
+
+    /// Puts `register` into the state, unless it is there.
+    pub(crate) fn hand_over(&self, register: Reg) -> Result<(), CodegenError> {
+        if self.moves(register) && !self.current.has(register) {
+            self.emitter.write_state(self.base, Field::register(register), self.get(register)?)?;
+        }
+        Ok(())
+    }
+
+    /// Takes `register` from the state.
+    pub(crate) fn take_back(&self, register: Reg) -> Result<(), CodegenError> {
+        if self.moves(register) {
+            self.set(register, self.emitter.read_state(self.base, Field::register(register))?)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn get(&self, register: Reg) -> Result<IntValue<'c>, CodegenError> {
@@ -224,6 +243,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         for (register, value) in &block.writes {
             self.set(*register, values[value.0 as usize])?;
         }
+        self.current.write(block);
         Ok(values)
     }
 
