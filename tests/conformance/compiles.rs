@@ -20,6 +20,21 @@ fn a_library_is_the_same_every_time() {
     assert!(library() == library());
 }
 
+/// Of the program headers (ELF-64: offset at 32, number at 56, 56 bytes each, kind first, then flags), those that are loaded.
+#[test]
+fn nothing_in_a_library_is_writable() {
+    const LOAD: u32 = 1;
+    const WRITABLE: u32 = 2;
+    let library = native::output(&guests::bytes("interpreter-imc").unwrap(), script(2), Stage::Library);
+    let bytes = library.unwrap().bytes;
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let (start, count) = (word(32) as usize, usize::from(bytes[56]));
+    let headers: Vec<_> =
+        (0..count).map(|index| start + 56 * index).map(|at| (word(at), word(at + 4))).collect();
+    assert_eq!(headers.iter().filter(|(kind, _)| *kind == LOAD).count(), 2);
+    assert!(headers.iter().all(|(kind, flags)| *kind != LOAD || flags & WRITABLE == 0), "{headers:?}");
+}
+
 #[test]
 fn a_library_is_the_same_in_parts() {
     let elf = guests::bytes("secp256k1-imc").unwrap();
