@@ -15,3 +15,4 @@ mod sampled;
 mod sampled_transactions;
 mod transactions;
 mod upstream;
+mod verdicts;

@@ -3,10 +3,16 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use antares_abi::{CompileOptions, Isa};
-use antares_transaction::{Environment, Mock, programs};
+use antares_transaction::{CellFields, DepFields, Environment, Fields, Mock, programs};
 use antares_verifier::{Counts, Engine, Prepared};
 use antares_vm::{NativeMachine, Program, Recording, Sampling, Session, Tier};
-use anyhow::Result;
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use ckb_types::{
+    core::ScriptHashType,
+    packed::{Byte32, CellDep, CellInput, CellOutput, OutPoint, RawTransaction, Script, Transaction},
+    prelude::*,
+};
 
 use crate::kept;
 
@@ -65,4 +71,38 @@ impl Engine for Native {
         let restarted = counts.restarted.map(|reason| reason.name());
         Some(Counts { native_cycles, interpreted_cycles, restarted })
     }
+}
+
+/// A transaction with one input, whose lock is the code in the first of `deps`, named by `hash_type`.
+///
+/// # Errors
+///
+/// There are no deps.
+pub fn locked_by(deps: &[Bytes], hash_type: ScriptHashType) -> Result<Mock> {
+    let code = deps.first().context("no code")?;
+    let lock = Script::new_builder().code_hash(CellOutput::calc_data_hash(code)).hash_type(hash_type).build();
+    let points: Vec<OutPoint> = (0..deps.len())
+        .map(|index| OutPoint::new(Byte32::zero(), u32::try_from(index).unwrap_or(u32::MAX)))
+        .collect();
+    let input = CellOutput::new_builder().lock(lock).build();
+    let cells: Vec<CellDep> =
+        points.iter().map(|point| CellDep::new_builder().out_point(point.clone()).build()).collect();
+    let spent = CellInput::new(OutPoint::new(Byte32::zero(), u32::MAX - 1), 0);
+    let raw = RawTransaction::new_builder().cell_deps(cells.pack()).inputs(vec![spent].pack()).build();
+    let tx = Transaction::new_builder().raw(raw).build();
+    let nobody = CellOutput::default();
+    let fields = Fields {
+        tx: tx.as_slice(),
+        inputs: vec![CellFields { output: input.as_slice(), data: &[], block_hash: None }],
+        cell_deps: points
+            .iter()
+            .zip(deps)
+            .map(|(point, data)| DepFields {
+                out_point: point.as_slice(),
+                cell: CellFields { output: nobody.as_slice(), data, block_hash: None },
+            })
+            .collect(),
+        ..Fields::default()
+    };
+    Ok(Mock::from_molecule(&fields)?)
 }

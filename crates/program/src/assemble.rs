@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use antares_abi::{CompileOptions, Isa};
+
 use crate::{
     Block, BlockId, Decoder, Function, FunctionId, GuestAddr, Image, Instruction, Op, Program, Reg,
     Terminator,
     explore::{Draft, Line},
     recover::Key,
+    trace::is_overlong,
 };
 
 /// The program that `drafts` describe; functions in `exposed` may be entered from anywhere.
@@ -22,8 +25,7 @@ pub(crate) fn assemble(
     let functions = drafts
         .iter()
         .map(|(&key, draft)| {
-            let vm_version = image.options.vm_version;
-            let blocks = Builder::new(decoder, &ids, (vm_version, key), draft).build();
+            let blocks = Builder::new(decoder, &ids, (image.options, key), draft).build();
             Function {
                 id: ids[&key],
                 entry: GuestAddr(key.0),
@@ -48,7 +50,7 @@ pub(crate) fn assemble(
 struct Builder<'a, 'd> {
     decoder: &'a mut Decoder<'d>,
     functions: &'a BTreeMap<Key, FunctionId>,
-    vm_version: u32,
+    options: CompileOptions,
     key: Key,
     draft: &'a Draft,
     numbers: BTreeMap<u64, BlockId>,
@@ -60,12 +62,12 @@ impl<'a, 'd> Builder<'a, 'd> {
     fn new(
         decoder: &'a mut Decoder<'d>,
         functions: &'a BTreeMap<Key, FunctionId>,
-        (vm_version, key): (u32, Key),
+        (options, key): (CompileOptions, Key),
         draft: &'a Draft,
     ) -> Self {
         let others = draft.leaders.iter().copied().filter(|pc| *pc != key.0);
         let numbers = std::iter::once(key.0).chain(others).zip((0..).map(BlockId)).collect();
-        Self { decoder, functions, vm_version, key, draft, numbers, outside: Vec::new() }
+        Self { decoder, functions, options, key, draft, numbers, outside: Vec::new() }
     }
 
     fn build(mut self) -> Vec<Block> {
@@ -115,6 +117,9 @@ impl<'a, 'd> Builder<'a, 'd> {
             }
             pc = next;
         };
+        if self.options.isa.has(Isa::MOP) && is_overlong(self.decoder, &instructions) {
+            return Block { pc: GuestAddr(start), instructions: Vec::new(), terminator: Terminator::Leave };
+        }
         Block { pc: GuestAddr(start), instructions, terminator }
     }
 
@@ -163,7 +168,7 @@ impl<'a, 'd> Builder<'a, 'd> {
         for (pc, instruction) in before {
             known.step(pc.0, instruction);
         }
-        if let Some(target) = known.jump_target(instruction, self.vm_version) {
+        if let Some(target) = known.jump_target(instruction, self.options.vm_version) {
             // Where there is no code, some may be loaded while the script runs.
             let is_tail = || self.functions.contains_key(&(target, self.key.1));
             match rd {

@@ -18,6 +18,8 @@ pub struct Decoder<'a> {
     decoder: VmDecoder,
     known: Vec<Option<Option<Instruction>>>,
     base: u64,
+    /// Where executable pages end.
+    ends: Vec<u64>,
 }
 
 impl<'a> Decoder<'a> {
@@ -28,7 +30,8 @@ impl<'a> Decoder<'a> {
         let slots = usize::try_from((end - base) / 2).unwrap_or(0);
         let machine = image.machine.borrow_mut();
         let decoder = build_decoder::<u64>(machine.isa(), machine.version());
-        Self { machine, decoder, known: vec![None; slots], base }
+        let ends = image.executable.iter().map(|range| range.1).collect();
+        Self { machine, decoder, known: vec![None; slots], base, ends }
     }
 
     /// The instruction at `pc`, or none where ckb-vm has none (invalid encoding, page not executable).
@@ -41,6 +44,11 @@ impl<'a> Decoder<'a> {
         let answer = self.decode_anew(pc);
         self.known[slot] = Some(answer);
         answer
+    }
+
+    /// Whether executable pages end at `pc`, or in the middle of an instruction there.
+    pub(crate) fn is_end_of_code(&self, pc: u64) -> bool {
+        self.ends.iter().any(|end| (0..4).contains(&end.wrapping_sub(pc)))
     }
 
     fn decode_anew(&mut self, pc: u64) -> Option<Instruction> {

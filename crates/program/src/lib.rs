@@ -14,6 +14,7 @@ mod jump_table;
 mod recover;
 mod taken;
 mod text;
+mod trace;
 
 use std::fmt;
 

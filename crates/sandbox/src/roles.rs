@@ -86,6 +86,7 @@ const RUN: &[Rule] = &[
     allow(call!(madvise, SYS_madvise), &[is(2, libc::MADV_DONTNEED)], "clearing guest memory"),
     allow(call!(mprotect, SYS_mprotect), &[lacks(2, libc::PROT_EXEC)], "guest pages that become code"),
     allow(call!(mincore, SYS_mincore), &[], "which guest pages were written"),
+    allow(call!(sysinfo, SYS_sysinfo), &[], "whether some of them may be in swap"),
     allow(
         call!(getrusage, SYS_getrusage),
         &[is(0, libc::RUSAGE_SELF)],

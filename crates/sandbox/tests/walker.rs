@@ -264,6 +264,7 @@ fn the_run_stage_reads_as_documented() {
         "madvise(arg2 == 0x4)",
         "mprotect(arg2 & 0x4 == 0)",
         "mincore()",
+        "sysinfo()",
         "getrusage(arg0 == 0x0)",
         "sched_yield()",
         "clock_gettime(arg0 == 0x1)",
@@ -297,9 +298,9 @@ fn what_the_run_stage_lets_through_is_this_list() {
     }
     let listed = policy.rules.iter().map(|rule| (X86_64, number(rule))).collect();
     assert_eq!(let_through, listed);
-    // munmap, mprotect, rt_sigreturn, sched_yield, mincore, madvise, exit, getrusage, futex, clock_gettime, exit_group.
+    // munmap, mprotect, rt_sigreturn, sched_yield, mincore, madvise, exit, getrusage, sysinfo, futex, clock_gettime, exit_group.
     assert_eq!(
         let_through.iter().map(|(_, number)| *number).collect::<Vec<_>>(),
-        [10, 11, 15, 24, 27, 28, 60, 98, 202, 228, 231]
+        [10, 11, 15, 24, 27, 28, 60, 98, 99, 202, 228, 231]
     );
 }

@@ -2,18 +2,19 @@
 
 use std::{
     any::Any,
-    ops::Range,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::atomic::{AtomicU8, Ordering},
 };
 
-use antares_abi::{FrameAt, LeaveReason, State};
+use antares_abi::{LeaveReason, State};
 use ckb_vm::{
-    CoreMachine, DefaultMachine, Error, Machine as _, SupportMachine,
+    CoreMachine, DefaultMachine, Error, SupportMachine,
+    machine::VERSION2,
     registers::{A0, A7},
 };
 
 use crate::{
+    code::{Code, call},
     enter,
     limits::SLICE_CYCLES,
     memory::{Core, state_of},
@@ -26,9 +27,7 @@ use crate::{
 /// Bytes of an ecall instruction: the interpreter's pc is behind it while a syscall runs.
 const ECALL_BYTES: u64 = 4;
 
-/// Number of the syscall that may make memory executable, `load_cell_data_as_code`.
-pub(crate) const LOAD_CODE: u64 = 2091;
-/// Number of the syscall that may put another program into the machine, `exec` of VM version 1.
+/// Number of the syscall that puts another program into the machine (VM version 1), or asks for a machine with one (2): `exec`.
 const EXEC: u64 = 2043;
 /// Number of the syscall that makes another VM.
 const SPAWN: u64 = 2601;
@@ -37,18 +36,6 @@ const SPAWN: u64 = 2601;
 const CONTINUE: u64 = 0;
 /// An answer to the trampolines: any other number leaves native code, or lets it wait.
 const LEAVE: u64 = 1;
-
-/// The code that a machine has beside its memory.
-pub(crate) trait Code {
-    /// Host addresses of all native code that may run.
-    fn texts(&self) -> &[Range<usize>];
-    /// Makes `frame` the guest functions that a host address is in; gives which of the machine's libraries it is in.
-    fn frame(&self, address: usize, frame: &mut FrameAt) -> Option<usize>;
-    /// The entry thunk for a guest address.
-    fn thunk(&self, pc: u64) -> Option<*const u8>;
-    /// Memory may have become executable. Whether native code may go on.
-    fn changed(&mut self, core: &mut Core) -> bool;
-}
 
 /// Where native code starts or goes on.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +75,7 @@ enum Ended {
     Paused,
     /// A syscall put another program into the machine.
     Replaced,
-    /// A syscall made pages executable, and native code might not notice that it writes to them.
+    /// Native code does not know which pages are executable, or will not: it might not notice that it writes to them.
     Outdated,
     /// The host panicked; native frames are no place to unwind through.
     Panic(Box<dyn Any + Send>),
@@ -120,6 +107,8 @@ pub(crate) enum Attempted {
     Replaced,
     /// Native code has no more to do: registers, pc and cycles are those of the interpreter there.
     Done,
+    /// Native code may not go on, but registers, pc and cycles are those of the interpreter.
+    Outdated,
     /// Native code gave up; registers, pc and cycles mean nothing.
     Left(LeaveReason),
 }
@@ -137,6 +126,7 @@ pub(crate) fn attempt(
     let cycles = vm.cycles();
     let budget = i64::try_from(vm.max_cycles().saturating_sub(cycles)).unwrap_or(i64::MAX);
     let active = Active { base, texts: code.texts().to_vec(), stack_guard: stack.guard() };
+    debug_assert!(code.is_sealed(vm.inner_mut()), "executable pages can be written");
     if let Start::Thunk(_) = start {
         // SAFETY: `base` comes from a mapped core, whose state page is writable and otherwise unused.
         unsafe { state_of(base).write(fresh_state(vm)) };
@@ -272,19 +262,18 @@ impl Stay<'_> {
         }
         self.vm.update_pc(state.pc.wrapping_add(ECALL_BYTES));
         self.vm.commit_pc();
-        if number == EXEC {
-            // It may load another program over everything.
-            self.vm.inner_mut().unprotect();
+        if number == EXEC && self.vm.version() < VERSION2 && !self.vm.inner_mut().protected().is_empty() {
+            // It may load another program over pages that the host cannot write either.
+            return Some(Ended::Outdated);
         }
-        let result = self.vm.ecall();
+        let result = call(self.vm, self.code);
         self.look(state, self.left(), Event::Syscall(number));
         match result {
-            Ok(()) if !self.vm.running() => Some(Ended::Exited),
-            Ok(()) if self.vm.inner_mut().was_reset() => Some(Ended::Replaced),
-            Ok(()) => {
-                if number == LOAD_CODE && !self.code.changed(self.vm.inner_mut()) {
-                    return Some(Ended::Outdated);
-                }
+            Ok(_) if !self.vm.running() => Some(Ended::Exited),
+            Ok(_) if self.vm.inner_mut().was_reset() => Some(Ended::Replaced),
+            Ok(false) => Some(Ended::Outdated),
+            Ok(true) => {
+                debug_assert!(self.code.is_sealed(self.vm.inner_mut()), "executable pages can be written");
                 if let Some(sampled) = &mut self.sampled {
                     // Whatever it asked for, it goes on without.
                     sampled.sampler.lineage().ask(None);
@@ -367,6 +356,7 @@ impl Stay<'_> {
             Some(Ended::Failed(error)) => Attempted::Failed(error),
             Some(Ended::Yielded) => Attempted::Yielded,
             Some(Ended::Replaced) => Attempted::Replaced,
+            Some(Ended::Outdated) if state.is_complete != 0 => Attempted::Outdated,
             Some(Ended::Outdated) => Attempted::Left(LeaveReason::Ecall),
             Some(Ended::Paused) => {
                 self.commit(state);
@@ -399,7 +389,9 @@ impl Stay<'_> {
 mod tests {
     use std::{arch::naked_asm, mem::offset_of};
 
-    use antares_abi::STATE_OFFSET;
+    use std::ops::Range;
+
+    use antares_abi::{FrameAt, STATE_OFFSET};
     use ckb_vm::{DefaultMachineBuilder, Syscalls};
 
     use super::*;
@@ -434,6 +426,10 @@ mod tests {
         }
 
         fn changed(&mut self, _core: &mut Core) -> bool {
+            true
+        }
+
+        fn is_sealed(&self, _core: &Core) -> bool {
             true
         }
     }

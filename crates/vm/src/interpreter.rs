@@ -20,11 +20,10 @@ use ckb_vm::{
         is_basic_block_end_instruction,
     },
     machine::asm::{ckb_vm_asm_labels, ckb_vm_x64_execute},
-    registers::A7,
 };
 
 use crate::{
-    host::{Code, LOAD_CODE},
+    code::{Code, call},
     memory::Core,
 };
 
@@ -57,13 +56,7 @@ impl Interpreter {
             match result {
                 RET_DECODE_TRACE if code.thunk(*vm.pc()).is_some() => return Ok(Stop::Native),
                 RET_DECODE_TRACE => self.add_trace(vm)?,
-                RET_ECALL => {
-                    let number = vm.registers()[A7];
-                    vm.ecall()?;
-                    if number == LOAD_CODE {
-                        code.changed(vm.inner_mut());
-                    }
-                }
+                RET_ECALL => _ = call(vm, code)?,
                 RET_EBREAK => vm.ebreak()?,
                 RET_DYNAMIC_JUMP => {}
                 RET_SLOWPATH => execute_slowly(vm, &mut self.0)?,
@@ -112,7 +105,11 @@ pub(crate) fn decode_trace(vm: &mut DefaultMachine<Core>, decoder: &mut Decoder)
     }
     set(&mut trace, count, blank_instruction(OP_CUSTOM_TRACE_END));
     trace.address = start;
-    trace.length = u8::try_from(pc - start).map_err(|_| Error::TraceLengthError)?;
+    // ckb-vm keeps the lowest byte, and goes on at the start and that; it only refuses 0.
+    trace.length = (pc - start).to_le_bytes()[0];
+    if trace.length == 0 {
+        return Err(Error::TraceLengthError);
+    }
     Ok(trace)
 }
 

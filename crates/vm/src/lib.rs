@@ -14,6 +14,7 @@
 compile_error!("generated code is x86-64 System V code, and its faults are caught by Linux signals");
 
 mod calls;
+mod code;
 mod debug;
 mod enter;
 mod error;
@@ -27,6 +28,7 @@ mod mapping;
 mod memory;
 mod native;
 mod outcome;
+mod pages;
 mod profiled;
 mod program;
 mod recorded;
@@ -36,6 +38,7 @@ mod runner;
 mod sampler;
 mod session;
 mod signals;
+mod sources;
 mod stack;
 mod tracer;
 mod walk;

@@ -46,6 +46,17 @@ pub const STAYS_MIN: u64 = 256;
 /// measured: it is there for scripts that are made to go back and forth.
 pub const STAY_CYCLES_MIN: u64 = 200;
 
+/// Runs of VMs that were put aside after which their length decides whether native code is worth the way.
+pub const RESUMED_RUNS_MIN: u64 = 8;
+
+/// Cycles of such a run, on average, below which it is interpreted: finding the program in memory and marking its pages took
+/// 12 us, in which the interpreter runs about as many.
+pub const RESUMED_CYCLES_MIN: u64 = 20_000;
+
+/// System calls of a machine that make pages executable outside of its programs. Each costs a look at all pages and a change of
+/// their protection; a script that goes on is interpreted.
+pub const LOADS_MAX: u32 = 64;
+
 /// Programs without native code that a session remembers.
 pub const UNKNOWN_PROGRAMS_MAX: usize = 64;
 

@@ -13,8 +13,9 @@ use ckb_vm::{
 use crate::{
     Library, Outcome, Recording, Report, VmError,
     calls::Calls,
+    code::Code,
     debug::{DebugPrint, Log, SharedLog},
-    host::{self, Attempted, Code, Start},
+    host::{self, Attempted, Start},
     limits::NATIVE_STACK_BYTES,
     memory::Core,
     prepare_thread,
@@ -312,6 +313,10 @@ impl Code for OneLibrary<'_> {
     fn changed(&mut self, _core: &mut Core) -> bool {
         // No syscall of a script alone makes pages executable.
         true
+    }
+
+    fn is_sealed(&self, core: &Core) -> bool {
+        core.protected().is_empty()
     }
 }
 

@@ -10,6 +10,7 @@
 use std::{
     fmt, io,
     mem::{ManuallyDrop, offset_of},
+    ops::Range,
 };
 
 use antares_abi::{GUARD_BYTES, GUEST_MEMORY_BYTES, STATE_OFFSET, State};
@@ -17,12 +18,14 @@ use ckb_vm::{
     MEMORY_FRAMESIZE, RISCV_MAX_MEMORY, RISCV_PAGES, RISCV_PAGESIZE,
     machine::asm::{AsmCoreMachine, AsmCoreMachineRevealer},
     memory::{FLAG_DIRTY, FLAG_EXECUTABLE},
+    registers::{A0, A1},
 };
 
 use crate::{
     VmError,
     limits::PAGE_BYTES,
     mapping::Mapping,
+    pages::Pages,
     reserve,
     wiper::{Order, Wiper},
 };
@@ -54,8 +57,11 @@ pub struct Core {
     machine: ManuallyDrop<Box<AsmCoreMachine>>,
     /// There until the core is dropped.
     mapping: Option<Mapping>,
-    /// Pages of guest memory that are protected from native code; empty if none is.
-    protected: Vec<bool>,
+    /// Pages of guest memory that are protected from native code.
+    protected: Pages,
+    /// Pages that may have their bytes from the transaction: ckb-vm takes those of them back from there that it has not seen
+    /// written. None if nobody has looked yet.
+    filled: Option<Pages>,
     /// Whether the mapping reads as zeros.
     is_clear: bool,
     /// Of all but the state.
@@ -78,7 +84,8 @@ impl Core {
         Ok(Self {
             machine,
             mapping: Some(mapping),
-            protected: Vec::new(),
+            protected: Pages::default(),
+            filled: None,
             is_clear: true,
             wiper: Wiper::new(GUARD_BYTES..MEMORY_END, Order::Any),
         })
@@ -102,6 +109,7 @@ impl Core {
     pub(crate) fn reset(&mut self, isa: u8, vm_version: u32, cycles_max: u64) {
         self.clear();
         self.is_clear = false;
+        self.filled = None;
         let machine = &mut self.machine;
         machine.isa = isa;
         machine.version = vm_version;
@@ -137,16 +145,15 @@ impl Core {
         }
     }
 
-    /// Lets native code read guest page `page` alone: it became executable, and the checks of native code do not know.
-    pub(crate) fn protect(&mut self, page: usize) {
-        self.protected.resize(RISCV_PAGES, false);
-        if std::mem::replace(&mut self.protected[page], true) {
-            return;
+    /// Lets native code read `pages` alone: they became executable, and the checks of native code do not know.
+    pub(crate) fn protect(&mut self, pages: Pages) {
+        for range in pages.minus(self.protected).ranges() {
+            let part = BASE + range.start * RISCV_PAGESIZE..BASE + range.end * RISCV_PAGESIZE;
+            if let Err(error) = self.mapping().protect(part) {
+                panic!("pages of guest memory cannot be protected: {error}");
+            }
         }
-        let start = BASE + page * RISCV_PAGESIZE;
-        if let Err(error) = self.mapping().protect(start..start + RISCV_PAGESIZE) {
-            panic!("a page of guest memory cannot be protected: {error}");
-        }
+        self.protected = self.protected.or(pages);
     }
 
     /// Undoes [`Core::protect`] for all pages.
@@ -158,42 +165,95 @@ impl Core {
         }
     }
 
+    /// The pages that native code can only read.
+    pub(crate) fn protected(&self) -> Pages {
+        self.protected
+    }
+
+    /// The pages that may be executed.
+    pub(crate) fn executable(&self) -> Pages {
+        Pages::with_flags(&self.machine.flags, |flags| flags & FLAG_EXECUTABLE != 0)
+    }
+
     /// Whether a syscall has put another program into the machine since the last call. If so, memory that ckb-vm
     /// would clear when it is first used is cleared.
     pub(crate) fn was_reset(&mut self) -> bool {
-        let machine: &mut AsmCoreMachine = &mut self.machine;
-        if std::mem::take(&mut machine.reset_signal) == 0 {
+        if std::mem::take(&mut self.machine.reset_signal) == 0 {
             return false;
         }
-        for (frame, memory) in
-            machine.frames.iter_mut().zip(machine.memory.chunks_exact_mut(MEMORY_FRAMESIZE))
-        {
-            if *frame == 0 {
+        let touched = self.touched();
+        let machine: &mut AsmCoreMachine = &mut self.machine;
+        let frame_of = |page: usize| page * RISCV_PAGESIZE / MEMORY_FRAMESIZE;
+        for (page, memory) in machine.memory.chunks_exact_mut(RISCV_PAGESIZE).enumerate() {
+            if touched.has(page) && machine.frames[frame_of(page)] == 0 {
                 memory.fill(0);
-                *frame = 1;
             }
         }
+        machine.frames.fill(1);
         true
     }
 
-    /// Marks as changed all pages that may have been: native code does not mark what it writes.
-    pub(crate) fn mark_changes(&mut self) {
-        let touched = self.mapping().touched(BASE..MEMORY_END).unwrap_or_else(|| vec![true; RISCV_PAGES]);
-        let machine = &mut self.machine;
-        let machine: &mut AsmCoreMachine = machine;
-        let pages = machine.memory.chunks_exact(RISCV_PAGESIZE);
-        for ((flags, page), is_touched) in machine.flags.iter_mut().zip(pages).zip(touched) {
-            // What is executable cannot have been written.
-            if is_touched && *flags & FLAG_EXECUTABLE == 0 && page != ZEROS {
-                *flags |= FLAG_DIRTY;
-            }
-        }
-        machine.last_write_page = u64::MAX;
+    /// Notes which pages the loader has filled, from then on the only ones that came from the transaction.
+    pub(crate) fn set_filled(&mut self, pages: Pages) {
+        self.filled = Some(pages);
     }
 
-    /// Page flags.
-    pub(crate) fn flags(&self) -> &[u8] {
-        &self.machine.flags
+    /// Where `load_cell_data` stores data at the most, if the registers ask for it now.
+    pub(crate) fn data_to_load(&self) -> Range<u64> {
+        let registers = self.guest_registers();
+        let place = usize::try_from(registers[A1]).unwrap_or(usize::MAX);
+        let end = place.saturating_add(size_of::<u64>());
+        let capacity = self.bytes().get(place..end).and_then(|bytes| bytes.try_into().ok());
+        let start = registers[A0];
+        start..start.saturating_add(capacity.map_or(u64::MAX, u64::from_le_bytes))
+    }
+
+    /// Notes that a system call has stored data of the transaction at `addresses`.
+    pub(crate) fn fill(&mut self, addresses: Range<u64>) {
+        self.filled = self.filled.map(|pages| pages.or(Pages::holding(addresses)));
+    }
+
+    /// Finds the pages that may come from the transaction in a machine that was put aside and is back, before anything runs
+    /// on it.
+    pub(crate) fn find_filled(&mut self) {
+        if self.filled.is_none() {
+            self.filled = Some(self.written(Pages::default()));
+        }
+    }
+
+    /// Marks as changed all pages that may have been: native code does not mark what it writes. Those that were not come back
+    /// with the same bytes ([`sources`](crate::sources) says why).
+    pub(crate) fn mark_changes(&mut self) {
+        let filled = self.filled.unwrap_or_default();
+        // What is executable cannot have been written.
+        let changed = self.written(filled).minus(self.executable());
+        for page in changed.ranges().flatten() {
+            self.machine.flags[page] |= FLAG_DIRTY;
+        }
+        self.machine.last_write_page = u64::MAX;
+    }
+
+    /// Pages that are not as a new machine has them: touched, and not zeros unless they are in `filled`.
+    fn written(&self, filled: Pages) -> Pages {
+        let mut pages = Pages::default();
+        let memory = self.bytes().chunks_exact(RISCV_PAGESIZE);
+        let touched = self.touched();
+        for (page, bytes) in memory.enumerate().filter(|(page, _)| touched.has(*page)) {
+            if filled.has(page) || bytes != ZEROS {
+                pages.insert(page);
+            }
+        }
+        pages
+    }
+
+    /// Pages that somebody may have read or written.
+    fn touched(&self) -> Pages {
+        let told = self.mapping.as_ref().and_then(|mapping| mapping.touched(BASE..MEMORY_END));
+        let mut pages = Pages::default();
+        (0..RISCV_PAGES)
+            .filter(|page| told.as_ref().is_none_or(|told| told[*page]))
+            .for_each(|page| pages.insert(page));
+        pages
     }
 
     /// Guest memory.

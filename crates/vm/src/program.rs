@@ -3,9 +3,9 @@
 use std::{ops::Range, sync::Arc};
 
 use bytes::Bytes;
-use ckb_vm::{CoreMachine, Error, RISCV_PAGESIZE, elf::parse_elf, memory::FLAG_EXECUTABLE};
+use ckb_vm::{CoreMachine, Error, elf::parse_elf, memory::FLAG_EXECUTABLE};
 
-use crate::{Library, host::Code, memory::Core};
+use crate::{Library, code::Code, limits::LOADS_MAX, memory::Core, pages::Pages};
 use antares_abi::FrameAt;
 
 /// A compiled ELF.
@@ -14,6 +14,8 @@ pub struct Program {
     elf: Bytes,
     library: Library,
     regions: Vec<Region>,
+    /// All pages of the regions.
+    pages: Pages,
 }
 
 /// Executable pages that a program brings with it.
@@ -45,7 +47,10 @@ impl Program {
                 code: number(action.source.start)?..number(action.source.end)?,
             })
         });
-        Ok(Self { regions: regions.collect::<Result<_, Error>>()?, elf, library })
+        let regions = regions.collect::<Result<Vec<_>, Error>>()?;
+        let pages = regions.iter().map(|region| region.pages.start as u64..region.pages.end as u64);
+        let pages = pages.map(Pages::holding).fold(Pages::default(), Pages::or);
+        Ok(Self { regions, pages, elf, library })
     }
 
     /// The ELF.
@@ -64,7 +69,7 @@ impl Program {
         self.elf.len() == elf.len() && (self.elf.as_ptr() == elf.as_ptr() || self.elf == elf)
     }
 
-    /// Whether all its code is in memory, executable, where it belongs. It stays there: executable pages cannot be
+    /// Whether memory, where all its pages are executable, holds its code. That is so for good: executable pages cannot be
     /// written.
     fn is_in(&self, core: &Core) -> bool {
         !self.regions.is_empty() && self.regions.iter().all(|region| self.is_region_in(region, core))
@@ -76,17 +81,9 @@ impl Program {
         else {
             return false;
         };
-        let pages = region.pages.start / RISCV_PAGESIZE..region.pages.end / RISCV_PAGESIZE;
-        let Some(flags) = core.flags().get(pages) else { return false };
         let (before, rest) = memory.split_at((region.start - region.pages.start).min(memory.len()));
         let (found, after) = rest.split_at(code.len().min(rest.len()));
-        flags.iter().all(|flags| flags & FLAG_EXECUTABLE != 0)
-            && found == code
-            && before.iter().chain(after).all(|byte| *byte == 0)
-    }
-
-    fn covers(&self, page: usize) -> bool {
-        self.regions.iter().any(|region| region.pages.contains(&(page * RISCV_PAGESIZE)))
+        found == code && before.iter().chain(after).all(|byte| *byte == 0)
     }
 }
 
@@ -94,18 +91,32 @@ impl Program {
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     known: Vec<Arc<Program>>,
+    /// Those that may still turn up in memory: some of their pages are not executable.
+    absent: Vec<Arc<Program>>,
     in_memory: Vec<Arc<Program>>,
-    /// Whether there are executable pages that some program in memory does not know of.
-    has_others: bool,
+    /// Pages that were executable at the last look.
+    executable: Pages,
+    /// Executable pages that some program in memory does not know of.
+    others: Pages,
+    /// How often the others have become more.
+    loads: u32,
     texts: Vec<Range<usize>>,
 }
 
 impl Programs {
     /// Starts over with a machine into which a program was loaded. `loaded` is the one, if that is known.
     pub(crate) fn find(&mut self, known: Vec<Arc<Program>>, loaded: Option<Arc<Program>>, core: &mut Core) {
+        let (isa, vm_version) = (core.isa(), core.version());
+        let is_absent = |program: &&Arc<Program>| {
+            program.is_for(vm_version, isa)
+                && loaded.as_ref().is_none_or(|loaded| !Arc::ptr_eq(program, loaded))
+        };
+        self.absent = known.iter().filter(is_absent).cloned().collect();
         self.texts = known.iter().map(|program| program.library.text()).collect();
         self.known = known;
         self.in_memory = loaded.into_iter().collect();
+        self.executable = core.executable();
+        self.loads = 0;
         self.look(core);
     }
 
@@ -121,33 +132,33 @@ impl Programs {
 
     /// Whether no store of `program` can miss that a page is protected.
     fn may_run(&self, program: &Program) -> bool {
-        !self.has_others || program.library.keeps_stores()
+        self.others.is_empty() || program.library.keeps_stores() && self.loads <= LOADS_MAX
     }
 
+    /// Finds the programs whose last pages have become executable. Each is compared with memory once at the most.
     fn look(&mut self, core: &mut Core) {
-        let (isa, vm_version) = (core.isa(), core.version());
-        for program in &self.known {
-            let is_new = !self.in_memory.iter().any(|other| Arc::ptr_eq(program, other));
-            if is_new && program.is_for(vm_version, isa) && program.is_in(core) {
-                self.in_memory.push(program.clone());
+        let (executable, in_memory) = (self.executable, &mut self.in_memory);
+        self.absent.retain(|program| {
+            if !program.pages.minus(executable).is_empty() {
+                return true;
             }
+            if program.is_in(core) {
+                in_memory.push(program.clone());
+            }
+            false
+        });
+        self.others = self.others();
+        self.loads += u32::from(!self.others.minus(core.protected()).is_empty());
+        if self.loads <= LOADS_MAX {
+            core.protect(self.others);
         }
-        self.protect(core);
     }
 
     /// Native code knows of no executable pages but its own program's.
-    fn protect(&mut self, core: &mut Core) {
-        self.has_others = false;
-        if self.in_memory.is_empty() {
-            return;
-        }
-        let is_executable = |core: &Core, page: usize| core.flags()[page] & FLAG_EXECUTABLE != 0;
-        for page in 0..core.flags().len() {
-            if is_executable(core, page) && !self.in_memory.iter().all(|program| program.covers(page)) {
-                core.protect(page);
-                self.has_others = true;
-            }
-        }
+    fn others(&self) -> Pages {
+        let mut pages = self.in_memory.iter().map(|program| program.pages);
+        let Some(first) = pages.next() else { return Pages::default() };
+        self.executable.minus(pages.fold(first, Pages::and))
     }
 }
 
@@ -166,8 +177,16 @@ impl Code for Programs {
         programs.find_map(|program| program.library.entry(pc))
     }
 
+    fn is_sealed(&self, core: &Core) -> bool {
+        core.protected() == self.others && (self.in_memory.is_empty() || core.executable() == self.executable)
+    }
+
     fn changed(&mut self, core: &mut Core) -> bool {
-        self.look(core);
+        let executable = core.executable();
+        if executable != self.executable {
+            self.executable = executable;
+            self.look(core);
+        }
         self.in_memory.iter().all(|program| self.may_run(program))
     }
 }

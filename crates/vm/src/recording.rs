@@ -284,8 +284,10 @@ fn is_end(instruction: Instruction) -> bool {
 
 fn end_of(trace: &Trace, instructions: &[Instruction]) -> End {
     let Some(last) = instructions.last().copied() else { return End::Falls };
-    let return_pc = trace.address + u64::from(trace.length);
-    let site = return_pc - u64::from(instruction_length(last));
+    let return_pc = trace.address.wrapping_add(u64::from(trace.length));
+    let before = &instructions[..instructions.len() - 1];
+    let site = before.iter().map(|instruction| u64::from(instruction_length(*instruction)));
+    let site = trace.address.wrapping_add(site.sum());
     let link = match extract_opcode(last) {
         OP_JAL => Utype(last).rd(),
         OP_JALR_VERSION0 | OP_JALR_VERSION1 => Itype(last).rd(),

@@ -17,12 +17,13 @@ use ckb_vm::{
     CoreMachine, DefaultMachine, DefaultMachineRunner, Error, ISA_MOP, SupportMachine,
     elf::ProgramMetadata,
     machine::{VERSION0, VERSION2, asm::AsmMachine},
-    registers::A0,
+    registers::{A0, SP},
 };
 
 use crate::{
     Program,
-    host::{self, Attempted, Code, Start},
+    code::Code,
+    host::{self, Attempted, Start},
     interpreter::{Interpreter, Stop},
     limits::{MACHINES_CROWDED, NATIVE_STACK_BYTES, STAY_CYCLES_MIN, STAYS_MIN},
     memory::Core,
@@ -33,6 +34,7 @@ use crate::{
     reserve::STACKS,
     sampler::Sampled,
     session::Session,
+    sources,
     stack::NativeStack,
 };
 
@@ -60,6 +62,8 @@ pub struct NativeMachine {
     looks: u32,
     /// The number of the VM that this machine is, once it was asked for.
     id: Option<u64>,
+    /// It was put aside and is back: no program was loaded into it.
+    is_resumed: bool,
 }
 
 /// How far a machine is.
@@ -71,6 +75,8 @@ enum Phase {
     Mixed,
     /// ckb-vm's own loop runs it to the end.
     Interpreted,
+    /// ckb-vm's own loop runs it until it waits again.
+    Short,
 }
 
 /// How often native code was entered, and for how many cycles.
@@ -101,7 +107,7 @@ impl NativeMachine {
         if self.phase == Phase::New {
             self.recognise();
         }
-        if self.phase == Phase::Interpreted {
+        if matches!(self.phase, Phase::Interpreted | Phase::Short) {
             let result = self.counted(|machine| machine.vm.run().map(Some));
             return result.map_err(|error| self.judged(error));
         }
@@ -111,6 +117,8 @@ impl NativeMachine {
         }
         if self.vm.machine.version() < VERSION2 || self.programs.is_empty() || !is_wanted {
             self.phase = Phase::Interpreted;
+            // ckb-vm looks at the flags, and its exec loads another program over everything.
+            self.vm.machine.inner_mut().unprotect();
             return Ok(None);
         }
         let stop = self.counted(|machine| {
@@ -180,6 +188,7 @@ impl NativeMachine {
 
     fn native(&mut self, start: Start) -> Result<Option<i8>, Error> {
         let Ok(stack) = self.prepare() else { return Err(self.give_up(LeaveReason::StackOverflow)) };
+        self.vm.machine.inner_mut().find_filled();
         let before = self.vm.machine.cycles();
         let mut sampled = self.take_sampled();
         let attempted =
@@ -195,7 +204,7 @@ impl NativeMachine {
         self.stays.cycles = self.stays.cycles.saturating_add(cycles);
         match attempted {
             Attempted::Exited => Ok(Some(self.vm.machine.exit_code())),
-            Attempted::Done => Ok(None),
+            Attempted::Done | Attempted::Outdated => Ok(None),
             Attempted::Replaced => {
                 (self.phase, self.unknown) = (Phase::New, None);
                 self.tell_loaded();
@@ -259,6 +268,22 @@ impl NativeMachine {
         }
     }
 
+    /// Runs until the script exits or has to wait.
+    fn run_on(&mut self) -> Result<i8, Error> {
+        if self.session.is_sampled() {
+            let id = self.id();
+            self.session.with_sampler(|sampler| sampler.lineage().run(id));
+        }
+        if !matches!(self.phase, Phase::Interpreted | Phase::Short) && self.session.has_lost_registers() {
+            return Err(self.give_up(LeaveReason::Ecall));
+        }
+        loop {
+            if let Some(code) = self.turn()? {
+                return Ok(code);
+            }
+        }
+    }
+
     fn give_up(&self, reason: LeaveReason) -> Error {
         self.session.give_up(reason);
         Error::External(GAVE_UP.to_owned())
@@ -285,6 +310,7 @@ impl DefaultMachineRunner for NativeMachine {
             has_unmarked: false,
             looks: 0,
             id: None,
+            is_resumed: true,
         }
     }
 
@@ -310,18 +336,20 @@ impl DefaultMachineRunner for NativeMachine {
 
     fn run(&mut self) -> Result<i8, Error> {
         self.looks = 0;
-        if self.session.is_sampled() {
-            let id = self.id();
-            self.session.with_sampler(|sampler| sampler.lineage().run(id));
+        if !self.is_resumed {
+            return self.run_on();
         }
-        if self.phase != Phase::Interpreted && self.session.has_lost_registers() {
-            return Err(self.give_up(LeaveReason::Ecall));
+        // What is put aside again after a few instructions is not worth the way to native code.
+        let is_wanted = self.session.resumed().are_worth_it();
+        match self.phase {
+            Phase::New if !is_wanted => self.phase = Phase::Short,
+            Phase::Short if is_wanted => self.phase = Phase::New,
+            _ => {}
         }
-        loop {
-            if let Some(code) = self.turn()? {
-                return Ok(code);
-            }
-        }
+        let before = self.vm.machine.cycles();
+        let result = self.run_on();
+        self.session.count_resumed(self.vm.machine.cycles().saturating_sub(before));
+        result
     }
 
     fn load_program_with_metadata(
@@ -332,10 +360,18 @@ impl DefaultMachineRunner for NativeMachine {
     ) -> Result<u64, Error> {
         let bytes = self.vm.machine.load_program_with_metadata(program, metadata, args)?;
         let (vm_version, isa) = (self.vm.machine.version(), self.vm.machine.isa());
+        self.tell_loaded();
+        let core = self.vm.machine.inner_mut();
+        let filled = sources::filled(metadata, core.guest_registers()[SP]);
+        core.set_filled(filled.unwrap_or_default());
+        if filled.is_none() && vm_version >= VERSION2 {
+            self.phase = Phase::Interpreted;
+            return Ok(bytes);
+        }
+        self.is_resumed = false;
         self.loaded = self.session.find(program, vm_version, isa);
         self.unknown = self.loaded.is_none().then(|| program.clone());
         self.phase = Phase::New;
-        self.tell_loaded();
         Ok(bytes)
     }
 }

@@ -15,7 +15,10 @@ use std::{
 use antares_abi::LeaveReason;
 use bytes::Bytes;
 
-use crate::{Program, Recording, Sampler, Sampling, Tier, limits::UNKNOWN_PROGRAMS_MAX};
+use crate::{
+    Program, Recording, Sampler, Sampling, Tier,
+    limits::{RESUMED_CYCLES_MIN, RESUMED_RUNS_MIN, UNKNOWN_PROGRAMS_MAX},
+};
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<Session>>> = const { RefCell::new(None) };
@@ -55,6 +58,28 @@ struct State {
     counts: Counts,
     /// The profile of the attempt under way, while no machine has it.
     sampler: Option<Sampler>,
+    /// Of this attempt.
+    resumed: ResumedRuns,
+}
+
+/// How far VMs run that were put aside, until they wait again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ResumedRuns {
+    count: u64,
+    /// Cycles of the last ones, on average.
+    cycles: u64,
+}
+
+impl ResumedRuns {
+    /// Whether such a VM should go back to native code.
+    pub(crate) fn are_worth_it(self) -> bool {
+        self.count < RESUMED_RUNS_MIN || self.cycles >= RESUMED_CYCLES_MIN
+    }
+
+    fn add(&mut self, cycles: u64) {
+        self.cycles = if self.count == 0 { cycles } else { self.cycles - self.cycles / 8 + cycles / 8 };
+        self.count += 1;
+    }
 }
 
 impl Session {
@@ -78,6 +103,7 @@ impl Session {
             has_lost_registers: false,
             counts: Counts::default(),
             sampler: None,
+            resumed: ResumedRuns::default(),
         };
         Self { finder, machines: AtomicUsize::new(0), state: Mutex::new(state), sampling: None }
     }
@@ -160,6 +186,7 @@ impl Session {
     fn begin(&self) {
         let mut state = self.lock();
         state.has_lost_registers = false;
+        state.resumed = ResumedRuns::default();
         state.counts.restarted = None;
         state.sampler = self.sampling.map(Sampler::new);
     }
@@ -205,6 +232,16 @@ impl Session {
 
     pub(crate) fn has_lost_registers(&self) -> bool {
         self.lock().has_lost_registers
+    }
+
+    /// How far VMs ran that were put aside.
+    pub(crate) fn resumed(&self) -> ResumedRuns {
+        self.lock().resumed
+    }
+
+    /// Notes that such a VM has run for `cycles`.
+    pub(crate) fn count_resumed(&self, cycles: u64) {
+        self.lock().resumed.add(cycles);
     }
 
     pub(crate) fn programs(&self) -> Vec<Arc<Program>> {

@@ -2,7 +2,7 @@
 
 use antares_abi::{FrameAt, METER_MARK};
 
-use crate::{host::Code, limits::SAMPLED_FRAMES_MAX};
+use crate::{code::Code, limits::SAMPLED_FRAMES_MAX};
 
 /// A guest frame: which of the machine's libraries it is in, and the guest address.
 pub(crate) type GuestFrame = (usize, u64);

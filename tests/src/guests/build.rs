@@ -147,6 +147,34 @@ pub fn assemble(text: &str) -> Result<Vec<u8>> {
     Ok(fs::read(elf)?)
 }
 
+/// The ELF of one case of `scripts/scripts.c`, with what else its macros say (`HOW=1`).
+///
+/// # Errors
+///
+/// No RISC-V compiler, or it refuses the source.
+pub fn script(case: &str, macros: &[&str]) -> Result<Vec<u8>> {
+    let folder = source_folder();
+    let mut flags: Vec<OsString> = GUEST_FLAGS.iter().map(OsString::from).collect();
+    // No call of a memory function is made of a loop: there is none.
+    flags.extend(
+        ["-march=rv64imc", "-O2", "-fno-tree-loop-distribute-patterns", "-fno-builtin"].map(OsString::from),
+    );
+    flags.push(joined("-Wl,-T,", &folder.join("guest.ld")));
+    flags.push(format!("-DCASE_{case}").into());
+    flags.extend(macros.iter().map(|text| format!("-D{text}").into()));
+    let sources = Sources {
+        files: vec![folder.join("scripts/scripts.c")],
+        watched: vec![folder.join("guest.ld")],
+        flags: vec![],
+        guest_flags: &[],
+    };
+    let path = kept_folder().join(sources.digest(&flags)?.to_string()).join(case.to_lowercase());
+    if !path.exists() {
+        compile(GUEST_COMPILER, &flags, &sources, &path)?;
+    }
+    Ok(fs::read(path)?)
+}
+
 /// Builds the C of `guest` for this machine, with `driver` (a file of the tests' folder) calling its `main` under the
 /// name `guest_main`.
 ///

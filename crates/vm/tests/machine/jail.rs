@@ -27,6 +27,7 @@ fn lock_in() {
         (libc::SYS_exit_group, vec![]),
         (libc::SYS_munmap, vec![]),
         (libc::SYS_mincore, vec![]),
+        (libc::SYS_sysinfo, vec![]),
         (libc::SYS_getrusage, vec![]),
         (libc::SYS_madvise, vec![SeccompRule::new(vec![dontneed]).unwrap()]),
     ]);

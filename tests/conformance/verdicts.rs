@@ -1,0 +1,188 @@
+//! Ways in which native code once answered otherwise than ckb-script does: one script for each, in every VM version that runs it.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+};
+
+use antares_tests::{
+    elf::{Elf, Segment},
+    guests,
+    transactions::{Native, locked_by},
+};
+use antares_transaction::{Environment, Mock};
+use antares_verifier::{Cancel, Limits, Outcome, Prepared, Report, Selection, Verifier};
+use antares_vm::Tier;
+use bytes::Bytes;
+use ckb_chain_spec::consensus::ConsensusBuilder;
+use ckb_mock_tx_types::Resource;
+use ckb_script::{TransactionScriptsVerifier, TxVerifyEnv, types::DebugPrinter};
+use ckb_types::core::{EpochNumberWithFraction, HeaderView, ScriptHashType, cell::resolve_transaction};
+use ckb_vm::{elf::parse_elf, memory::FLAG_EXECUTABLE};
+
+const LIMITS: Limits = Limits { cycles_max: 1_000_000_000, debug_bytes_max: 1 << 20 };
+
+/// Code that is loaded at run time: 8 KiB, of which nothing runs.
+fn blob() -> Bytes {
+    (0..8192_u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+/// What ckb-script says with ckb-vm's machine, and what the script printed.
+fn oracle(mock: &Mock, environment: &Environment) -> (Result<u64, String>, Vec<String>) {
+    let mock = mock.as_ckb();
+    let resource = Resource::from_mock_tx(mock).unwrap();
+    let resolved =
+        resolve_transaction(mock.core_transaction(), &mut HashSet::new(), &resource, &resource).unwrap();
+    let consensus = ConsensusBuilder::default().hardfork_switch(environment.hard_forks()).build();
+    let epoch = EpochNumberWithFraction::new(environment.epoch, 0, 1);
+    let header = HeaderView::new_advanced_builder().epoch(epoch).build();
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let printer: DebugPrinter = {
+        let lines = lines.clone();
+        Arc::new(move |_, line| lines.lock().unwrap().push(line.to_owned()))
+    };
+    let verifier: TransactionScriptsVerifier<Resource> = TransactionScriptsVerifier::new_with_debug_printer(
+        Arc::new(resolved),
+        resource,
+        Arc::new(consensus),
+        Arc::new(TxVerifyEnv::new_commit(&header)),
+        printer,
+    );
+    let result = verifier.verify(LIMITS.cycles_max).map_err(|error| error.to_string());
+    drop(verifier);
+    (result, std::mem::take(&mut *lines.lock().unwrap()))
+}
+
+fn natively(mock: &Mock, environment: &Environment, tier: Tier) -> Report {
+    let prepared = Prepared::new(mock, environment).unwrap();
+    let engine = Native::new(mock, &prepared, environment, tier).unwrap();
+    Verifier::new(prepared, LIMITS, engine, Cancel::new()).verify(Selection::All).unwrap()
+}
+
+/// Runs `code` as a lock, with `others` as further deps, and compares all tiers with ckb-script. Gives the error's words, and how native
+/// code fared.
+#[track_caller]
+fn check(code: &[u8], others: &[Bytes], hash_type: ScriptHashType) -> (Option<String>, Report) {
+    let deps = [&[Bytes::copy_from_slice(code)], others].concat();
+    let mock = locked_by(&deps, hash_type).unwrap();
+    let environment = Environment::default();
+    let (expected, lines) = oracle(&mock, &environment);
+    let mut error = None;
+    let mut native = None;
+    for tier in [Tier::Interpreter, Tier::Native] {
+        let report = natively(&mock, &environment, tier);
+        let group = &report.groups[0];
+        assert_eq!(group.debug, lines, "{tier:?}");
+        match &expected {
+            Ok(cycles) => assert_eq!((report.outcome, report.cycles), (Outcome::Ok, *cycles), "{tier:?}"),
+            Err(text) => {
+                let ours = report.error().unwrap_or_else(|| panic!("{tier:?} accepts: {text}")).to_string();
+                assert!(text.contains(&ours), "{tier:?}: {ours}\n{text}");
+                error = Some(ours);
+            }
+        }
+        native = Some(report);
+    }
+    (error, native.unwrap())
+}
+
+#[track_caller]
+fn is(error: Option<String>, name: &str) {
+    assert!(error.as_ref().is_some_and(|error| error.contains(name)), "{error:?} instead of {name}");
+}
+
+#[test]
+fn a_failed_exec_leaves_loaded_code_protected() {
+    for hash_type in [ScriptHashType::Data1, ScriptHashType::Data2] {
+        for how in 0..4 {
+            let script = guests::script("EXEC_FAILS", &[&format!("HOW={how}")]).unwrap();
+            let (error, _) = check(&script, &[blob()], hash_type);
+            // Version 1 answers a bad index and a bad slice, version 2 a bad source; all else ends the script.
+            if (hash_type == ScriptHashType::Data1) == (how != 2) {
+                is(error, "MemWriteOnExecutablePage");
+            }
+        }
+    }
+}
+
+#[test]
+fn pages_that_were_zeroed_come_back_as_zeros() {
+    let (error, report) = check(&guests::script("ZEROED", &[]).unwrap(), &[blob()], ScriptHashType::Data2);
+    assert_eq!((error, report.groups[0].counts.restarted), (None, None));
+    assert!(report.groups[0].counts.native_cycles > 0);
+}
+
+/// The segments of `elf`, and one more.
+fn with_segment(elf: &[u8], address: u64, bytes: &[u8]) -> Vec<u8> {
+    let elf = Bytes::copy_from_slice(elf);
+    let metadata = parse_elf::<u64>(&elf, 2).unwrap();
+    let segment = |address: u64, flags: u32, bytes: &[u8]| Segment {
+        address,
+        flags,
+        bytes: bytes.to_vec(),
+        memory_bytes: bytes.len() as u64,
+    };
+    let own = metadata.actions.iter().map(|action| {
+        let bytes = &elf[action.source.start as usize..action.source.end as usize];
+        let flags = if action.flags & FLAG_EXECUTABLE != 0 { 5 } else { 6 };
+        let own = segment(action.addr + action.offset_from_addr, flags, bytes);
+        Segment { memory_bytes: action.size - action.offset_from_addr, ..own }
+    });
+    let segments = own.chain([segment(address, 6, bytes)]).collect();
+    Elf { entry: metadata.entry, segments, symbols: None }.to_bytes()
+}
+
+#[test]
+fn what_lies_over_a_segment_is_lost_when_its_vm_is_put_aside() {
+    let script = guests::script("OVER_A_SEGMENT", &[]).unwrap();
+    let mut page: Vec<u8> = (0..4096_u32).map(|index| (index % 251) as u8).collect();
+    // Where a script without arguments looks for their number.
+    page[0xf00..].fill(0);
+    let below = with_segment(&script, 0x40000, &page);
+    // A page that two segments fill, and a segment where the arguments are.
+    let overlapping = with_segment(&below, 0x40800, &page[..0x800]);
+    let under_arguments = with_segment(&below, 0x3f_f000, &page);
+    for elf in [below, overlapping, under_arguments] {
+        assert_eq!(check(&elf, &[], ScriptHashType::Data2).0, None);
+    }
+}
+
+#[test]
+fn traces_longer_than_a_byte_can_say_are_not_native() {
+    // Bytes of the trace: the fusions, what is plain, and the jump at its end.
+    for (fusions, plain, bytes) in
+        [(12, 2, 252), (12, 3, 256), (13, 0, 264), (13, 2, 272), (15, 0, 304), (16, 0, 320), (40, 3, 812)]
+    {
+        for hash_type in [ScriptHashType::Data1, ScriptHashType::Data2] {
+            let macros = [format!("FUSIONS=\"{fusions}\""), format!("PLAIN=\"{plain}\"")];
+            let script = guests::script("TRACE", &[&macros[0], &macros[1]]).unwrap();
+            let (error, report) = check(&script, &[], hash_type);
+            let is_long = bytes > 255;
+            assert_eq!(report.groups[0].counts.restarted.is_some(), is_long, "{bytes} bytes: {error:?}");
+            if bytes == 256 {
+                is(error, "TraceLengthError");
+            }
+        }
+    }
+}
+
+#[test]
+fn many_loads_of_code_are_not_native() {
+    for hash_type in [ScriptHashType::Data1, ScriptHashType::Data2] {
+        let (error, _) = check(&guests::script("LOADS", &[]).unwrap(), &[blob()], hash_type);
+        is(error, "MemWriteOnExecutablePage");
+    }
+}
+
+#[test]
+fn processes_take_turns() {
+    for (case, hash_type) in [
+        ("SPAWNS", ScriptHashType::Data2),
+        ("EXECS", ScriptHashType::Data1),
+        ("EXECS", ScriptHashType::Data2),
+        ("TURNS", ScriptHashType::Data2),
+    ] {
+        let (error, report) = check(&guests::script(case, &[]).unwrap(), &[blob()], hash_type);
+        assert_eq!((error, report.groups[0].counts.restarted), (None, None), "{case}");
+    }
+}
