@@ -32,6 +32,18 @@ pub fn build(name: &str) -> Result<PathBuf> {
     build::build(&guest).with_context(|| format!("building guest {name}"))
 }
 
+/// The bytes of a file of the guests' folder that has its own `_start`, built with `case` defined.
+///
+/// # Errors
+///
+/// As [`build()`].
+pub fn case(file: &'static str, case: &str, march: &'static str, level: &'static str) -> Result<Vec<u8>> {
+    let source = Source::Case { file, case: case.to_owned() };
+    let guest = Guest { name: case.to_lowercase(), about: "one case of a file", source, march, level };
+    let path = build::build(&guest).with_context(|| format!("building {file} with {case}"))?;
+    std::fs::read(&path).with_context(|| format!("reading {}", path.display()))
+}
+
 /// The bytes of the guest `name`, built if it is not there yet.
 ///
 /// # Errors

@@ -20,5 +20,11 @@ pub mod kept;
 pub mod native;
 pub mod oracle;
 pub mod stopwatch;
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "random bits are cut to the width of a field"
+)]
+pub mod transaction_campaign;
 pub mod transactions;
 pub mod upstream;

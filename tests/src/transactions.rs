@@ -43,6 +43,12 @@ impl Native {
         Ok(Self { session: Session::new(tier, compiled), samples: Arc::default() })
     }
 
+    /// With the native code of `programs`.
+    #[must_use]
+    pub fn of(tier: Tier, programs: Vec<Arc<Program>>) -> Self {
+        Self { session: Session::new(tier, programs), samples: Arc::default() }
+    }
+
     /// The same engine, nobody else's yet, whose script groups are sampled.
     #[must_use]
     pub fn sampled(self, sampling: Sampling) -> Self {

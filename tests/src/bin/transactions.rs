@@ -1,0 +1,94 @@
+//! Long runs of the campaign of whole transactions: `transactions [--scenarios N] [--seed S] [--jobs J] [--different N]
+//! [--as-found]`, and `transactions --seed S --only N` for one scenario, as a failure names it.
+#![allow(clippy::print_stdout, reason = "a command line tool")]
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::BTreeMap,
+    env,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::Instant,
+};
+
+use antares_tests::transaction_campaign::{Campaign, Different, Images, compare, draw, minimise};
+use anyhow::{Context, Result, bail};
+
+/// Scenarios between two lines of progress.
+const PROGRESS: u64 = 2_000;
+
+fn main() -> Result<()> {
+    let mut campaign = Campaign { seed: 1, scenarios: 2_000, different_max: 1 };
+    let mut jobs = thread::available_parallelism().map_or(1, usize::from);
+    let (mut only, mut is_reduced) = (None, true);
+    let mut arguments = env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let mut value = || -> Result<u64> {
+            let value = arguments.next().with_context(|| format!("{argument} needs a value"))?;
+            value.parse().with_context(|| format!("{value:?} is no number"))
+        };
+        match argument.as_str() {
+            "--scenarios" => campaign.scenarios = value()?,
+            "--seed" => campaign.seed = value()?,
+            "--only" => only = Some(value()?),
+            "--jobs" => jobs = usize::try_from(value()?)?,
+            // So many that differ are looked for.
+            "--different" => campaign.different_max = usize::try_from(value()?)?,
+            "--as-found" => is_reduced = false,
+            _ => bail!(
+                "usage: transactions [--scenarios N] [--seed S] [--jobs J] [--different N] [--as-found] [--only N]"
+            ),
+        }
+    }
+    if let Some(number) = only {
+        return one(&campaign, number, is_reduced);
+    }
+    let started = Instant::now();
+    let shown = AtomicU64::new(0);
+    let (tally, different) = campaign.run(jobs, |tally| {
+        let done = tally.equal + tally.different;
+        if shown.fetch_max(done / PROGRESS, Ordering::Relaxed) < done / PROGRESS {
+            eprintln!("{done} scenarios, {:.0} s", started.elapsed().as_secs_f64());
+        }
+    })?;
+    let seconds = started.elapsed().as_secs_f64();
+    println!("{tally}");
+    println!("{seconds:.1} s, {:.0} scenarios/s", (tally.equal + tally.different) as f64 / seconds);
+    report(&campaign, &different, is_reduced)
+}
+
+/// One scenario, as text.
+fn one(campaign: &Campaign, number: u64, is_reduced: bool) -> Result<()> {
+    let images = Images::get()?;
+    let scenario = draw(images, campaign.seed, number);
+    println!("{scenario}");
+    match compare(images, &scenario)? {
+        Ok(agreed) => {
+            println!("all agree: {agreed:#?}");
+            Ok(())
+        }
+        Err(difference) => report(campaign, &[Different { number, scenario, difference }], is_reduced),
+    }
+}
+
+fn report(campaign: &Campaign, different: &[Different], is_reduced: bool) -> Result<()> {
+    let images = Images::get()?;
+    // The first scenario for each set of known mistakes that it may meet.
+    let mut first = BTreeMap::new();
+    for Different { number, scenario, difference } in different {
+        println!("DIFFERENT: scenario {number}: {difference}");
+        let reduced = if is_reduced { minimise(images, scenario)? } else { None };
+        let (scenario, difference) = reduced.unwrap_or_else(|| (scenario.clone(), difference.clone()));
+        let suspects = scenario.suspects(images);
+        println!("may be {suspects:?}: {difference}");
+        if first.len() < 12 && !first.contains_key(&suspects) {
+            println!("{scenario}");
+        }
+        first.entry(suspects).or_insert(*number);
+    }
+    if different.is_empty() {
+        return Ok(());
+    }
+    println!("first of each: {first:#?}");
+    bail!("{} scenarios differ; run one again with --seed {} --only NUMBER", different.len(), campaign.seed)
+}

@@ -1,0 +1,32 @@
+//! Random transactions of many processes: drawn from a seed, run in every tier and by ckb-script itself, compared.
+//!
+//! ```text
+//! draw      a seed      -> Scenario: orders for actors, and what surrounds them
+//! Scenario  mock        -> a transaction: its cells hold the images, its first witness the orders
+//! compare   a Scenario  -> what all agree on, or the first difference
+//! Campaign  run         -> a Tally, and the scenarios that differ
+//! ```
+//! All work is done by one guest, the actor (`tests/guests/actor`), which reads its orders when it runs. So a few images
+//! that differ in their segments are compiled once, and tens of thousands of scenarios run on them.
+
+mod campaign;
+mod compare;
+mod draw;
+mod images;
+mod layouts;
+mod lines;
+mod minimise;
+mod orders;
+mod phrases;
+mod processes;
+mod scenario;
+mod tally;
+
+pub use campaign::{Campaign, Different};
+pub use compare::{Agreed, Difference, Who, compare};
+pub use draw::draw;
+pub use images::{Image, Images};
+pub use minimise::minimise;
+pub use orders::Order;
+pub use scenario::{Cell, Group, Limit, Scenario, Suspect};
+pub use tally::Tally;

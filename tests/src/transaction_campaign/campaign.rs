@@ -1,0 +1,82 @@
+//! Many scenarios from one seed: drawn, run, compared, counted.
+
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+};
+
+use anyhow::{Context, Result, bail};
+
+use super::{Difference, Images, Scenario, Tally, compare, draw};
+
+/// What to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Campaign {
+    /// Seed of it all.
+    pub seed: u64,
+    /// How many scenarios.
+    pub scenarios: u64,
+    /// How many may differ before it ends.
+    pub different_max: usize,
+}
+
+/// A scenario that differs.
+#[derive(Clone, Debug)]
+pub struct Different {
+    /// Its number.
+    pub number: u64,
+    /// The scenario.
+    pub scenario: Scenario,
+    /// What differs.
+    pub difference: Difference,
+}
+
+impl Campaign {
+    /// Runs scenarios on `jobs` threads; `each` sees the tally after every one. Gives those that differ, by number.
+    ///
+    /// # Errors
+    ///
+    /// The compiler failed, or a scenario is no transaction.
+    pub fn run(&self, jobs: usize, each: impl Fn(&Tally) + Sync) -> Result<(Tally, Vec<Different>)> {
+        let images = Images::get()?;
+        let next = AtomicU64::new(0);
+        let all = Mutex::new((Tally::default(), Vec::new()));
+        let work = || -> Result<()> {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let has_enough = {
+                    let all = all.lock().unwrap_or_else(PoisonError::into_inner);
+                    all.1.len() >= self.different_max
+                };
+                if number >= self.scenarios || has_enough {
+                    return Ok(());
+                }
+                let scenario = draw(images, self.seed, number);
+                let compared = compare(images, &scenario).with_context(|| format!("scenario {number}"))?;
+                let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+                match compared {
+                    Ok(agreed) => all.0.count(&scenario, &agreed),
+                    Err(difference) => {
+                        all.0.different += 1;
+                        all.1.push(Different { number, scenario, difference });
+                    }
+                }
+                each(&all.0);
+            }
+        };
+        let ended: Vec<Result<()>> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|_| bail!("a thread panicked")))
+                .collect()
+        });
+        ended.into_iter().collect::<Result<Vec<()>>>()?;
+        let (tally, mut different) = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+        different.sort_by_key(|different| different.number);
+        Ok((tally, different))
+    }
+}

@@ -1,0 +1,340 @@
+//! One scenario in every tier, and by ckb-script on its own machine, which knows nothing of ours.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    fmt,
+    sync::{Arc, LazyLock, Mutex, PoisonError},
+};
+
+use antares_abi::CodeTier;
+use antares_transaction::{Environment, Mock};
+use antares_verifier::{Cancel, Engine, Limits, Prepared, Report, Selection, Verifier};
+use antares_vm::{NativeMachine, Program, Tier};
+use anyhow::{Context, Result, anyhow};
+use ckb_chain_spec::consensus::{Consensus, ConsensusBuilder};
+use ckb_mock_tx_types::Resource;
+use ckb_script::{
+    RunMode, ScriptGroup, TransactionScriptsVerifier, TxVerifyEnv, generate_ckb_syscalls,
+    types::{DebugPrinter, Machine},
+};
+use ckb_types::core::{EpochNumberWithFraction, HeaderView, cell::resolve_transaction};
+use ckb_vm::{DefaultMachineRunner, Error, machine::Pause};
+
+use super::{
+    images::Images,
+    scenario::{Cell, Limit, Scenario},
+    tally::Counted,
+};
+use crate::transactions::Native;
+
+/// As many cycles as no scenario takes that ends.
+const CYCLES_MAX: u64 = 30_000_000;
+/// More debug output than there is.
+const DEBUG_BYTES_MAX: u64 = 16 << 20;
+/// Pauses of one group at the most: each runs with the full limit again.
+const PAUSES_MAX: usize = 100;
+
+/// Who ran a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Who {
+    Full,
+    Baseline,
+    Interpreter,
+}
+
+impl Who {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Full, Self::Baseline, Self::Interpreter];
+}
+
+/// What there is to compare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Cycles, or the text of the error.
+    pub result: Result<u64, String>,
+    /// Debug output of all groups.
+    pub debug: Vec<String>,
+}
+
+/// What all agree on, and how the native tier came to it.
+#[derive(Clone, Debug)]
+pub struct Agreed {
+    /// What it is.
+    pub verdict: Verdict,
+    /// Cycles in native code, by the full compile.
+    pub native_cycles: u64,
+    /// Cycles in the interpreter.
+    pub interpreted_cycles: u64,
+    /// Why groups started again.
+    pub restarts: Vec<&'static str>,
+    /// How often a VM was put aside and came back.
+    pub swaps: u64,
+    /// How often the machine paused.
+    pub pauses: usize,
+}
+
+/// Somebody disagrees with ckb-script.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// Who.
+    pub who: Who,
+    /// ckb-script's verdict.
+    pub oracle: Verdict,
+    /// Ours.
+    pub ours: Verdict,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = self.oracle.debug.iter().zip(&self.ours.debug).position(|(oracle, ours)| oracle != ours);
+        let at = at.unwrap_or(self.oracle.debug.len().min(self.ours.debug.len()));
+        let line = |debug: &[String]| debug.get(at).map_or_else(|| "(none)".to_owned(), String::clone);
+        write!(
+            f,
+            "{:?}: oracle {:?}, ours {:?}; line {at}: oracle {}, ours {}",
+            self.who,
+            self.oracle.result,
+            self.ours.result,
+            line(&self.oracle.debug),
+            line(&self.ours.debug)
+        )
+    }
+}
+
+/// Runs `scenario` everywhere.
+///
+/// # Errors
+///
+/// The compiler failed, or the scenario is no transaction.
+pub fn compare(images: &Images, scenario: &Scenario) -> Result<Result<Agreed, Difference>> {
+    let mock = scenario.mock(images)?;
+    let environment = scenario.environment();
+    let wide = oracle(&mock, &environment, CYCLES_MAX)?;
+    let (expected, cycles_max) = match (scenario.limit, &wide.result) {
+        (Limit::Wide, _) | (_, Err(_)) => (wide, CYCLES_MAX),
+        (Limit::Less(less), Ok(cycles)) => limited(&mock, &environment, cycles.saturating_sub(less))?,
+        (Limit::Part(part), Ok(cycles)) => limited(&mock, &environment, cycles / 1000 * part)?,
+    };
+    let mut agreed = Agreed {
+        verdict: expected.clone(),
+        native_cycles: 0,
+        interpreted_cycles: 0,
+        restarts: Vec::new(),
+        swaps: 0,
+        pauses: 0,
+    };
+    for who in Who::ALL {
+        let programs = programs(images, scenario, who)?;
+        let tier = if who == Who::Interpreter { Tier::Interpreter } else { Tier::Native };
+        let engine = Native::of(tier, programs);
+        let report = ours(&mock, &environment, cycles_max, engine.clone())?;
+        if who == Who::Full {
+            for group in &report.groups {
+                agreed.native_cycles += group.counts.native_cycles;
+                agreed.interpreted_cycles += group.counts.interpreted_cycles;
+                agreed.restarts.extend(group.counts.restarted);
+            }
+        }
+        if let Some(difference) = difference(who, &expected, &report) {
+            return Ok(Err(difference));
+        }
+        if !scenario.pauses.is_empty() {
+            let (oracle, pauses) =
+                paused::<Machine, _>(&mock, scenario, cycles_max, &antares_verifier::Interpreter)?;
+            let (ours, _) = paused::<NativeMachine, _>(&mock, scenario, cycles_max, &engine)?;
+            agreed.pauses = pauses;
+            if oracle != ours {
+                return Ok(Err(Difference { who, oracle, ours }));
+            }
+        }
+    }
+    if scenario.spawns() {
+        Counted::start();
+        let (_, _) = paused::<Counted, _>(&mock, scenario, cycles_max, &CountedEngine)?;
+        agreed.swaps = Counted::swaps();
+    }
+    Ok(Ok(agreed))
+}
+
+fn limited(mock: &Mock, environment: &Environment, cycles_max: u64) -> Result<(Verdict, u64)> {
+    Ok((oracle(mock, environment, cycles_max)?, cycles_max))
+}
+
+/// Native code of all actors and of the library, in all versions that run.
+fn programs(images: &Images, scenario: &Scenario, who: Who) -> Result<Vec<Arc<Program>>> {
+    let tier = match who {
+        Who::Full => CodeTier::Full,
+        Who::Baseline => CodeTier::Baseline,
+        Who::Interpreter => return Ok(Vec::new()),
+    };
+    let cells: BTreeSet<Option<usize>> = scenario
+        .deps
+        .iter()
+        .filter_map(|cell| match cell {
+            Cell::Actor(index) => Some(Some(*index)),
+            Cell::Library => Some(None),
+            _ => None,
+        })
+        .collect();
+    let mut programs = Vec::new();
+    for cell in cells {
+        let elf = cell.map_or(&images.library, |index| &images.actors[index].elf);
+        for version in scenario.versions() {
+            programs.extend(images.program(elf, version, tier)?);
+        }
+    }
+    Ok(programs)
+}
+
+fn ours(mock: &Mock, environment: &Environment, cycles_max: u64, engine: Native) -> Result<Report> {
+    let prepared = Prepared::new(mock, environment)?;
+    let limits = Limits { cycles_max, debug_bytes_max: DEBUG_BYTES_MAX };
+    Ok(Verifier::new(prepared, limits, engine, Cancel::new()).verify(Selection::All)?)
+}
+
+fn difference(who: Who, oracle: &Verdict, report: &Report) -> Option<Difference> {
+    let debug: Vec<String> = report.groups.iter().flat_map(|group| group.debug.clone()).collect();
+    let result = match report.error() {
+        Some(error) => Err(error.to_string()),
+        None => Ok(report.cycles),
+    };
+    let is_equal = match (&oracle.result, &result) {
+        (Ok(oracle), Ok(ours)) => oracle == ours,
+        // ckb-script's error names its kind before itself.
+        (Err(oracle), Err(ours)) => oracle.contains(ours.as_str()),
+        _ => false,
+    };
+    let ours = Verdict { result, debug };
+    (!is_equal || oracle.debug != ours.debug).then(|| Difference { who, oracle: oracle.clone(), ours })
+}
+
+/// The rules, which take a while to make.
+fn consensus(environment: &Environment) -> Arc<Consensus> {
+    static CONSENSUS: LazyLock<[Arc<Consensus>; 3]> = LazyLock::new(|| {
+        [0, 1, 2].map(|version| {
+            let forks = Environment::of_version(version).hard_forks();
+            Arc::new(ConsensusBuilder::default().hardfork_switch(forks).build())
+        })
+    });
+    CONSENSUS[environment.vm_version_latest() as usize % 3].clone()
+}
+
+/// Lines of debug output, and what is to be done at some of them.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<(Vec<String>, Pause, BTreeSet<usize>)>>);
+
+impl Lines {
+    fn with<T>(&self, see: impl FnOnce(&mut (Vec<String>, Pause, BTreeSet<usize>)) -> T) -> T {
+        see(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn printer(&self) -> DebugPrinter {
+        let lines = self.clone();
+        Arc::new(move |_group, line| {
+            lines.with(|(lines, pause, pauses)| {
+                if pauses.contains(&lines.len()) {
+                    pause.interrupt();
+                }
+                lines.push(line.to_owned());
+            });
+        })
+    }
+}
+
+/// A verifier of ckb-script on machines `M`.
+fn verifier<M: DefaultMachineRunner + 'static>(
+    mock: &Mock,
+    environment: &Environment,
+    lines: &Lines,
+) -> Result<TransactionScriptsVerifier<Resource, DebugPrinter, M>> {
+    let resource = Resource::from_mock_tx(mock.as_ckb()).map_err(|error| anyhow!(error))?;
+    let transaction = mock.as_ckb().core_transaction();
+    let resolved = resolve_transaction(transaction, &mut HashSet::new(), &resource, &resource);
+    let epoch = EpochNumberWithFraction::new(environment.epoch, 0, 1);
+    let header = HeaderView::new_advanced_builder().epoch(epoch).build();
+    Ok(TransactionScriptsVerifier::new_with_generator(
+        Arc::new(resolved.context("cells")?),
+        resource,
+        consensus(environment),
+        Arc::new(TxVerifyEnv::new_commit(&header)),
+        generate_ckb_syscalls,
+        lines.printer(),
+    ))
+}
+
+/// What ckb-script itself says, in its own words.
+fn oracle(mock: &Mock, environment: &Environment, cycles_max: u64) -> Result<Verdict> {
+    let lines = Lines::default();
+    let verifier = verifier::<Machine>(mock, environment, &lines)?;
+    let result = verifier.verify(cycles_max).map_err(|error| error.to_string());
+    Ok(Verdict { result, debug: lines.with(|(lines, ..)| std::mem::take(lines)) })
+}
+
+/// Runs ckb-script's scheduler on machines of `engine`, paused where the scenario says; how often it paused.
+fn paused<M, E>(mock: &Mock, scenario: &Scenario, cycles_max: u64, engine: &E) -> Result<(Verdict, usize)>
+where
+    M: DefaultMachineRunner + 'static,
+    E: Engine<Machine = M>,
+{
+    let lines = Lines::default();
+    let verifier = verifier::<M>(mock, &scenario.environment(), &lines)?;
+    let (mut total, mut debug, mut pauses) = (0, Vec::new(), 0);
+    let mut result = Ok(());
+    for (_, group) in verifier.groups() {
+        let (one, count) =
+            engine.attempt(|| group_with_pauses(&verifier, group, scenario, cycles_max, &lines));
+        pauses += count;
+        debug.extend(lines.with(|(lines, ..)| std::mem::take(lines)));
+        match one {
+            Ok(cycles) => total += cycles,
+            Err(error) => {
+                result = Err(error);
+                break;
+            }
+        }
+    }
+    Ok((Verdict { result: result.map(|()| total), debug }, pauses))
+}
+
+fn group_with_pauses<M: DefaultMachineRunner + 'static>(
+    verifier: &TransactionScriptsVerifier<Resource, DebugPrinter, M>,
+    group: &ScriptGroup,
+    scenario: &Scenario,
+    cycles_max: u64,
+    lines: &Lines,
+) -> (Result<u64, String>, usize) {
+    let mut pause = Pause::new();
+    lines.with(|lines| *lines = (Vec::new(), pause.clone(), scenario.pauses.clone()));
+    let mut scheduler = match verifier.create_scheduler(group) {
+        Ok(scheduler) => scheduler,
+        Err(error) => return (Err(format!("{error:?}")), 0),
+    };
+    let mut count = 0;
+    loop {
+        match scheduler.run(RunMode::Pause(pause.clone(), cycles_max)) {
+            Err(Error::Pause) if count < PAUSES_MAX => {
+                pause.free();
+                count += 1;
+            }
+            Ok(ended) if ended.exit_code == 0 => return (Ok(ended.consumed_cycles), count),
+            Ok(ended) => return (Err(format!("exit code {}", ended.exit_code)), count),
+            Err(error) => return (Err(format!("{error:?}")), count),
+        }
+    }
+}
+
+/// ckb-vm's machine, counted.
+struct CountedEngine;
+
+impl Engine for CountedEngine {
+    type Machine = Counted;
+
+    fn attempt<T>(&self, mut attempt: impl FnMut() -> T) -> T {
+        attempt()
+    }
+
+    fn take_counts(&self) -> Option<antares_verifier::Counts> {
+        None
+    }
+}

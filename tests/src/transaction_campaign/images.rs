@@ -1,0 +1,180 @@
+//! The images that scenarios run: the actor in several builds and layouts, and code for scripts to load. Compiled once.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use antares_abi::{CodeTier, CompileOptions, Isa, Sha256Digest};
+use antares_vm::Program;
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+
+use super::layouts::{self, Layout};
+use crate::{
+    elf::{self, Elf, Segment},
+    generate::Random,
+    guests, kept, native,
+};
+
+/// Where the actor's own code is.
+const TEXT: u64 = 0x1_0000;
+/// Where in its code the addresses stand of what loaded code may call, and how many.
+const CALLBACKS: (usize, usize) = (64, 4);
+/// Bytes of one routine.
+pub(super) const ROUTINE_BYTES: u64 = 64;
+/// Routines in the code that scripts load; the last one is longer.
+pub(super) const ROUTINES: u64 = 13;
+/// Where the library's code belongs.
+pub(super) const LIBRARY: u64 = 0xa_0000;
+
+/// Builds of the actor: case, instruction set, optimisation, and which versions run it at least.
+const BUILDS: [(&str, &str, &str); 4] = [
+    ("CONSTANT", "rv64imc", "-O2"),
+    ("COMPUTED", "rv64imc", "-O2"),
+    ("CONSTANT", "rv64imc", "-Os"),
+    ("CONSTANT", "rv64imc_zba_zbb_zbc_zbs", "-O3"),
+];
+
+/// Which build and layout each image is of.
+const IMAGES: [(usize, Layout); 11] = [
+    (0, Layout::Plain),
+    (1, Layout::Plain),
+    (0, Layout::Overlapping),
+    (1, Layout::Overlapping),
+    (2, Layout::Covered),
+    (0, Layout::Covered),
+    (3, Layout::CoveredAndOverlapping),
+    (0, Layout::Lines),
+    (1, Layout::Lines),
+    (2, Layout::Underlaid),
+    (3, Layout::Plain),
+];
+
+/// An actor.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// The file.
+    pub elf: Bytes,
+    /// What stands around it.
+    pub layout: Layout,
+    /// Addresses that may be called: lines of fusions and the like.
+    pub entries: Vec<u64>,
+    /// Addresses that loaded code may call back.
+    pub callbacks: Vec<u64>,
+}
+
+/// All that scenarios run.
+#[derive(Debug)]
+pub struct Images {
+    /// The actors.
+    pub actors: Vec<Image>,
+    /// Code without a file around it.
+    pub routines: Bytes,
+    /// The same code in an ELF, as libraries come.
+    pub library: Bytes,
+    /// Where its code is in the file.
+    pub library_code: std::ops::Range<usize>,
+    /// A cell that is no code.
+    pub data: Bytes,
+    compiled: Mutex<HashMap<Key, Compiled>>,
+}
+
+/// An ELF, VM version and tier.
+type Key = (Sha256Digest, u32, bool);
+/// None where the compiler refuses.
+type Compiled = Option<Arc<Program>>;
+
+impl Images {
+    /// All images, made once in a process. They are the same in every campaign, so that what they are compiled to is
+    /// kept between runs.
+    ///
+    /// # Errors
+    ///
+    /// No RISC-V compiler.
+    pub fn get() -> Result<&'static Self> {
+        static IMAGES: OnceLock<Result<Images, String>> = OnceLock::new();
+        let images = IMAGES.get_or_init(|| Self::make().map_err(|error| format!("{error:#}")));
+        images.as_ref().map_err(|error| anyhow::anyhow!("{error}"))
+    }
+
+    fn make() -> Result<Self> {
+        let mut random = Random::new(0x1a6e5);
+        let routines = code(&guests::case("actor/routines.S", "ROUTINES", "rv64imc", "-O2")?)?;
+        let builds: Vec<Vec<u8>> = BUILDS
+            .iter()
+            .map(|(case, march, level)| code(&guests::case("actor/actor.c", case, march, level)?))
+            .collect::<Result<_>>()?;
+        let actors = IMAGES
+            .iter()
+            .map(|(build, layout)| image(&builds[*build], *layout, &mut random, &routines))
+            .collect::<Result<_>>()?;
+        let table = (0..ROUTINES).flat_map(|index| (LIBRARY + index * ROUTINE_BYTES).to_le_bytes()).collect();
+        let library = file(vec![whole(LIBRARY, 5, routines.clone()), whole(LIBRARY + 0x1_0000, 4, table)]);
+        let library_code = elf::segments(&library)[0].file.clone();
+        let mut data = Vec::new();
+        while data.len() < 0x3000 {
+            data.extend(random.bits().to_le_bytes());
+        }
+        // Pages of zeros too, and an end that is no page's.
+        data[0x1000..0x1800].fill(0);
+        data.resize(0x3000 + 0x123, 7);
+        Ok(Self {
+            actors,
+            routines: routines.into(),
+            library: library.into(),
+            library_code,
+            data: data.into(),
+            compiled: Mutex::default(),
+        })
+    }
+
+    /// Native code for `elf` by the generator of `tier`; none if it refuses.
+    ///
+    /// # Errors
+    ///
+    /// The compiler failed.
+    pub fn program(&self, elf: &Bytes, vm_version: u32, tier: CodeTier) -> Result<Option<Arc<Program>>> {
+        let key = (Sha256Digest::of(elf), vm_version, tier == CodeTier::Full);
+        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = compiled.get(&key) {
+            return Ok(known.clone());
+        }
+        let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
+        let library = match tier {
+            CodeTier::Full => kept::library(elf, options)?,
+            CodeTier::Baseline => native::compile_with(elf, options, tier)?,
+        };
+        let program = library.ok().and_then(|library| Program::new(elf.clone(), library).ok()).map(Arc::new);
+        compiled.insert(key, program.clone());
+        Ok(program)
+    }
+}
+
+/// The code of a guest.
+fn code(guest: &[u8]) -> Result<Vec<u8>> {
+    let segments = elf::segments(guest);
+    let text = segments.iter().find(|segment| segment.flags & 1 != 0).context("a guest has code")?;
+    ensure!(text.address == TEXT, "a guest's code is elsewhere");
+    Ok(guest[text.file.clone()].to_vec())
+}
+
+fn image(code: &[u8], layout: Layout, random: &mut Random, routines: &[u8]) -> Result<Image> {
+    let (from, count) = CALLBACKS;
+    let table = code.get(from..from + 8 * count).context("an actor has a table")?;
+    let callbacks = table
+        .chunks_exact(8)
+        .map(|word| word.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)));
+    let callbacks = callbacks.collect();
+    let (around, entries) = layouts::segments(layout, random, routines);
+    let segments = [vec![whole(TEXT, 5, code.to_vec())], around].concat();
+    Ok(Image { elf: file(segments).into(), layout, entries, callbacks })
+}
+
+fn whole(address: u64, flags: u32, bytes: Vec<u8>) -> Segment {
+    Segment { address, flags, memory_bytes: bytes.len() as u64, bytes }
+}
+
+fn file(segments: Vec<Segment>) -> Vec<u8> {
+    Elf { entry: segments[0].address, segments, symbols: None }.to_bytes()
+}

@@ -1,0 +1,91 @@
+//! Makes a scenario that differs smaller, as long as it differs.
+
+use anyhow::Result;
+
+use super::{
+    Difference, Images, Limit, Scenario, compare,
+    orders::{Order, Verb},
+};
+
+/// Passes over the whole scenario.
+const PASSES_MAX: usize = 4;
+
+/// The smallest scenario found that differs, and how; `None` if `scenario` does not differ.
+///
+/// # Errors
+///
+/// The compiler failed.
+pub fn minimise(images: &Images, scenario: &Scenario) -> Result<Option<(Scenario, Difference)>> {
+    let Err(difference) = compare(images, scenario)? else { return Ok(None) };
+    let mut best = (scenario.clone(), difference);
+    for _ in 0..PASSES_MAX {
+        let before = best.0.clone();
+        simplify(images, &mut best)?;
+        for list in 0..best.0.lists.len() {
+            // The largest parts first.
+            let mut part = best.0.lists[list].len().next_power_of_two();
+            while part > 0 {
+                let mut at = 0;
+                while at < best.0.lists[list].len() {
+                    let mut smaller = best.0.clone();
+                    if !cut(&mut smaller.lists[list], at, part) || !keep(images, &mut best, smaller)? {
+                        at += part;
+                    }
+                }
+                part /= 2;
+            }
+        }
+        if best.0 == before {
+            break;
+        }
+    }
+    Ok(Some(best))
+}
+
+/// Removes what stands around the orders.
+fn simplify(images: &Images, best: &mut (Scenario, Difference)) -> Result<()> {
+    let mut smaller = best.0.clone();
+    smaller.limit = Limit::Wide;
+    keep(images, best, smaller)?;
+    let mut smaller = best.0.clone();
+    smaller.pauses.clear();
+    keep(images, best, smaller)?;
+    for index in (0..best.0.groups.len()).rev() {
+        if best.0.groups.len() > 1 {
+            let mut smaller = best.0.clone();
+            smaller.groups.remove(index);
+            smaller.inputs.remove(index);
+            keep(images, best, smaller)?;
+        }
+    }
+    for index in 0..best.0.lists.len() {
+        let mut smaller = best.0.clone();
+        smaller.lists[index].clear();
+        keep(images, best, smaller)?;
+    }
+    Ok(())
+}
+
+/// Takes `part` orders away at `at`; jumps over them are moved.
+fn cut(list: &mut Vec<Order>, at: usize, part: usize) -> bool {
+    let end = (at + part).min(list.len());
+    if at >= end {
+        return false;
+    }
+    list.drain(at..end);
+    for order in list.iter_mut().filter(|order| order.verb() == Verb::Again) {
+        if order.0[1] as usize >= end {
+            order.0[1] -= (end - at) as u64;
+        }
+    }
+    true
+}
+
+fn keep(images: &Images, best: &mut (Scenario, Difference), smaller: Scenario) -> Result<bool> {
+    if smaller == best.0 {
+        return Ok(false);
+    }
+    let Err(difference) = compare(images, &smaller)? else { return Ok(false) };
+    *best = (smaller, difference);
+    Ok(true)
+}

@@ -1,0 +1,164 @@
+//! Orders: what an actor is told to do, eight words each, as `tests/guests/actor/actor.c` reads them.
+
+use std::fmt;
+
+/// One order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order(pub [u64; 8]);
+
+/// What there is to do; the numbers are the actor's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Verb {
+    End,
+    Call,
+    Poke,
+    Peek,
+    Fill,
+    Sum,
+    Copy,
+    Jump,
+    Work,
+    Again,
+    Spawn,
+    Pipe,
+    Transfer,
+    Wait,
+    Exec,
+    Inherit,
+    Load,
+    Set,
+    Skip,
+    Deep,
+    Exit,
+}
+
+/// Registers of an actor that hold numbers between orders.
+pub(super) type Register = u8;
+
+/// The result and the place of the order are printed.
+const PRINT: u64 = 1;
+/// So are the cycles so far, which version 0 cannot ask for.
+const CYCLES: u64 = 2;
+/// Numbers of system calls come from memory.
+const COMPUTED: u64 = 4;
+
+/// A register and a distance where a number is expected.
+pub(super) const fn register(register: Register, plus: u32) -> u64 {
+    0xa5 << 56 | (plus as u64) << 8 | register as u64
+}
+
+impl Verb {
+    /// All of them.
+    pub const ALL: [Self; 21] = [
+        Self::End,
+        Self::Call,
+        Self::Poke,
+        Self::Peek,
+        Self::Fill,
+        Self::Sum,
+        Self::Copy,
+        Self::Jump,
+        Self::Work,
+        Self::Again,
+        Self::Spawn,
+        Self::Pipe,
+        Self::Transfer,
+        Self::Wait,
+        Self::Exec,
+        Self::Inherit,
+        Self::Load,
+        Self::Set,
+        Self::Skip,
+        Self::Deep,
+        Self::Exit,
+    ];
+
+    /// Its name in texts.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::End => "end",
+            Self::Call => "ecall",
+            Self::Poke => "poke",
+            Self::Peek => "peek",
+            Self::Fill => "fill",
+            Self::Sum => "sum",
+            Self::Copy => "copy",
+            Self::Jump => "call",
+            Self::Work => "work",
+            Self::Again => "again",
+            Self::Spawn => "spawn",
+            Self::Pipe => "pipe",
+            Self::Transfer => "transfer",
+            Self::Wait => "wait",
+            Self::Exec => "exec",
+            Self::Inherit => "inherit",
+            Self::Load => "load",
+            Self::Set => "set",
+            Self::Skip => "skip",
+            Self::Deep => "deep",
+            Self::Exit => "exit",
+        }
+    }
+}
+
+impl Order {
+    /// `verb` with its words; what is missing is 0. Nothing is printed.
+    pub(super) fn new(verb: Verb, words: &[u64]) -> Self {
+        let mut all = [0; 8];
+        all[0] = verb as u64;
+        all[1..=words.len()].copy_from_slice(words);
+        Self(all)
+    }
+
+    /// The same with its result in `register`.
+    pub(super) fn to(mut self, register: Register) -> Self {
+        self.0[0] = self.0[0] & !(15 << 16) | u64::from(register) << 16;
+        self
+    }
+
+    /// The same, which prints.
+    pub(super) fn printed(mut self, with_cycles: bool) -> Self {
+        self.0[0] |= (PRINT | if with_cycles { CYCLES } else { 0 }) << 8;
+        self
+    }
+
+    /// The same with numbers of system calls from memory.
+    pub(super) fn computed(mut self) -> Self {
+        self.0[0] |= COMPUTED << 8;
+        self
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn verb(&self) -> Verb {
+        Verb::ALL.get(self.0[0] as usize & 0xff).copied().unwrap_or(Verb::End)
+    }
+
+    /// Whether it asks for the system call `number` by its number.
+    #[must_use]
+    pub fn is_call(&self, number: u64) -> bool {
+        self.verb() == Verb::Call && self.0[1] == number
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.verb().name())?;
+        let flags = self.0[0] >> 8;
+        for (bit, name) in [(PRINT, "print"), (CYCLES, "cycles"), (COMPUTED, "computed")] {
+            if flags & bit != 0 {
+                write!(f, " {name}")?;
+            }
+        }
+        let last = self.0.iter().rposition(|word| *word != 0).unwrap_or(0);
+        for word in self.0.iter().take(last + 1).skip(1) {
+            match word >> 56 {
+                0xa5 => write!(f, " r{}+{:#x}", word & 15, word >> 8 & 0xffff_ffff)?,
+                _ => write!(f, " {word:#x}")?,
+            }
+        }
+        write!(f, " -> r{}", self.0[0] >> 16 & 15)
+    }
+}

@@ -1,0 +1,290 @@
+//! A scenario: orders, and the transaction around them.
+
+use std::{collections::BTreeSet, fmt};
+
+use antares_transaction::{CellFields, DepFields, Environment, Fields, Mock};
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use ckb_types::{
+    core::{Capacity, ScriptHashType},
+    packed::{Byte32, CellDep, CellInput, CellOutput, OutPoint, RawTransaction, Script, Transaction},
+    prelude::*,
+};
+
+use super::{
+    images::Images,
+    layouts::{self, Layout},
+    orders::{Order, Verb},
+};
+
+/// Lists of orders in one scenario at the most; the witness begins with a number for each.
+pub(super) const LISTS_MAX: usize = 48;
+/// Orders in a list at the most.
+pub(super) const ORDERS_MAX: usize = 62;
+/// Source of cell deps.
+pub(super) const DEPS: u64 = 3;
+
+/// What a cell or a witness holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Cell {
+    Actor(usize),
+    Routines,
+    Library,
+    Data,
+    Nothing,
+}
+
+/// A script that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Which of the deps is its code.
+    pub dep: usize,
+    /// How it names its code: `data`, `type`, `data1`, `data2`.
+    pub hash_type: ScriptHashType,
+    /// A type script, else a lock.
+    pub is_type: bool,
+    /// Its orders.
+    pub list: usize,
+}
+
+/// How many cycles there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// As many as no scenario takes that ends.
+    Wide,
+    /// Those that it takes, and so many fewer.
+    Less(u64),
+    /// So many thousandths of those that it takes.
+    Part(u64),
+}
+
+/// A random transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// The newest VM version, that of scripts named by type.
+    pub newest: u32,
+    /// Scripts, each of an input of its own.
+    pub groups: Vec<Group>,
+    /// Cell deps.
+    pub deps: Vec<Cell>,
+    /// Data of each input's cell; of inputs without a script of their own nothing.
+    pub inputs: Vec<Cell>,
+    /// Data of outputs.
+    pub outputs: Vec<Cell>,
+    /// The witnesses behind the first one, which has the orders.
+    pub witnesses: Vec<Cell>,
+    /// Orders.
+    pub lists: Vec<Vec<Order>>,
+    /// Cycles.
+    pub limit: Limit,
+    /// A pause is asked for as this line of debug output is printed.
+    pub pauses: BTreeSet<usize>,
+}
+
+/// A known mistake that a scenario may meet, by what it is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Suspect {
+    FailedExecBeforeStore,
+    ZeroedPage,
+    OverlappingSegments,
+    CoveredArguments,
+    LongTrace,
+    NothingKnown,
+}
+
+impl Cell {
+    /// What it holds.
+    #[must_use]
+    pub fn bytes(self, images: &Images) -> Bytes {
+        match self {
+            Self::Actor(index) => images.actors[index].elf.clone(),
+            Self::Routines => images.routines.clone(),
+            Self::Library => images.library.clone(),
+            Self::Data => images.data.clone(),
+            Self::Nothing => Bytes::new(),
+        }
+    }
+}
+
+impl Scenario {
+    /// The rules under which it is judged.
+    #[must_use]
+    pub fn environment(&self) -> Environment {
+        Environment::of_version(self.newest)
+    }
+
+    /// VM versions of its scripts.
+    #[must_use]
+    pub fn versions(&self) -> BTreeSet<u32> {
+        let environment = self.environment();
+        self.groups.iter().filter_map(|group| environment.vm_version(group.hash_type)).collect()
+    }
+
+    /// The orders as the first witness holds them.
+    fn witness(&self) -> Vec<u8> {
+        let mut orders = Vec::new();
+        let mut heads = vec![0_u64; LISTS_MAX.max(64)];
+        let start = 8 * heads.len();
+        for (head, list) in heads.iter_mut().zip(&self.lists) {
+            *head = (list.len() as u64) << 32 | (start + orders.len()) as u64;
+            orders.extend(list.iter().flat_map(|order| order.0).flat_map(u64::to_le_bytes));
+        }
+        heads.into_iter().flat_map(u64::to_le_bytes).chain(orders).collect()
+    }
+
+    /// The script of group `index`.
+    fn script(&self, index: usize, images: &Images) -> Script {
+        let Group { dep, hash_type, list, .. } = self.groups[index];
+        let code_hash = match hash_type {
+            ScriptHashType::Type => name_of_dep(dep).calc_script_hash(),
+            _ => CellOutput::calc_data_hash(&self.deps[dep].bytes(images)),
+        };
+        let args = vec![list as u8, index as u8];
+
+        Script::new_builder().code_hash(code_hash).hash_type(hash_type).args(Bytes::from(args).pack()).build()
+    }
+
+    /// The transaction.
+    ///
+    /// # Errors
+    ///
+    /// It is none: a mistake of the generator.
+    pub fn mock(&self, images: &Images) -> Result<Mock> {
+        let nobody = Script::default();
+        let mut inputs = Vec::new();
+        let mut cells: Vec<(CellOutput, Bytes)> = Vec::new();
+        for (index, group) in self.groups.iter().enumerate() {
+            let script = self.script(index, images);
+            let data = self.inputs.get(index).map_or_else(Bytes::new, |cell| cell.bytes(images));
+            // The lock of a cell with a type script is that of the first group.
+            let (lock, of_type) =
+                if group.is_type { (self.script(0, images), Some(script)) } else { (script, None) };
+            let output = CellOutput::new_builder().lock(lock).type_(of_type.pack());
+            cells.push((output.capacity(Capacity::shannons(1 << 40)).build(), data));
+            inputs.push(CellInput::new(out_point(1, index), 0));
+        }
+        let deps: Vec<(OutPoint, CellOutput, Bytes)> = self
+            .deps
+            .iter()
+            .enumerate()
+            .map(|(index, cell)| {
+                let output =
+                    CellOutput::new_builder().lock(nobody.clone()).type_(Some(name_of_dep(index)).pack());
+                (out_point(2, index), output.build(), cell.bytes(images))
+            })
+            .collect();
+        let outputs: Vec<CellOutput> =
+            self.outputs.iter().map(|_| CellOutput::new_builder().lock(nobody.clone()).build()).collect();
+        let outputs_data: Vec<Bytes> = self.outputs.iter().map(|cell| cell.bytes(images)).collect();
+        let witnesses = [
+            vec![Bytes::from(self.witness())],
+            self.witnesses.iter().map(|cell| cell.bytes(images)).collect(),
+        ]
+        .concat();
+        let raw = RawTransaction::new_builder()
+            .cell_deps(
+                deps.iter()
+                    .map(|dep| CellDep::new_builder().out_point(dep.0.clone()).build())
+                    .collect::<Vec<_>>()
+                    .pack(),
+            )
+            .inputs(inputs.pack())
+            .outputs(outputs.pack())
+            .outputs_data(outputs_data.pack())
+            .build();
+        let tx = Transaction::new_builder().raw(raw).witnesses(witnesses.pack()).build();
+        let fields = Fields {
+            tx: tx.as_slice(),
+            inputs: cells
+                .iter()
+                .map(|(output, data)| CellFields { output: output.as_slice(), data, block_hash: None })
+                .collect(),
+            cell_deps: deps
+                .iter()
+                .map(|(point, output, data)| DepFields {
+                    out_point: point.as_slice(),
+                    cell: CellFields { output: output.as_slice(), data, block_hash: None },
+                })
+                .collect(),
+            ..Fields::default()
+        };
+        Mock::from_molecule(&fields).context("a scenario is no transaction")
+    }
+
+    /// Whether some VM may make another.
+    #[must_use]
+    pub fn spawns(&self) -> bool {
+        self.lists.iter().flatten().any(|order| order.verb() == Verb::Spawn)
+    }
+
+    /// What is known to go wrong with orders like these.
+    #[must_use]
+    pub fn suspects(&self, images: &Images) -> BTreeSet<Suspect> {
+        let orders = || self.lists.iter().flatten();
+        let has = |verb| orders().any(|order| order.verb() == verb);
+        let layouts = || {
+            self.deps.iter().filter_map(|cell| match cell {
+                Cell::Actor(index) => Some(images.actors[*index].layout),
+                _ => None,
+            })
+        };
+        let swaps = self.spawns();
+        let mut found = BTreeSet::new();
+        if has(Verb::Exec) && orders().any(|order| order.is_call(2091)) {
+            found.insert(Suspect::FailedExecBeforeStore);
+        }
+        if swaps && orders().any(|order| order.verb() == Verb::Fill && order.0[3] == 0) {
+            found.insert(Suspect::ZeroedPage);
+        }
+        if swaps
+            && layouts().any(|layout| matches!(layout, Layout::Overlapping | Layout::CoveredAndOverlapping))
+        {
+            found.insert(Suspect::OverlappingSegments);
+        }
+        if swaps && layouts().any(|layout| matches!(layout, Layout::Covered | Layout::CoveredAndOverlapping))
+        {
+            found.insert(Suspect::CoveredArguments);
+        }
+        let is_line = |order: &Order| order.verb() == Verb::Jump && order.0[1] >> 16 == layouts::CODE >> 16;
+        let is_loaded_line = |order: &Order| order.verb() == Verb::Jump && order.0[1] & 0xfff == 12 * 64;
+        if orders().any(|order| is_line(order) || is_loaded_line(order)) {
+            found.insert(Suspect::LongTrace);
+        }
+        if found.is_empty() {
+            found.insert(Suspect::NothingKnown);
+        }
+        found
+    }
+}
+
+/// The type script of a dep, by which scripts may name it; nobody runs it.
+fn name_of_dep(index: usize) -> Script {
+    Script::new_builder().args(Bytes::from(vec![index as u8]).pack()).build()
+}
+
+fn out_point(kind: u8, index: usize) -> OutPoint {
+    OutPoint::new(Byte32::from_slice(&[kind; 32]).unwrap_or_default(), index as u32)
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "newest version {}, {:?}, pauses {:?}", self.newest, self.limit, self.pauses)?;
+        for group in &self.groups {
+            writeln!(f, "{group:?}")?;
+        }
+        writeln!(
+            f,
+            "deps {:?}\ninputs {:?}\noutputs {:?}\nwitnesses {:?}",
+            self.deps, self.inputs, self.outputs, self.witnesses
+        )?;
+        for (index, list) in self.lists.iter().enumerate() {
+            writeln!(f, "list {index}:")?;
+            for (at, order) in list.iter().enumerate() {
+                writeln!(f, "  {at:2} {order}")?;
+            }
+        }
+        Ok(())
+    }
+}

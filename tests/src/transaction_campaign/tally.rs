@@ -1,0 +1,208 @@
+//! What a campaign has met: how scenarios ended, what they did, and how much of it in native code.
+
+use std::{
+    cell::Cell as Slot,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use bytes::Bytes;
+use ckb_script::types::Machine;
+use ckb_vm::{DefaultMachine, DefaultMachineRunner, Error, elf::ProgramMetadata};
+
+use super::{
+    compare::Agreed,
+    orders::Verb,
+    scenario::{Limit, Scenario},
+};
+
+/// Swaps of many.
+const MANY: u64 = 10;
+
+/// Counts.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Scenarios on which all agree.
+    pub equal: u64,
+    /// Scenarios in which someone disagrees.
+    pub different: u64,
+    /// By the text of the error, or `ok`.
+    pub endings: BTreeMap<String, u64>,
+    /// By newest version.
+    pub versions: BTreeMap<u32, u64>,
+    /// Scenarios that ran natively from beginning to end.
+    pub native: u64,
+    /// Scenarios of which a group started again in the interpreter, by reason.
+    pub restarts: BTreeMap<&'static str, u64>,
+    /// Scenarios in which VMs were put aside and came back.
+    pub swapped: u64,
+    /// Those of them in which it happened often.
+    pub swapped_often: u64,
+    /// Those that ran natively to the end.
+    pub swapped_natively: u64,
+    /// How often a VM came back.
+    pub swaps: u64,
+    /// Scenarios that paused.
+    pub paused: u64,
+    /// Scenarios with a limit that is not wide.
+    pub limited: u64,
+    /// Orders that were executed and printed, by verb; and how many of those system calls failed.
+    pub verbs: BTreeMap<Verb, (u64, u64)>,
+    /// Cycles in native code and in the interpreter, by the full compile.
+    pub cycles: (u64, u64),
+}
+
+impl Tally {
+    /// Counts one scenario on which all agree.
+    pub fn count(&mut self, scenario: &Scenario, agreed: &Agreed) {
+        self.equal += 1;
+        *self.versions.entry(scenario.newest).or_default() += 1;
+        let ending = match &agreed.verdict.result {
+            Ok(_) => "ok".to_owned(),
+            Err(text) => ending(text),
+        };
+        *self.endings.entry(ending).or_default() += 1;
+        let is_native = agreed.restarts.is_empty() && agreed.native_cycles > 0;
+        self.native += u64::from(is_native);
+        for reason in BTreeSet::from_iter(&agreed.restarts) {
+            *self.restarts.entry(reason).or_default() += 1;
+        }
+        self.swaps += agreed.swaps;
+        self.swapped += u64::from(agreed.swaps > 0);
+        self.swapped_often += u64::from(agreed.swaps >= MANY);
+        self.swapped_natively += u64::from(agreed.swaps > 0 && is_native);
+        self.paused += u64::from(agreed.pauses > 0);
+        self.limited += u64::from(scenario.limit != Limit::Wide);
+        self.cycles.0 += agreed.native_cycles;
+        self.cycles.1 += agreed.interpreted_cycles;
+        for (verb, result) in agreed.verdict.debug.iter().filter_map(|line| executed(line)) {
+            let (count, failed) = self.verbs.entry(verb).or_default();
+            *count += 1;
+            *failed += u64::from(result != 0);
+        }
+    }
+
+    /// Adds another one.
+    pub fn add(&mut self, other: Self) {
+        fn merge<K: Ord>(to: &mut BTreeMap<K, u64>, from: BTreeMap<K, u64>) {
+            from.into_iter().for_each(|(key, count)| *to.entry(key).or_default() += count);
+        }
+        self.equal += other.equal;
+        self.different += other.different;
+        merge(&mut self.endings, other.endings);
+        merge(&mut self.versions, other.versions);
+        merge(&mut self.restarts, other.restarts);
+        self.native += other.native;
+        self.swapped += other.swapped;
+        self.swapped_often += other.swapped_often;
+        self.swapped_natively += other.swapped_natively;
+        self.swaps += other.swaps;
+        self.paused += other.paused;
+        self.limited += other.limited;
+        self.cycles.0 += other.cycles.0;
+        self.cycles.1 += other.cycles.1;
+        for (verb, (count, failed)) in other.verbs {
+            let entry = self.verbs.entry(verb).or_default();
+            entry.0 += count;
+            entry.1 += failed;
+        }
+    }
+}
+
+/// The kind of an error in a text of ckb-script's.
+fn ending(text: &str) -> String {
+    let cause = text.split("cause: ").nth(1).unwrap_or(text);
+    let end = cause.find(|letter: char| letter.is_ascii_digit()).unwrap_or(cause.len());
+    cause[..end].chars().take(60).collect::<String>().trim().to_owned()
+}
+
+/// The verb and the upper half of the result that an actor's line tells of.
+fn executed(line: &str) -> Option<(Verb, u64)> {
+    let mut words = line.split(' ').map(|word| u64::from_str_radix(word, 16));
+    let (Some(Ok(what)), Some(Ok(result))) = (words.next(), words.next()) else { return None };
+    let verb = Verb::ALL.get(what as usize & 0xff)?;
+    let is_pair = matches!(
+        verb,
+        Verb::Spawn | Verb::Pipe | Verb::Transfer | Verb::Wait | Verb::Exec | Verb::Inherit | Verb::Load
+    );
+    Some((*verb, if is_pair { result >> 32 } else { 0 }))
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} equal, {} different", self.equal, self.different)?;
+        writeln!(
+            f,
+            "natively to the end {}; {} million cycles natively, {} interpreted; restarts {:?}",
+            self.native,
+            self.cycles.0 / 1_000_000,
+            self.cycles.1 / 1_000_000,
+            self.restarts
+        )?;
+        writeln!(
+            f,
+            "VMs put aside in {} ({} of them natively to the end, {} at least {MANY} times), {} times; paused {}; limited {}",
+            self.swapped, self.swapped_natively, self.swapped_often, self.swaps, self.paused, self.limited
+        )?;
+        writeln!(f, "newest versions {:?}", self.versions)?;
+        for (ending, count) in &self.endings {
+            writeln!(f, "{count:8} {ending}")?;
+        }
+        for (verb, (count, failed)) in &self.verbs {
+            writeln!(f, "{count:8} {}, {failed} not 0", verb.name())?;
+        }
+        Ok(())
+    }
+}
+
+thread_local! {
+    /// Machines made and programs loaded.
+    static COUNTS: Slot<(u64, u64)> = const { Slot::new((0, 0)) };
+}
+
+/// ckb-script's own machine, which counts: a machine without a program is one that comes back.
+pub(super) struct Counted(Machine);
+
+impl Counted {
+    /// Counts anew on this thread.
+    pub(super) fn start() {
+        COUNTS.set((0, 0));
+    }
+
+    /// How many machines came back since.
+    pub(super) fn swaps() -> u64 {
+        let (made, loaded) = COUNTS.get();
+        made.saturating_sub(loaded)
+    }
+}
+
+impl DefaultMachineRunner for Counted {
+    type Inner = <Machine as DefaultMachineRunner>::Inner;
+
+    fn new(machine: DefaultMachine<Self::Inner>) -> Self {
+        COUNTS.set((COUNTS.get().0 + 1, COUNTS.get().1));
+        Self(Machine::new(machine))
+    }
+
+    fn machine(&self) -> &DefaultMachine<Self::Inner> {
+        DefaultMachineRunner::machine(&self.0)
+    }
+
+    fn machine_mut(&mut self) -> &mut DefaultMachine<Self::Inner> {
+        self.0.machine_mut()
+    }
+
+    fn run(&mut self) -> Result<i8, Error> {
+        DefaultMachineRunner::run(&mut self.0)
+    }
+
+    fn load_program_with_metadata(
+        &mut self,
+        program: &Bytes,
+        metadata: &ProgramMetadata,
+        args: impl ExactSizeIterator<Item = Result<Bytes, Error>>,
+    ) -> Result<u64, Error> {
+        COUNTS.set((COUNTS.get().0, COUNTS.get().1 + 1));
+        self.0.load_program_with_metadata(program, metadata, args)
+    }
+}
