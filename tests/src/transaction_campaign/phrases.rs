@@ -363,7 +363,7 @@ impl<'a> Writer<'a> {
         let order = match self.random.below(8) {
             0 => Order::new(Verb::Poke, &[0x1_0000, 1, 8, 1, 0]),
             1 => Order::new(Verb::Poke, &[0x40_0000 - self.random.pick(&[0, 1, 4]), 1, 8, 1, 0]),
-            2 => Order::new(Verb::Peek, &[0x40_0000 - self.random.pick(&[0, 7, 1 << 40]), 8]),
+            2 => Order::new(Verb::Peek, &[0x40_0000_u64.wrapping_sub(self.random.pick(&[0, 7, 1 << 40])), 8]),
             3 => Order::new(Verb::Jump, &[self.random.pick(&[0, 2, FREE, 0x40_0000, 1 << 33, LIBRARY])]),
             4 => Order::new(Verb::Call, &[self.random.pick(&[1, 2600, 9999, 2061])]),
             5 => Order::new(Verb::Call, &[2177, FILLED]),
