@@ -7,9 +7,9 @@ use std::{
 };
 
 use antares_abi::CodeTier;
-use antares_transaction::{Environment, Mock};
+use antares_transaction::Environment;
 use antares_verifier::{Cancel, Engine, Limits, Prepared, Report, Selection, Verifier};
-use antares_vm::{NativeMachine, Program, Tier};
+use antares_vm::{Program, Tier};
 use anyhow::{Context, Result, anyhow};
 use ckb_chain_spec::consensus::{Consensus, ConsensusBuilder};
 use ckb_mock_tx_types::Resource;
@@ -17,13 +17,16 @@ use ckb_script::{
     RunMode, ScriptGroup, TransactionScriptsVerifier, TxVerifyEnv, generate_ckb_syscalls,
     types::{DebugPrinter, Machine},
 };
-use ckb_types::core::{EpochNumberWithFraction, HeaderView, cell::resolve_transaction};
+use ckb_types::core::{
+    EpochNumberWithFraction, HeaderView,
+    cell::{ResolvedTransaction, resolve_transaction},
+};
 use ckb_vm::{DefaultMachineRunner, Error, machine::Pause};
 
 use super::{
     images::Images,
     scenario::{Cell, Limit, Scenario},
-    tally::Counted,
+    tally::{self, Counted},
 };
 use crate::transactions::Native;
 
@@ -31,6 +34,8 @@ use crate::transactions::Native;
 const CYCLES_MAX: u64 = 30_000_000;
 /// More debug output than there is.
 const DEBUG_BYTES_MAX: u64 = 16 << 20;
+/// Fewer VMs than these are all live.
+const SPAWNED_MIN: usize = 4;
 /// Pauses of one group at the most: each runs with the full limit again.
 const PAUSES_MAX: usize = 100;
 
@@ -108,14 +113,14 @@ impl fmt::Display for Difference {
 ///
 /// The compiler failed, or the scenario is no transaction.
 pub fn compare(images: &Images, scenario: &Scenario) -> Result<Result<Agreed, Difference>> {
-    let mock = scenario.mock(images)?;
-    let environment = scenario.environment();
-    let wide = oracle(&mock, &environment, CYCLES_MAX)?;
-    let (expected, cycles_max) = match (scenario.limit, &wide.result) {
-        (Limit::Wide, _) | (_, Err(_)) => (wide, CYCLES_MAX),
-        (Limit::Less(less), Ok(cycles)) => limited(&mock, &environment, cycles.saturating_sub(less))?,
-        (Limit::Part(part), Ok(cycles)) => limited(&mock, &environment, cycles / 1000 * part)?,
+    let stage = Stage::new(images, scenario)?;
+    let wide = stage.oracle(CYCLES_MAX);
+    let cycles_max = match (scenario.limit, &wide.result) {
+        (Limit::Wide, _) | (_, Err(_)) => CYCLES_MAX,
+        (Limit::Less(less), Ok(cycles)) => cycles.saturating_sub(less),
+        (Limit::Part(part), Ok(cycles)) => cycles / 1000 * part,
     };
+    let expected = if cycles_max == CYCLES_MAX { wide } else { stage.oracle(cycles_max) };
     let mut agreed = Agreed {
         verdict: expected.clone(),
         native_cycles: 0,
@@ -128,7 +133,7 @@ pub fn compare(images: &Images, scenario: &Scenario) -> Result<Result<Agreed, Di
         let programs = programs(images, scenario, who)?;
         let tier = if who == Who::Interpreter { Tier::Interpreter } else { Tier::Native };
         let engine = Native::of(tier, programs);
-        let report = ours(&mock, &environment, cycles_max, engine.clone())?;
+        let report = stage.ours(cycles_max, engine.clone())?;
         if who == Who::Full {
             for group in &report.groups {
                 agreed.native_cycles += group.counts.native_cycles;
@@ -140,25 +145,20 @@ pub fn compare(images: &Images, scenario: &Scenario) -> Result<Result<Agreed, Di
             return Ok(Err(difference));
         }
         if !scenario.pauses.is_empty() {
-            let (oracle, pauses) =
-                paused::<Machine, _>(&mock, scenario, cycles_max, &antares_verifier::Interpreter)?;
-            let (ours, _) = paused::<NativeMachine, _>(&mock, scenario, cycles_max, &engine)?;
+            let (oracle, pauses) = stage.paused(scenario, cycles_max, &antares_verifier::Interpreter);
+            let (ours, _) = stage.paused(scenario, cycles_max, &engine);
             agreed.pauses = pauses;
             if oracle != ours {
                 return Ok(Err(Difference { who, oracle, ours }));
             }
         }
     }
-    if scenario.spawns() {
+    if tally::spawned(&agreed.verdict) >= SPAWNED_MIN {
         Counted::start();
-        let (_, _) = paused::<Counted, _>(&mock, scenario, cycles_max, &CountedEngine)?;
+        let _ = stage.paused(scenario, cycles_max, &CountedEngine);
         agreed.swaps = Counted::swaps();
     }
     Ok(Ok(agreed))
-}
-
-fn limited(mock: &Mock, environment: &Environment, cycles_max: u64) -> Result<(Verdict, u64)> {
-    Ok((oracle(mock, environment, cycles_max)?, cycles_max))
 }
 
 /// Native code of all actors and of the library, in all versions that run.
@@ -185,12 +185,6 @@ fn programs(images: &Images, scenario: &Scenario, who: Who) -> Result<Vec<Arc<Pr
         }
     }
     Ok(programs)
-}
-
-fn ours(mock: &Mock, environment: &Environment, cycles_max: u64, engine: Native) -> Result<Report> {
-    let prepared = Prepared::new(mock, environment)?;
-    let limits = Limits { cycles_max, debug_bytes_max: DEBUG_BYTES_MAX };
-    Ok(Verifier::new(prepared, limits, engine, Cancel::new()).verify(Selection::All)?)
 }
 
 fn difference(who: Who, oracle: &Verdict, report: &Report) -> Option<Difference> {
@@ -242,59 +236,76 @@ impl Lines {
     }
 }
 
-/// A verifier of ckb-script on machines `M`.
-fn verifier<M: DefaultMachineRunner + 'static>(
-    mock: &Mock,
-    environment: &Environment,
-    lines: &Lines,
-) -> Result<TransactionScriptsVerifier<Resource, DebugPrinter, M>> {
-    let resource = Resource::from_mock_tx(mock.as_ckb()).map_err(|error| anyhow!(error))?;
-    let transaction = mock.as_ckb().core_transaction();
-    let resolved = resolve_transaction(transaction, &mut HashSet::new(), &resource, &resource);
-    let epoch = EpochNumberWithFraction::new(environment.epoch, 0, 1);
-    let header = HeaderView::new_advanced_builder().epoch(epoch).build();
-    Ok(TransactionScriptsVerifier::new_with_generator(
-        Arc::new(resolved.context("cells")?),
-        resource,
-        consensus(environment),
-        Arc::new(TxVerifyEnv::new_commit(&header)),
-        generate_ckb_syscalls,
-        lines.printer(),
-    ))
+/// A transaction whose cells are found, once for all who run it.
+struct Stage {
+    environment: Environment,
+    prepared: Prepared,
+    resource: Resource,
+    resolved: Arc<ResolvedTransaction>,
 }
 
-/// What ckb-script itself says, in its own words.
-fn oracle(mock: &Mock, environment: &Environment, cycles_max: u64) -> Result<Verdict> {
-    let lines = Lines::default();
-    let verifier = verifier::<Machine>(mock, environment, &lines)?;
-    let result = verifier.verify(cycles_max).map_err(|error| error.to_string());
-    Ok(Verdict { result, debug: lines.with(|(lines, ..)| std::mem::take(lines)) })
-}
+impl Stage {
+    fn new(images: &Images, scenario: &Scenario) -> Result<Self> {
+        let (mock, environment) = (scenario.mock(images)?, scenario.environment());
+        let resource = Resource::from_mock_tx(mock.as_ckb()).map_err(|error| anyhow!(error))?;
+        let transaction = mock.as_ckb().core_transaction();
+        let resolved = resolve_transaction(transaction, &mut HashSet::new(), &resource, &resource);
+        let resolved = Arc::new(resolved.context("cells")?);
+        Ok(Self { environment, prepared: Prepared::new(&mock, &environment)?, resource, resolved })
+    }
 
-/// Runs ckb-script's scheduler on machines of `engine`, paused where the scenario says; how often it paused.
-fn paused<M, E>(mock: &Mock, scenario: &Scenario, cycles_max: u64, engine: &E) -> Result<(Verdict, usize)>
-where
-    M: DefaultMachineRunner + 'static,
-    E: Engine<Machine = M>,
-{
-    let lines = Lines::default();
-    let verifier = verifier::<M>(mock, &scenario.environment(), &lines)?;
-    let (mut total, mut debug, mut pauses) = (0, Vec::new(), 0);
-    let mut result = Ok(());
-    for (_, group) in verifier.groups() {
-        let (one, count) =
-            engine.attempt(|| group_with_pauses(&verifier, group, scenario, cycles_max, &lines));
-        pauses += count;
-        debug.extend(lines.with(|(lines, ..)| std::mem::take(lines)));
-        match one {
-            Ok(cycles) => total += cycles,
-            Err(error) => {
-                result = Err(error);
-                break;
+    /// A verifier of ckb-script on machines `M`.
+    fn verifier<M: DefaultMachineRunner + 'static>(
+        &self,
+        lines: &Lines,
+    ) -> TransactionScriptsVerifier<Resource, DebugPrinter, M> {
+        let epoch = EpochNumberWithFraction::new(self.environment.epoch, 0, 1);
+        let header = HeaderView::new_advanced_builder().epoch(epoch).build();
+        TransactionScriptsVerifier::new_with_generator(
+            self.resolved.clone(),
+            self.resource.clone(),
+            consensus(&self.environment),
+            Arc::new(TxVerifyEnv::new_commit(&header)),
+            generate_ckb_syscalls,
+            lines.printer(),
+        )
+    }
+
+    /// What ckb-script itself says, in its own words.
+    fn oracle(&self, cycles_max: u64) -> Verdict {
+        let lines = Lines::default();
+        let result = self.verifier::<Machine>(&lines).verify(cycles_max);
+        let result = result.map_err(|error| error.to_string());
+        Verdict { result, debug: lines.with(|(lines, ..)| std::mem::take(lines)) }
+    }
+
+    fn ours(&self, cycles_max: u64, engine: Native) -> Result<Report> {
+        let limits = Limits { cycles_max, debug_bytes_max: DEBUG_BYTES_MAX };
+        let verifier = Verifier::new(self.prepared.clone(), limits, engine, Cancel::new());
+        Ok(verifier.verify(Selection::All)?)
+    }
+
+    /// Runs ckb-script's scheduler on machines of `engine`, paused where the scenario says; how often it paused.
+    fn paused<E: Engine>(&self, scenario: &Scenario, cycles_max: u64, engine: &E) -> (Verdict, usize) {
+        let lines = Lines::default();
+        let verifier = self.verifier::<E::Machine>(&lines);
+        let (mut total, mut debug, mut pauses) = (0, Vec::new(), 0);
+        let mut result = Ok(());
+        for (_, group) in verifier.groups() {
+            let attempt = || group_with_pauses(&verifier, group, scenario, cycles_max, &lines);
+            let (one, count) = engine.attempt(attempt);
+            pauses += count;
+            debug.extend(lines.with(|(lines, ..)| std::mem::take(lines)));
+            match one {
+                Ok(cycles) => total += cycles,
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
             }
         }
+        (Verdict { result: result.map(|()| total), debug }, pauses)
     }
-    Ok((Verdict { result: result.map(|()| total), debug }, pauses))
 }
 
 fn group_with_pauses<M: DefaultMachineRunner + 'static>(

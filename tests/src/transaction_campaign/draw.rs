@@ -12,9 +12,9 @@ use crate::generate::Random;
 /// Scripts of one transaction at the most.
 const GROUPS_MAX: usize = 3;
 /// The deps behind the actors, in this order.
-const CODE_CELLS: [Cell; 3] = [Cell::Routines, Cell::Library, Cell::Data];
+const CODE_CELLS: [Cell; 4] = [Cell::Routines, Cell::Library, Cell::Data, Cell::Short];
 /// Lines of debug output among which a pause is asked for.
-const PAUSED_LINES: u32 = 60;
+const PAUSED_LINES: u32 = 25;
 /// Index of the first actor that runs in versions 1 and 2 alone.
 const NOT_IN_VERSION_0: [usize; 2] = [6, 10];
 
@@ -32,7 +32,7 @@ pub fn draw(images: &Images, seed: u64, number: u64) -> Scenario {
         witnesses: vec![cell(images, &mut random), Cell::Data],
         lists: Vec::new(),
         limit: limit(&mut random),
-        pauses: (0..random.pick(&[0, 0, 0, 0, 0, 1, 4]))
+        pauses: (0..random.pick(&[0, 0, 0, 0, 0, 2, 6]))
             .map(|_| random.below(PAUSED_LINES) as usize)
             .collect(),
     };
@@ -73,9 +73,9 @@ fn actors(images: &Images, random: &mut Random, newest: u32) -> Vec<Cell> {
 /// What an input, an output or a witness holds.
 fn cell(images: &Images, random: &mut Random) -> Cell {
     match random.below(8) {
-        0..5 => Cell::Actor(random.below(images.actors.len() as u32) as usize),
-        5 => Cell::Routines,
-        6 => Cell::Data,
+        0..3 => Cell::Actor(random.below(images.actors.len() as u32) as usize),
+        3 => Cell::Short,
+        4 => Cell::Data,
         _ => Cell::Nothing,
     }
 }

@@ -69,8 +69,10 @@ pub struct Image {
 pub struct Images {
     /// The actors.
     pub actors: Vec<Image>,
-    /// Code without a file around it.
+    /// Code without a file around it, and something behind it to the end of a second page.
     pub routines: Bytes,
+    /// Bytes of the code alone.
+    pub routines_bytes: usize,
     /// The same code in an ELF, as libraries come.
     pub library: Bytes,
     /// Where its code is in the file.
@@ -111,7 +113,11 @@ impl Images {
             .collect::<Result<_>>()?;
         let table = (0..ROUTINES).flat_map(|index| (LIBRARY + index * ROUTINE_BYTES).to_le_bytes()).collect();
         let library = file(vec![whole(LIBRARY, 5, routines.clone()), whole(LIBRARY + 0x1_0000, 4, table)]);
+        let mut library = library;
+        library.resize(library.len().next_multiple_of(0x1000), 0x33);
         let library_code = elf::segments(&library)[0].file.clone();
+        let mut padded = routines.clone();
+        padded.resize(0x2000, 0x44);
         let mut data = Vec::new();
         while data.len() < 0x3000 {
             data.extend(random.bits().to_le_bytes());
@@ -121,7 +127,8 @@ impl Images {
         data.resize(0x3000 + 0x123, 7);
         Ok(Self {
             actors,
-            routines: routines.into(),
+            routines_bytes: routines.len(),
+            routines: padded.into(),
             library: library.into(),
             library_code,
             data: data.into(),

@@ -46,7 +46,8 @@ pub enum Layout {
 
 /// The segments of a layout, and what may be called in them.
 pub(super) fn segments(layout: Layout, random: &mut Random, routines: &[u8]) -> (Vec<Segment>, Vec<u64>) {
-    let filled = |random: &mut Random, flags| segment(random, FILLED, FILLED_BYTES, FILLED_BYTES, flags);
+    let filled =
+        |random: &mut Random, flags| segment(random, FILLED, FILLED_BYTES - 0x1800, FILLED_BYTES, flags);
     match layout {
         Layout::Plain => (vec![filled(random, WRITE)], Vec::new()),
         Layout::Overlapping => {
@@ -56,7 +57,7 @@ pub(super) fn segments(layout: Layout, random: &mut Random, routines: &[u8]) -> 
             (all, Vec::new())
         }
         Layout::Covered => {
-            let top = segment(random, TOP, TOP_BYTES, TOP_BYTES, WRITE);
+            let top = segment(random, TOP + 0x2000, 0x2000, 0x2000, WRITE);
             (vec![filled(random, WRITE), top], Vec::new())
         }
         Layout::CoveredAndOverlapping => {

@@ -113,7 +113,7 @@ impl<'a> Writer<'a> {
                 self.phrase();
             }
         }
-        if self.random.one_in(12) {
+        if self.random.one_in(20) {
             self.fault();
         }
         self.look();
@@ -258,24 +258,31 @@ impl<'a> Writer<'a> {
     fn load_code(&mut self) {
         let is_library = self.random.one_in(3);
         let code = &self.images.library_code;
-        let (cell, from, length) = if is_library {
+        let (mut cell, mut from, mut length) = if is_library {
             (self.actors + 1, code.start as u64, (code.end - code.start) as u64)
         } else {
-            (self.actors, 0, self.images.routines.len() as u64)
+            (self.actors, 0, self.random.pick(&[self.images.routines_bytes as u64, PAGE]))
         };
         let fresh = BESIDE + PAGE * 2 * u64::from(self.random.below(8));
-        let page = match self.random.below(16) {
-            0 => FILLED + PAGE * u64::from(self.random.below(4)),
-            1 => self.code.first().copied().unwrap_or(fresh),
-            2 => self.code.first().map_or(fresh, |page| page + PAGE),
-            3 => fresh + 8,
-            _ if is_library => LIBRARY,
-            _ => fresh,
-        };
-        let memory = self.random.pick(&[PAGE, PAGE, PAGE, PAGE, 2 * PAGE, 0, 100]);
-        let length = if self.random.one_in(12) { self.random.pick(&[0, 64, 640, 0x9000]) } else { length };
-        let from = if self.random.one_in(12) { self.random.pick(&[64, 0x3000, from + 128]) } else { from };
-        let index = if self.random.one_in(16) { 77 } else { cell as u64 };
+        let mut page = if is_library { LIBRARY } else { fresh };
+        let mut memory = self.random.pick(&[PAGE, PAGE, 2 * PAGE]);
+        if self.random.one_in(5) {
+            let loaded = self.code.first().copied();
+            match self.random.below(12) {
+                0 => page = FILLED + PAGE * u64::from(self.random.below(4)),
+                1 => page = loaded.unwrap_or(fresh),
+                2 | 3 => page = loaded.map_or(fresh, |page| page + PAGE),
+                4 => page = fresh + 8,
+                5 => memory = self.random.pick(&[0, 100]),
+                6 => length = self.random.pick(&[0, 0x9000]),
+                7 => length = self.random.pick(&[64, 640]),
+                8 => from = self.random.pick(&[64, 0x3000, from + 128]),
+                9 => cell = 77,
+                10 => cell = self.actors + 3,
+                _ => page = fresh,
+            }
+        }
+        let index = cell as u64;
         self.tell(Order::new(Verb::Call, &[LOAD_CODE, page, memory, from, length, index, DEPS]));
         self.code.push(page);
         self.seen.push((page & !0xfff, PAGE));
@@ -287,7 +294,7 @@ impl<'a> Writer<'a> {
     /// Calls a routine in loaded code.
     fn call_routine(&mut self, page: u64) {
         let usual = [0, 0, 1, 1, 2, 3, 5, 8, 9, 10];
-        let which = if self.random.one_in(16) {
+        let which = if self.random.one_in(30) {
             u64::from(self.random.below(ROUTINES as u32))
         } else {
             self.random.pick(&usual)
@@ -313,7 +320,7 @@ impl<'a> Writer<'a> {
             return self.call_routine(page);
         }
         // That is the end, if all is well.
-        if self.random.one_in(3) {
+        if self.random.one_in(6) {
             let at = self.random.pick(&[0x700, 0, 0xff8]);
             self.add(Order::new(Verb::Poke, &[page + at, 0x11, 8, 1, 0]));
         }
@@ -338,9 +345,9 @@ impl<'a> Writer<'a> {
         let [index, source, place, bounds] = words;
         self.tell(Order::new(Verb::Exec, &[index, source, place, bounds, 0, 1]));
         if let Some(page) = self.code.last().copied() {
-            match self.random.below(4) {
-                0 => self.call_routine(page),
-                1 => self.tell(Order::new(Verb::Copy, &[page & !0xfff, page & !0xfff, 64])),
+            match self.random.below(6) {
+                0..3 => self.call_routine(page),
+                3 => self.tell(Order::new(Verb::Copy, &[page & !0xfff, page & !0xfff, 64])),
                 _ => self.add(Order::new(Verb::Poke, &[page + 0x700, 0x22, 8, 1, 0])),
             }
         }

@@ -29,7 +29,10 @@ pub(super) const DEPS: u64 = 3;
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Cell {
     Actor(usize),
+    /// Routines that scripts load, to the end of a page.
     Routines,
+    /// The same without what is behind them.
+    Short,
     Library,
     Data,
     Nothing,
@@ -101,6 +104,7 @@ impl Cell {
         match self {
             Self::Actor(index) => images.actors[index].elf.clone(),
             Self::Routines => images.routines.clone(),
+            Self::Short => images.routines.slice(..images.routines_bytes),
             Self::Library => images.library.clone(),
             Self::Data => images.data.clone(),
             Self::Nothing => Bytes::new(),

@@ -11,7 +11,7 @@ use ckb_script::types::Machine;
 use ckb_vm::{DefaultMachine, DefaultMachineRunner, Error, elf::ProgramMetadata};
 
 use super::{
-    compare::Agreed,
+    compare::{Agreed, Verdict},
     orders::Verb,
     scenario::{Limit, Scenario},
 };
@@ -107,6 +107,11 @@ impl Tally {
             entry.1 += failed;
         }
     }
+}
+
+/// How many VMs were spawned, as far as was printed.
+pub(super) fn spawned(verdict: &Verdict) -> usize {
+    verdict.debug.iter().filter(|line| executed(line) == Some((Verb::Spawn, 0))).count()
 }
 
 /// The kind of an error in a text of ckb-script's.
