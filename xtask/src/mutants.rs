@@ -15,11 +15,38 @@ use list::Mutant;
 
 /// Programs that a mistake must be found within.
 const PROGRAMS: &str = "8000";
+/// Transactions that a mistake must be found within.
+const SCENARIOS: &str = "2000";
 
 /// What the programs may take; who takes longer has lost the limit of cycles.
 const SECONDS_MAX: &str = "300";
 /// The exit status of `timeout` when the time was up.
 const TIMED_OUT: i32 = 124;
+
+/// What tries a mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Campaign {
+    /// Generated programs.
+    Programs,
+    /// Generated transactions.
+    Transactions,
+}
+
+impl Campaign {
+    fn binary(self) -> &'static str {
+        match self {
+            Self::Programs => "differential",
+            Self::Transactions => "transactions",
+        }
+    }
+
+    fn arguments(self) -> [&'static str; 3] {
+        match self {
+            Self::Programs => ["--programs", PROGRAMS, "--as-found"],
+            Self::Transactions => ["--scenarios", SCENARIOS, "--as-found"],
+        }
+    }
+}
 
 /// Tries the mistakes whose names contain `filter`.
 ///
@@ -33,7 +60,7 @@ pub(crate) fn run(filter: &str) -> anyhow::Result<()> {
     let mut missed = Vec::new();
     for mutant in list::all().filter(|mutant| mutant.name.contains(filter)) {
         renew(root, &copy)?;
-        let found = match apply(mutant, &copy).and_then(|()| try_one(&copy)) {
+        let found = match apply(mutant, &copy).and_then(|()| try_one(&copy, mutant.campaign)) {
             Ok(Some(found)) => found,
             other => {
                 missed.push(mutant.name);
@@ -72,17 +99,17 @@ fn apply(mutant: &Mutant, copy: &Path) -> anyhow::Result<()> {
 }
 
 /// The first line that says what differs.
-fn try_one(copy: &Path) -> anyhow::Result<Option<String>> {
+fn try_one(copy: &Path, campaign: Campaign) -> anyhow::Result<Option<String>> {
     // A target folder of its own: cargo tells checkouts apart by their paths from the workspace's root alone.
     let target = copy.join("target");
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["build", "--quiet", "--release", "--package=antares-tests", "--bin=differential"]);
+    command.args(["build", "--quiet", "--release", "--package=antares-tests", "--bin", campaign.binary()]);
     let output = command.current_dir(copy).env("CARGO_TARGET_DIR", &target).output()?;
     // A mistake that does not compile proves nothing.
     ensure!(output.status.success(), "does not compile:\n{}", String::from_utf8_lossy(&output.stderr));
     let mut command = Command::new("timeout");
-    command.arg(SECONDS_MAX).arg(target.join("release/differential"));
-    let output = command.args(["--programs", PROGRAMS, "--as-found"]).current_dir(copy).output()?;
+    command.arg(SECONDS_MAX).arg(target.join("release").join(campaign.binary()));
+    let output = command.args(campaign.arguments()).current_dir(copy).output()?;
     if output.status.success() {
         return Ok(None);
     }

@@ -16,6 +16,7 @@ use ckb_vm::{
 use crate::{
     code::{Code, call},
     enter,
+    interpreter::check_next_trace,
     limits::SLICE_CYCLES,
     memory::{Core, state_of},
     sampler::Sampled,
@@ -247,6 +248,14 @@ fn find_frames(state: &State, code: &dyn Code, stack_top: usize, event: Event, w
     }
 }
 
+/// Pauses behind a system call, which may have asked for it, as the interpreter does: if the limit allows the next trace.
+fn pause_behind_call(vm: &mut DefaultMachine<Core>) -> Ended {
+    check_next_trace(vm).map_or_else(Ended::Failed, |()| {
+        vm.pause().free();
+        Ended::Paused
+    })
+}
+
 impl Stay<'_> {
     /// Lets ckb-vm handle the ecall. `None` goes on with the script.
     fn ecall(&mut self, state: &mut State) -> Option<Ended> {
@@ -280,7 +289,7 @@ impl Stay<'_> {
                 }
                 state.registers[A0] = self.vm.registers()[A0];
                 self.grant(state, self.left());
-                None
+                if self.is_pause_wanted() { Some(pause_behind_call(self.vm)) } else { None }
             }
             Err(Error::Yield) if state.is_complete != 0 => Some(Ended::Yielded),
             Err(error) => Some(Ended::Failed(error)),

@@ -113,6 +113,17 @@ pub(crate) fn decode_trace(vm: &mut DefaultMachine<Core>, decoder: &mut Decoder)
     Ok(trace)
 }
 
+/// Whether the trace at the machine's pc can run.
+///
+/// # Errors
+/// There is no code, or the limit is passed.
+pub(crate) fn check_next_trace(vm: &mut DefaultMachine<Core>) -> Result<(), Error> {
+    let mut decoder = build_decoder::<u64>(vm.isa(), vm.version());
+    let trace = decode_trace(vm, &mut decoder)?;
+    let is_within = vm.cycles().saturating_add(trace.cycles) <= vm.max_cycles();
+    if is_within { Ok(()) } else { Err(Error::CyclesExceeded) }
+}
+
 /// Puts an instruction and the address of the assembly for it into a trace.
 fn set(trace: &mut Trace, index: usize, instruction: Instruction) {
     let labels = ckb_vm_asm_labels as *const () as *const u32;

@@ -1,6 +1,9 @@
 //! The mistakes, by what they break.
 
 mod blocks;
+mod transactions;
+
+use super::Campaign;
 
 /// A mistake: a file, what stands there once, and what is written instead.
 pub(super) struct Mutant {
@@ -8,6 +11,8 @@ pub(super) struct Mutant {
     pub(super) file: &'static str,
     pub(super) from: &'static str,
     pub(super) to: &'static str,
+    /// What has to find it.
+    pub(super) campaign: Campaign,
 }
 
 const LIFT_MEMORY: &str = "crates/lift/src/memory.rs";
@@ -27,7 +32,7 @@ const CURRENT: &str = "crates/codegen/src/emit/current.rs";
 const STUBS: &str = "crates/codegen/src/emit/stubs.rs";
 
 const fn mutant(name: &'static str, file: &'static str, from: &'static str, to: &'static str) -> Mutant {
-    Mutant { name, file, from, to }
+    Mutant { name, file, from, to, campaign: Campaign::Programs }
 }
 
 /// All of them.
@@ -49,6 +54,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
         &blocks::COPIES,
         &blocks::TABLES,
         &REST,
+        &transactions::VERDICTS,
     ]
     .into_iter()
     .flatten()
@@ -485,7 +491,7 @@ const REST: [Mutant; 4] = [
     mutant(
         "loaded-code-stays-writable",
         "crates/vm/src/program.rs",
-        "                core.protect(page);\n",
-        "                let _ = page;\n",
+        "            core.protect(self.others);\n",
+        "            let _ = &core;\n",
     ),
 ];

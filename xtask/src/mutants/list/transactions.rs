@@ -1,0 +1,57 @@
+//! Mistakes that only whole transactions show.
+
+use super::{Campaign, Mutant};
+
+const MEMORY: &str = "crates/vm/src/memory.rs";
+const SOURCES: &str = "crates/vm/src/sources.rs";
+const HOST: &str = "crates/vm/src/host.rs";
+
+const fn mutant(name: &'static str, file: &'static str, from: &'static str, to: &'static str) -> Mutant {
+    Mutant { name, file, from, to, campaign: Campaign::Transactions }
+}
+
+/// Those that were found in use: each let a transaction end otherwise than on chain.
+pub(super) const VERDICTS: [Mutant; 7] = [
+    mutant(
+        "exec-unprotects-loaded-code",
+        HOST,
+        "            return Some(Ended::Outdated);\n",
+        "            self.vm.inner_mut().unprotect();\n",
+    ),
+    mutant(
+        "zeroed-pages-not-marked",
+        MEMORY,
+        "if filled.has(page) || bytes != ZEROS {",
+        "if bytes != ZEROS {",
+    ),
+    mutant(
+        "loaded-data-has-no-source",
+        "crates/vm/src/code.rs",
+        "        vm.inner_mut().fill(data);\n",
+        "        let _ = data;\n",
+    ),
+    mutant(
+        "segments-over-segments",
+        SOURCES,
+        "if !taken.and(pages).is_empty() {",
+        "if false && !taken.and(pages).is_empty() {",
+    ),
+    mutant(
+        "arguments-over-segments",
+        SOURCES,
+        "filled.and(arguments).is_empty().then_some(filled)",
+        "(filled.and(arguments).is_empty() || true).then_some(filled)",
+    ),
+    mutant(
+        "long-traces-are-native",
+        "crates/program/src/assemble.rs",
+        "if self.options.isa.has(Isa::MOP) && is_overlong",
+        "if false && is_overlong",
+    ),
+    mutant(
+        "pages-not-marked-at-all",
+        MEMORY,
+        "            self.machine.flags[page] |= FLAG_DIRTY;\n",
+        "            let _ = page;\n",
+    ),
+];
