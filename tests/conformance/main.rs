@@ -13,6 +13,7 @@ mod programs;
 mod published;
 mod sampled;
 mod sampled_transactions;
+mod transaction_campaign;
 mod transactions;
 mod upstream;
 mod verdicts;

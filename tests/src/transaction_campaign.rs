@@ -23,10 +23,10 @@ mod scenario;
 mod tally;
 
 pub use campaign::{Campaign, Different};
-pub use compare::{Agreed, Difference, Who, compare};
+pub use compare::{Agreed, Difference, Verdict, Who, compare};
 pub use draw::draw;
 pub use images::{Image, Images};
 pub use minimise::minimise;
-pub use orders::Order;
+pub use orders::{Order, Verb};
 pub use scenario::{Cell, Group, Limit, Scenario, Suspect};
 pub use tally::Tally;

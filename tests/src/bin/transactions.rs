@@ -1,5 +1,5 @@
 //! Long runs of the campaign of whole transactions: `transactions [--scenarios N] [--seed S] [--jobs J] [--different N]
-//! [--as-found]`, and `transactions --seed S --only N` for one scenario, as a failure names it.
+//! [--as-found]`, and `transactions --seed S --only N [--without LIST.PLACE,...]` for one scenario, as a failure names it.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 
@@ -18,9 +18,9 @@ use anyhow::{Context, Result, bail};
 const PROGRESS: u64 = 2_000;
 
 fn main() -> Result<()> {
-    let mut campaign = Campaign { seed: 1, scenarios: 2_000, different_max: 1 };
+    let mut campaign = Campaign { seed: 1, scenarios: 2_000, different_max: 1, is_without_exec_1: false };
     let mut jobs = thread::available_parallelism().map_or(1, usize::from);
-    let (mut only, mut is_reduced) = (None, true);
+    let (mut only, mut is_reduced, mut without) = (None, true, String::new());
     let mut arguments = env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || -> Result<u64> {
@@ -34,14 +34,17 @@ fn main() -> Result<()> {
             "--jobs" => jobs = usize::try_from(value()?)?,
             // So many that differ are looked for.
             "--different" => campaign.different_max = usize::try_from(value()?)?,
+            // Orders as LIST.PLACE,...: how to make a scenario smaller that ends the process.
+            "--without" => without = arguments.next().with_context(|| format!("{argument} needs a value"))?,
+            "--without-exec-1" => campaign.is_without_exec_1 = true,
             "--as-found" => is_reduced = false,
             _ => bail!(
-                "usage: transactions [--scenarios N] [--seed S] [--jobs J] [--different N] [--as-found] [--only N]"
+                "usage: transactions [--scenarios N] [--seed S] [--jobs J] [--different N] [--as-found] [--without-exec-1] [--only N [--without LIST.PLACE,...]]"
             ),
         }
     }
     if let Some(number) = only {
-        return one(&campaign, number, is_reduced);
+        return one(&campaign, number, &without, is_reduced);
     }
     let started = Instant::now();
     let shown = AtomicU64::new(0);
@@ -58,9 +61,13 @@ fn main() -> Result<()> {
 }
 
 /// One scenario, as text.
-fn one(campaign: &Campaign, number: u64, is_reduced: bool) -> Result<()> {
+fn one(campaign: &Campaign, number: u64, without: &str, is_reduced: bool) -> Result<()> {
     let images = Images::get()?;
-    let scenario = draw(images, campaign.seed, number);
+    let mut scenario = draw(images, campaign.seed, number);
+    for place in without.split(',').filter(|place| !place.is_empty()) {
+        let (list, order) = place.split_once('.').context("LIST.PLACE")?;
+        scenario.leave_out(list.parse()?, order.parse()?);
+    }
     println!("{scenario}");
     match compare(images, &scenario)? {
         Ok(agreed) => {

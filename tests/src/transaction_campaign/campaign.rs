@@ -21,6 +21,8 @@ pub struct Campaign {
     pub scenarios: u64,
     /// How many may differ before it ends.
     pub different_max: usize,
+    /// Leaves out scenarios in which another program may be put in place of one in version 1.
+    pub is_without_exec_1: bool,
 }
 
 /// A scenario that differs.
@@ -55,6 +57,9 @@ impl Campaign {
                     return Ok(());
                 }
                 let scenario = draw(images, self.seed, number);
+                if self.is_without_exec_1 && scenario.replaces_in_version_1() {
+                    continue;
+                }
                 let compared = compare(images, &scenario).with_context(|| format!("scenario {number}"))?;
                 let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
                 match compared {

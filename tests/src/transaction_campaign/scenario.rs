@@ -217,6 +217,21 @@ impl Scenario {
         Mock::from_molecule(&fields).context("a scenario is no transaction")
     }
 
+    /// Puts an order that does nothing in the place of one.
+    pub fn leave_out(&mut self, list: usize, place: usize) {
+        if let Some(order) = self.lists.get_mut(list).and_then(|list| list.get_mut(place)) {
+            *order = Order::new(Verb::Set, &[]).to(15);
+        }
+    }
+
+    /// Whether a program of version 1 may be replaced by another: a bounded exec of a cell that there is.
+    #[must_use]
+    pub fn replaces_in_version_1(&self) -> bool {
+        let may_end_well =
+            |order: &Order| order.verb() == Verb::Exec && order.0[1] < 64 && order.0[4] < 1 << 40;
+        self.versions().contains(&1) && self.lists.iter().flatten().any(may_end_well)
+    }
+
     /// Whether some VM may make another.
     #[must_use]
     pub fn spawns(&self) -> bool {
