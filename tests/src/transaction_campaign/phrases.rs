@@ -256,14 +256,14 @@ impl<'a> Writer<'a> {
 
     /// Code of a cell into memory: where it belongs, elsewhere, over what is there; then calls of it.
     fn load_code(&mut self) {
-        let is_library = self.random.one_in(3);
+        let is_library = self.random.one_in(3) && !self.code.contains(&LIBRARY);
         let code = &self.images.library_code;
         let (mut cell, mut from, mut length) = if is_library {
             (self.actors + 1, code.start as u64, (code.end - code.start) as u64)
         } else {
             (self.actors, 0, self.random.pick(&[self.images.routines_bytes as u64, PAGE]))
         };
-        let fresh = BESIDE + PAGE * 2 * u64::from(self.random.below(8));
+        let fresh = BESIDE + PAGE * 2 * (8 * self.code.len() as u64 % 64 + u64::from(self.random.below(8)));
         let mut page = if is_library { LIBRARY } else { fresh };
         let mut memory = self.random.pick(&[PAGE, PAGE, 2 * PAGE]);
         if self.random.one_in(5) {

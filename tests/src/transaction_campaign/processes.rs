@@ -48,7 +48,7 @@ impl Writer<'_> {
         // Lists are written for a dep; an actor elsewhere is written for as if it were the dep of its kind.
         let dep = self.scenario.deps.iter().position(|dep| *dep == cell).unwrap_or(0);
         let length = cell.bytes(self.images).len() as u64;
-        let bounds = match self.random.below(24) {
+        let bounds = match self.random.below(48) {
             0 => length,
             1 => length + 1,
             2 => 8 << 32,
