@@ -8,6 +8,7 @@
 mod batches;
 mod client;
 mod damage;
+mod drawn;
 mod journey;
 mod kills;
 mod overload;

@@ -37,9 +37,13 @@ fn main() -> Result<()> {
             // Orders as LIST.PLACE,...: how to make a scenario smaller that ends the process.
             "--without" => without = arguments.next().with_context(|| format!("{argument} needs a value"))?,
             "--without-exec-1" => campaign.is_without_exec_1 = true,
+            "--images" => {
+                println!("refused by the compiler: {:?}", Images::get()?.refused()?);
+                return Ok(());
+            }
             "--as-found" => is_reduced = false,
             _ => bail!(
-                "usage: transactions [--scenarios N] [--seed S] [--jobs J] [--different N] [--as-found] [--without-exec-1] [--only N [--without LIST.PLACE,...]]"
+                "usage: transactions [--scenarios N] [--seed S] [--jobs J] [--different N] [--as-found] [--without-exec-1] [--images] [--only N [--without LIST.PLACE,...]]"
             ),
         }
     }

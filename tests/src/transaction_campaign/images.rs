@@ -51,6 +51,9 @@ const IMAGES: [(usize, Layout); 11] = [
     (3, Layout::Plain),
 ];
 
+/// Images with the same code in other layouts.
+const TWINS: [usize; 2] = [0, 2];
+
 /// An actor.
 #[derive(Clone, Debug)]
 pub struct Image {
@@ -109,7 +112,16 @@ impl Images {
             .collect::<Result<_>>()?;
         let actors = IMAGES
             .iter()
-            .map(|(build, layout)| image(&builds[*build], *layout, &mut random, &routines))
+            .enumerate()
+            .map(|(index, (build, layout))| {
+                let mut code = builds[*build].clone();
+                // Code of one image that is also that of another runs natively only where all of it is the same. Two
+                // images are left so.
+                if !TWINS.contains(&index) {
+                    code.extend((index as u64 + 1).to_le_bytes());
+                }
+                image(&code, *layout, &mut random, &routines)
+            })
             .collect::<Result<_>>()?;
         let table = (0..ROUTINES).flat_map(|index| (LIBRARY + index * ROUTINE_BYTES).to_le_bytes()).collect();
         let library = file(vec![whole(LIBRARY, 5, routines.clone()), whole(LIBRARY + 0x1_0000, 4, table)]);
@@ -134,6 +146,24 @@ impl Images {
             data: data.into(),
             compiled: Mutex::default(),
         })
+    }
+
+    /// Which images in which version the compiler refuses, and why.
+    ///
+    /// # Errors
+    ///
+    /// The compiler failed.
+    pub fn refused(&self) -> Result<Vec<(Layout, u32, String)>> {
+        let mut refused = Vec::new();
+        for image in &self.actors {
+            for vm_version in 0..3 {
+                let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
+                if let Err(reason) = kept::library(&image.elf, options)? {
+                    refused.push((image.layout, vm_version, reason));
+                }
+            }
+        }
+        Ok(refused)
     }
 
     /// Native code for `elf` by the generator of `tier`; none if it refuses.
