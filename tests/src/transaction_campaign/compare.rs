@@ -228,10 +228,13 @@ fn consensus(environment: &Environment) -> Arc<Consensus> {
 
 /// Lines of debug output, and what is to be done at some of them.
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<(Vec<String>, Pause, BTreeSet<usize>)>>);
+struct Lines(Arc<Mutex<Output>>);
+
+/// Lines, what is interrupted, and at which lines.
+type Output = (Vec<String>, Pause, BTreeSet<usize>);
 
 impl Lines {
-    fn with<T>(&self, see: impl FnOnce(&mut (Vec<String>, Pause, BTreeSet<usize>)) -> T) -> T {
+    fn with<T>(&self, see: impl FnOnce(&mut Output) -> T) -> T {
         see(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
