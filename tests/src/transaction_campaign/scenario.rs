@@ -266,7 +266,7 @@ impl Scenario {
         {
             found.insert(Suspect::CoveredArguments);
         }
-        let is_line = |order: &Order| order.verb() == Verb::Jump && order.0[1] >> 16 == layouts::CODE >> 16;
+        let is_line = |order: &Order| order.verb() == Verb::Jump && order.0[1] >> 15 == layouts::CODE >> 15;
         let is_loaded_line = |order: &Order| order.verb() == Verb::Jump && order.0[1] & 0xfff == 12 * 64;
         if orders().any(|order| is_line(order) || is_loaded_line(order)) {
             found.insert(Suspect::LongTrace);
