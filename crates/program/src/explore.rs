@@ -32,6 +32,8 @@ pub(crate) struct Draft {
     pub(crate) calls: BTreeSet<Key>,
     /// Targets of jumps that leave the function.
     pub(crate) tails: BTreeSet<u64>,
+    /// Addresses behind calls.
+    pub(crate) returns: BTreeSet<u64>,
     /// Return points of calls into this function's own middle.
     pub(crate) local_returns: BTreeSet<u64>,
     /// Targets that indirect jumps may have.
@@ -59,7 +61,8 @@ impl Draft {
 
     /// Whether everything reached is code.
     pub(crate) fn is_clean(&self) -> bool {
-        self.invalid.is_empty() && !self.walked.is_empty()
+        // Behind a call that never returns compilers put what is no instruction.
+        self.invalid.is_subset(&self.returns) && !self.walked.is_empty()
     }
 }
 
@@ -88,6 +91,7 @@ pub(crate) fn explore(
     let draft = Draft { leaders: BTreeSet::from([entry]), ..Draft::default() };
     let mut explorer = Explorer {
         vm_version: image.options.vm_version,
+        entry,
         link,
         range: start..end,
         draft,
@@ -107,6 +111,7 @@ pub(crate) fn explore(
 
 struct Explorer {
     vm_version: u32,
+    entry: u64,
     link: Reg,
     range: Range<u64>,
     draft: Draft,
@@ -301,6 +306,7 @@ impl Explorer {
 
     fn call(&mut self, callee: Key, next: u64) {
         self.draft.calls.insert(callee);
+        self.draft.returns.insert(next);
         self.target(next);
     }
 
@@ -318,6 +324,7 @@ impl Explorer {
         }
         let is_computed = line.from_auipc[rs1.index()] && self.stays_near(pc, line.constants[rs1.index()]);
         if rd == Reg::RA && !is_computed {
+            self.draft.returns.insert(next);
             self.target(next);
             return;
         }
@@ -346,7 +353,8 @@ impl Explorer {
         let mut found = Vec::new();
         for &table in &self.draft.constants {
             let targets = jump_table::targets(image, &around.references, table, &self.range);
-            if !targets.is_empty() {
+            // One that lists the function itself is of functions: a handler jumps to the next one through it.
+            if !targets.is_empty() && targets != [self.entry] {
                 found.extend(&targets);
                 self.draft.tables.insert(table, targets);
             }

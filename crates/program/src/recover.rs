@@ -209,7 +209,11 @@ impl<'a> Recovery<'a> {
         }
         for _ in 0..PASSES_MAX {
             let starts = self.starts.len();
-            self.pass(decoder)?;
+            match self.pass(decoder) {
+                // Labels taken for functions may be what makes a program too big.
+                Err(ProgramError::Blocks { .. }) if self.drop_labels() => continue,
+                passed => passed?,
+            }
             if self.starts.len() == starts && !self.drop_labels() {
                 break;
             }
