@@ -40,6 +40,7 @@ pub(crate) fn execute_request(request: &Request, naming: Naming) -> v1::ExecuteR
         limits: Some(run_limits(request.cycles_max, request.deadline)),
         tier: tier.into(),
         request_id: String::new(),
+        sample_salt: None,
     }
 }
 

@@ -77,6 +77,7 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
         cycles_max: request.cycles_max.unwrap_or(CYCLES_MAX_DEFAULT),
         debug_bytes_max: DEBUG_BYTES_MAX,
         sample_cycles: 0,
+        sample_salt: 0,
     };
     let deadline = Instant::now() + request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
     let library = compiled.as_ref().map(|compiled| &compiled.output);
@@ -112,6 +113,7 @@ pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
         transaction_bytes: transaction.len(),
         libraries: libraries.iter().map(|(of, _)| *of).collect(),
         sample_cycles: 0,
+        sample_salt: 0,
     };
     let libraries: Vec<&Sealed> = libraries.iter().map(|(_, library)| library).collect();
     let pool = start("antares-run-worker")?;

@@ -195,6 +195,7 @@ fn profile_script(path: &Path, elf: Vec<u8>, args: &TargetArgs) -> Result<Profil
         cycles_max: args.max_cycles.unwrap_or(CYCLES_MAX_DEFAULT),
         debug_bytes_max: DEBUG_BYTES_MAX,
         sample_cycles: 0,
+        sample_salt: 0,
     };
     let report = ask(ProfileJob::Run(job), &elf, args)?;
     let ProfiledReport::Run(run) = &report.report else {
@@ -234,6 +235,7 @@ fn profile_transaction(path: &Path, args: &TargetArgs) -> Result<Profiled, Failu
         transaction_bytes: json.len() as u64,
         libraries: Vec::new(),
         sample_cycles: 0,
+        sample_salt: 0,
     };
     let report = ask(ProfileJob::Verify(job), &json, args)?;
     let outcome = match &report.report {

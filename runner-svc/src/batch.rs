@@ -16,6 +16,7 @@ use tracing::Instrument;
 use crate::{
     execute::{Ended, ExecuteError, Lent, Native, Origin, Prepared, Runner, Script},
     limits::BATCH_OUTPUT_BYTES_MAX,
+    sampling::next_salt,
     source::Fallback,
 };
 
@@ -105,6 +106,7 @@ impl Runner {
             debug_bytes_max: context.debug_bytes_max,
             output_bytes_max: BATCH_OUTPUT_BYTES_MAX,
             sample_cycles: shared.limits.sample_cycles,
+            sample_salt: next_salt(),
         };
         let (elf, native) = (prepared.script.elf.clone(), prepared.native.clone());
         let key = native.as_ref().map(|native| native.key);

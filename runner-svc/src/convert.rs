@@ -21,6 +21,7 @@ use antares_transaction::limits::TRANSACTION_BYTES_MAX;
 use crate::{
     execute::{Ended, Execution, Order, Origin, Runner, Script},
     limits::SESSION_INPUTS_MAX,
+    sampling::next_salt,
     source::Fallback,
 };
 
@@ -82,6 +83,7 @@ pub(crate) fn order(request: v1::ExecuteRequest, limits: &RawRunner) -> Result<O
         cycles_max: run.cycles_max,
         debug_bytes_max: run.debug_bytes_max,
         sample_cycles: limits.sample_cycles,
+        sample_salt: request.sample_salt.unwrap_or_else(next_salt),
     };
     Ok(Order { tenant: "".into(), script, job, run_time: Duration::from_millis(run.deadline_ms) })
 }
@@ -182,6 +184,7 @@ pub(crate) fn executed(execution: Execution, id: String, request_id: String) -> 
         artifact: Some(artifact_use(execution.native)),
         fallback: fallback_name(execution.fallback),
         script_sha256: execution.script.to_string(),
+        sample_salt: execution.sample_salt,
     }
 }
 
@@ -354,6 +357,7 @@ mod tests {
             }),
             tier: 77,
             request_id: "x".repeat(1_000),
+            sample_salt: None,
         };
         let expected = [
             "tier",

@@ -8,7 +8,7 @@ use std::{
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
 use antares_pool::{
     Cancel, LayerStatus, Pool, PoolError, Sealed, Until, Verdict,
-    job::{RunJob, RunReport, Samples, Tier},
+    job::{RunJob, RunReport, Tier},
 };
 use antares_serve::{Config, Flights, Metrics, ProfilePush, RawRunner, chain, fact, past_span};
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use crate::{
     hot::Hot,
     metrics::RunnerMetrics,
     patience::Patience,
-    profiles::{ProfileKey, Profiles},
+    profiles::Profiles,
     queue::{Full, Queue, Slot},
     ready::{Ready, ReadyKey},
     source::{ArtifactSource, Fallback, SourceError},
@@ -66,6 +66,8 @@ pub(crate) struct Execution {
     pub(crate) fallback: Option<Fallback>,
     pub(crate) fetch: Duration,
     pub(crate) queue: Duration,
+    /// As in the job; none where runs are not sampled.
+    pub(crate) sample_salt: Option<u64>,
 }
 
 /// Why there is no verdict.
@@ -224,6 +226,7 @@ impl Runner {
 impl Shared {
     async fn steps(self: Arc<Self>, order: Order, deadline: Instant) -> Result<Execution, ExecuteError> {
         let Order { tenant, script, job, run_time } = order;
+        let sample_salt = (job.sample_cycles > 0).then_some(job.sample_salt);
         let Prepared { script, native, fallback, fetch } =
             self.prepare(script, job.options, job.tier, deadline).await?;
         let (slot, queue) = self.slot(&tenant).instrument(tracing::info_span!("queue")).await?;
@@ -242,32 +245,7 @@ impl Shared {
         };
         let ended = work.instrument(tracing::info_span!("worker")).await?;
         self.keep_profile(&tenant, script.digest, &ended);
-        Ok(Execution { script: script.digest, ended, native: origin, fallback, fetch, queue })
-    }
-
-    /// Adds a run to the profiles.
-    pub(crate) fn keep_profile(&self, tenant: &Arc<str>, script: Sha256Digest, ended: &Ended) {
-        if let Ended::Reported(report) = ended {
-            self.keep_samples(tenant, Some(script), report.samples.as_ref(), report.cycles);
-        }
-    }
-
-    /// Adds cycles to the profiles, with the samples that there are of them.
-    pub(crate) fn keep_samples(
-        &self,
-        tenant: &Arc<str>,
-        script: Option<Sha256Digest>,
-        samples: Option<&Samples>,
-        cycles: u64,
-    ) {
-        if self.limits.sample_cycles == 0 {
-            return;
-        }
-        let wrong = self.profiles.add(&ProfileKey { tenant: tenant.clone(), script }, samples, cycles);
-        self.metrics.note_samples(samples.is_some(), wrong);
-        if wrong > 0 {
-            tracing::error!(wrong, cycles, "the samples of a run do not add up to its cycles");
-        }
+        Ok(Execution { script: script.digest, ended, native: origin, fallback, fetch, queue, sample_salt })
     }
 
     /// Gets a script and, if the tier wants it, its native code.

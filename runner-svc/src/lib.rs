@@ -21,6 +21,7 @@ mod push;
 mod queue;
 mod ready;
 mod remote;
+mod sampling;
 mod service;
 mod session;
 mod source;

@@ -1,5 +1,8 @@
 //! Limits that are no matter of configuration, each with its unit.
 
+/// What samples stand for beyond their runs and is not counted yet, of a script in a window: so many stacks.
+pub(crate) const PROFILE_CLAIMS_MAX: usize = 4096;
+
 /// Inputs of one session that wait for their answers.
 pub(crate) const SESSION_INPUTS_MAX: usize = 256;
 

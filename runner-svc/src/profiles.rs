@@ -8,10 +8,11 @@ use std::{
 
 use antares_abi::Sha256Digest;
 use antares_pool::job::Samples;
-use antares_profile::{Profile, Value};
+use antares_profile::{NodeId, Profile, Value};
 
 use crate::limits::{
-    PROFILE_NODES_MAX, PROFILE_PENDING_MAX, PROFILE_SCRIPTS_MAX, PROFILE_WINDOWS_MAX, PROFILES_NODES_MAX,
+    PROFILE_CLAIMS_MAX, PROFILE_NODES_MAX, PROFILE_PENDING_MAX, PROFILE_SCRIPTS_MAX, PROFILE_WINDOWS_MAX,
+    PROFILES_NODES_MAX,
 };
 
 /// Whose profile it is.
@@ -27,6 +28,27 @@ pub(crate) struct ProfileKey {
 pub(crate) struct Entry {
     pub(crate) profile: Profile,
     pub(crate) runs: u64,
+    /// Cycles that count as other, which samples of other runs may stand for.
+    unseen: u64,
+    /// What samples stand for beyond their own runs, as far as it is not counted yet; oldest first.
+    claims: VecDeque<(NodeId, u64)>,
+}
+
+/// What a run told of itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told<'a> {
+    /// None if no sample hit it.
+    pub(crate) samples: Option<&'a Samples>,
+    pub(crate) cycles: u64,
+    /// Those that a sample might have hit.
+    pub(crate) native_cycles: u64,
+}
+
+/// The samples of a run, decoded.
+struct Sampled {
+    profile: Profile,
+    claims: Profile,
+    unseen: u64,
 }
 
 /// What is counted for metrics.
@@ -50,6 +72,12 @@ impl Window {
     fn nodes(&self) -> usize {
         self.entries.values().map(|entry| entry.profile.nodes().len()).sum()
     }
+}
+
+fn decoded(samples: &Samples) -> Option<Sampled> {
+    let profile = Profile::decode(&samples.profile).ok()?;
+    let claims = Profile::decode(&samples.claims).ok()?;
+    Some(Sampled { profile, claims, unseen: samples.unseen_cycles })
 }
 
 /// The store.
@@ -77,17 +105,62 @@ fn entry_of<'a>(entries: &'a mut BTreeMap<ProfileKey, Entry>, key: &ProfileKey) 
         true => ProfileKey { tenant: key.tenant.clone(), script: None },
         false => key.clone(),
     };
-    let made = || Entry { profile: Profile::with_nodes_max(PROFILE_NODES_MAX), runs: 0 };
-    entries.entry(key).or_insert_with(made)
+    entries.entry(key).or_insert_with(|| Entry::new(Profile::with_nodes_max(PROFILE_NODES_MAX)))
 }
 
 impl Entry {
-    /// Adds a run of `cycles`, with the samples that there are of it.
-    fn add(&mut self, sampled: Option<&Profile>, cycles: u64) {
+    fn new(profile: Profile) -> Self {
+        Self { profile, runs: 0, unseen: 0, claims: VecDeque::new() }
+    }
+
+    /// Adds a run, with the samples that there are of it.
+    fn add(&mut self, sampled: Option<&Sampled>, told: Told<'_>) {
         self.runs += 1;
         match sampled {
-            Some(sampled) => self.profile.merge(sampled),
-            None => self.profile.add_other(Value::cycles(cycles)),
+            Some(Sampled { profile, claims, unseen }) => {
+                self.profile.merge(profile);
+                self.unseen = self.unseen.saturating_add(*unseen);
+                let nodes = self.profile.place_under(None, claims);
+                let claims = claims.nodes().iter().zip(nodes);
+                self.claims.extend(claims.filter_map(|(node, id)| Some((id?, node.value.cycles))));
+            }
+            None => {
+                self.profile.add_other(Value::cycles(told.cycles));
+                // Samples that do not add up are believed in nothing.
+                if told.samples.is_none() {
+                    self.unseen = self.unseen.saturating_add(told.native_cycles.min(told.cycles));
+                }
+            }
+        }
+        self.settle();
+    }
+
+    /// Adds another time of the same script's runs.
+    fn merge(&mut self, other: &Self) {
+        self.runs = self.runs.saturating_add(other.runs);
+        let nodes = self.profile.place_under(None, &other.profile);
+        self.profile.merge(&other.profile);
+        self.unseen = self.unseen.saturating_add(other.unseen);
+        let moved = |(id, cycles): &(NodeId, u64)| Some(((*nodes.get(id.0 as usize)?)?, *cycles));
+        self.claims.extend(other.claims.iter().filter_map(moved));
+        self.settle();
+    }
+
+    /// Counts what samples claim, as far as there are cycles that nobody saw: each sample stands for one period, of its own run
+    /// and of those that were too short to be hit.
+    fn settle(&mut self) {
+        while let Some((id, claim)) = self.claims.front_mut() {
+            let paid = self.unseen.min(*claim);
+            self.profile.explain(*id, paid);
+            self.unseen -= paid;
+            *claim -= paid;
+            if *claim > 0 {
+                break;
+            }
+            self.claims.pop_front();
+        }
+        while self.claims.len() > PROFILE_CLAIMS_MAX {
+            self.claims.pop_front();
         }
     }
 }
@@ -100,28 +173,28 @@ impl Profiles {
         Self { keep, window, is_pushed, state: Mutex::default() }
     }
 
-    /// Adds a run of `cycles`. Gives by how many cycles its samples were wrong: always 0, unless Antares has a mistake.
-    pub(crate) fn add(&self, key: &ProfileKey, samples: Option<&Samples>, cycles: u64) -> u64 {
-        self.add_at(Instant::now(), key, samples, cycles)
+    /// Adds a run. Gives by how many cycles its samples were wrong: always 0, unless Antares has a mistake.
+    pub(crate) fn add(&self, key: &ProfileKey, told: Told<'_>) -> u64 {
+        self.add_at(Instant::now(), key, told)
     }
 
-    fn add_at(&self, now: Instant, key: &ProfileKey, samples: Option<&Samples>, cycles: u64) -> u64 {
-        let sampled = samples.and_then(|samples| Profile::decode(&samples.profile).ok());
-        let is_whole = sampled.as_ref().is_none_or(|sampled| sampled.sum().cycles == cycles);
+    fn add_at(&self, now: Instant, key: &ProfileKey, told: Told<'_>) -> u64 {
+        let sampled = told.samples.and_then(decoded);
+        let is_whole = sampled.as_ref().is_none_or(|sampled| sampled.profile.sum().cycles == told.cycles);
         let mut state = self.lock();
         self.make_room(&mut state, now);
         let Some(window) = state.windows.back_mut() else { return 0 };
         let sampled = sampled.filter(|_| is_whole);
-        entry_of(&mut window.entries, key).add(sampled.as_ref(), cycles);
+        entry_of(&mut window.entries, key).add(sampled.as_ref(), told);
         if self.is_pushed {
             // Tenants have no limit of their own.
             match state.pending.len() < PROFILE_PENDING_MAX || state.pending.contains_key(key) {
-                true => entry_of(&mut state.pending, key).add(sampled.as_ref(), cycles),
+                true => entry_of(&mut state.pending, key).add(sampled.as_ref(), told),
                 false => state.unpushed += 1,
             }
         }
-        let told = samples.map_or(0, |samples| samples.mismatch_cycles);
-        if is_whole { told } else { told.max(1) }
+        let wrong = told.samples.map_or(0, |samples| samples.mismatch_cycles);
+        if is_whole { wrong } else { wrong.max(1) }
     }
 
     /// What was run since the last time, to be pushed.
@@ -136,13 +209,17 @@ impl Profiles {
         script: Option<Sha256Digest>,
         window: Option<Duration>,
     ) -> Option<Profile> {
-        let mut all: Option<Profile> = None;
+        // What samples of one script claim is of that script.
+        let mut scripts: BTreeMap<ProfileKey, Entry> = BTreeMap::new();
         self.visit(tenant, window, |key, entry| {
             if script.is_none() || key.script == script {
-                all.get_or_insert_with(Profile::new).merge(&entry.profile);
+                scripts.entry(key.clone()).or_insert_with(|| Entry::new(Profile::new())).merge(entry);
             }
         });
-        all.map(|profile| profile.canonical())
+        let mut entries = scripts.into_values();
+        let mut all = entries.next()?.profile;
+        entries.for_each(|entry| all.merge(&entry.profile));
+        Some(all.canonical())
     }
 
     /// What was run for `tenant` in the last `window`: cycles and runs by script, most cycles first.
@@ -228,16 +305,49 @@ mod tests {
     fn samples(number: u64, cycles: u64) -> Samples {
         let mut profile = Profile::new();
         profile.add(&[Frame::Syscall { number }], Value::cycles(cycles));
-        Samples { profile: profile.encode().unwrap(), mismatch_cycles: 0 }
+        let (profile, claims) = (profile.encode().unwrap(), Profile::new().encode().unwrap());
+        Samples { profile, claims, unseen_cycles: 0, mismatch_cycles: 0 }
+    }
+
+    fn told(samples: Option<&Samples>, cycles: u64) -> Told<'_> {
+        Told { samples, cycles, native_cycles: 0 }
+    }
+
+    #[test]
+    fn samples_stand_for_runs_that_none_hit() {
+        let store = Profiles::new(Duration::from_secs(3600), false);
+        let (now, key) = (Instant::now(), key("a", 1));
+        let mut claims = Profile::new();
+        claims.add(&[Frame::Syscall { number: 2061 }], Value::cycles(60));
+        let samples = Samples { claims: claims.encode().unwrap(), ..samples(2061, 40) };
+        let run = |at, samples| {
+            store.add_at(now + Duration::from_secs(at), &key, Told { samples, cycles: 40, native_cycles: 30 })
+        };
+        // Of the other cycles of a run, those of the interpreter are not the sample's.
+        let known = || {
+            let profile = store.get(Some("a"), key.script, None).unwrap();
+            let known = profile.nodes().iter().find(|node| node.frame != Frame::Other).unwrap();
+            (known.value.cycles, profile.sum().cycles)
+        };
+        assert_eq!(run(0, Some(&samples)), 0);
+        assert_eq!(known(), (40, 40));
+        run(1, None);
+        assert_eq!(known(), (70, 80));
+        // Another window has what is still missing.
+        for at in [100, 101] {
+            run(at, None);
+        }
+        assert_eq!(known(), (100, 160));
+        assert!(store.lock().windows.len() > 1);
     }
 
     #[test]
     fn runs_add_up_by_tenant_and_script() {
         let store = Profiles::new(Duration::from_secs(3600), false);
-        assert_eq!(store.add(&key("a", 1), Some(&samples(2061, 70)), 70), 0);
-        assert_eq!(store.add(&key("a", 1), None, 30), 0);
-        assert_eq!(store.add(&key("a", 2), None, 500), 0);
-        assert_eq!(store.add(&key("b", 1), None, 9), 0);
+        assert_eq!(store.add(&key("a", 1), told(Some(&samples(2061, 70)), 70)), 0);
+        assert_eq!(store.add(&key("a", 1), told(None, 30)), 0);
+        assert_eq!(store.add(&key("a", 2), told(None, 500)), 0);
+        assert_eq!(store.add(&key("b", 1), told(None, 9)), 0);
         let one = store.get(Some("a"), key("a", 1).script, None).unwrap();
         assert_eq!((one.sum().cycles, one.nodes().len()), (100, 2));
         assert_eq!(store.get(Some("a"), None, None).unwrap().sum().cycles, 600);
@@ -249,22 +359,22 @@ mod tests {
     #[test]
     fn samples_that_do_not_add_up_are_counted_and_not_believed() {
         let store = Profiles::new(Duration::from_secs(3600), false);
-        assert_eq!(store.add(&key("a", 1), Some(&samples(2061, 71)), 70), 1);
-        let broken = Samples { profile: vec![1, 2, 3], mismatch_cycles: 0 };
-        store.add(&key("a", 1), Some(&broken), 5);
+        assert_eq!(store.add(&key("a", 1), told(Some(&samples(2061, 71)), 70)), 1);
+        let broken = Samples { profile: vec![1, 2, 3], ..samples(2061, 5) };
+        store.add(&key("a", 1), told(Some(&broken), 5));
         assert_eq!(store.get(Some("a"), None, None).unwrap().sum().cycles, 75);
     }
 
     #[test]
     fn what_is_pushed_is_what_was_run_since_and_is_bounded() {
         let store = Profiles::new(Duration::from_secs(60), true);
-        store.add(&key("a", 1), Some(&samples(2061, 70)), 70);
-        store.add(&key("a", 1), None, 30);
+        store.add(&key("a", 1), told(Some(&samples(2061, 70)), 70));
+        store.add(&key("a", 1), told(None, 30));
         let pending = store.take_pending();
         assert_eq!((pending.len(), pending[&key("a", 1)].profile.sum().cycles), (1, 100));
         assert!(store.take_pending().is_empty());
         for tenant in 0..PROFILE_PENDING_MAX + 7 {
-            store.add(&key(&tenant.to_string(), 1), None, 1);
+            store.add(&key(&tenant.to_string(), 1), told(None, 1));
         }
         assert_eq!((store.take_pending().len(), store.stats().unpushed), (PROFILE_PENDING_MAX, 7));
         assert_eq!(store.get(Some("a"), None, None).unwrap().sum().cycles, 100);
@@ -275,13 +385,13 @@ mod tests {
         let store = Profiles::new(Duration::from_secs(60), false);
         let start = Instant::now();
         for step in 0..1000 {
-            store.add_at(start + Duration::from_secs(step), &key("a", 1), None, 1);
+            store.add_at(start + Duration::from_secs(step), &key("a", 1), told(None, 1));
         }
         assert!(store.lock().windows.len() <= PROFILE_WINDOWS_MAX + 1);
         let late = start + Duration::from_secs(5000);
         for script in 0..u64::try_from(PROFILE_SCRIPTS_MAX + 10).unwrap() {
             let script = Some(Sha256Digest::of(&script.to_le_bytes()));
-            store.add_at(late, &ProfileKey { tenant: "a".into(), script }, None, 1);
+            store.add_at(late, &ProfileKey { tenant: "a".into(), script }, told(None, 1));
         }
         let state = store.lock();
         assert_eq!(state.windows.back().unwrap().entries.len(), PROFILE_SCRIPTS_MAX + 1);

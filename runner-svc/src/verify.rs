@@ -24,6 +24,7 @@ use crate::{
     execute::{Ended, ExecuteError, Native, Runner, Shared, seal},
     hot::Met,
     programs::{Candidate, FoundProgram, Place, ProgramUse, files},
+    sampling::next_salt,
 };
 
 /// A request, checked.
@@ -41,6 +42,8 @@ pub(crate) struct VerifyOrder {
     pub(crate) debug_bytes_max: u64,
     /// Wall time of the verification in its worker.
     pub(crate) run_time: Duration,
+    /// What the sample points shall follow from, if the caller says.
+    pub(crate) sample_salt: Option<u64>,
 }
 
 /// What a worker told of a transaction.
@@ -60,6 +63,8 @@ pub(crate) struct Verification {
     pub(crate) programs: Vec<ProgramUse>,
     pub(crate) fetch: Duration,
     pub(crate) queue: Duration,
+    /// What the sample points followed from; none where runs are not sampled.
+    pub(crate) sample_salt: Option<u64>,
 }
 
 impl Runner {
@@ -97,6 +102,7 @@ impl Shared {
         self.metrics.note_native(libraries.iter().map(|(_, native)| native.tier), 1);
         let keys: Vec<ArtifactKey> = libraries.iter().map(|(_, native)| native.key).collect();
         let job = job(&order, &sealed, &libraries, self.limits.sample_cycles);
+        let sample_salt = (job.sample_cycles > 0).then_some(job.sample_salt);
         let run = move |pool: &Pool, until| {
             let libraries = libraries.iter().map(|(_, native)| &*native.library);
             let files: Vec<&Sealed> = libraries.chain(beside.iter().map(|elf| &**elf)).collect();
@@ -119,7 +125,7 @@ impl Shared {
                 read_us,
                 run_us,
             }) => {
-                self.keep_samples(&order.tenant, None, samples.as_ref(), cycles);
+                self.keep_samples(&order.tenant, None, samples.as_ref(), (cycles, native_cycles(&groups)));
                 self.learn(hot, &met);
                 Ended::Reported(Verified { outcome, cycles, groups, read_us, run_us })
             }
@@ -130,7 +136,7 @@ impl Shared {
             Ended::DeadlineExceeded => Ended::DeadlineExceeded,
             Ended::SandboxViolation { detail } => Ended::SandboxViolation { detail },
         };
-        Ok(Verification { ended, programs: uses, fetch, queue })
+        Ok(Verification { ended, programs: uses, fetch, queue, sample_salt })
     }
 
     /// Reads the transaction: whether it can be used, and what is worth compiling.
@@ -226,7 +232,12 @@ fn job(
         transaction_bytes: transaction.len(),
         libraries: libraries.iter().map(|(of, _)| *of).collect(),
         sample_cycles,
+        sample_salt: order.sample_salt.unwrap_or_else(next_salt),
     }
+}
+
+fn native_cycles(groups: &[GroupReport]) -> u64 {
+    groups.iter().map(|group| group.native_cycles).fold(0, u64::saturating_add)
 }
 
 /// The worker's own times as spans: it ended about now, ran before that, and read before that.

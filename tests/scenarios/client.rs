@@ -81,6 +81,7 @@ fn request(source: v1::script::Source, args: &[&str], tier: v1::Tier) -> v1::Exe
         limits: None,
         tier: tier.into(),
         request_id: "scenario".to_owned(),
+        sample_salt: None,
     }
 }
 

@@ -9,6 +9,7 @@ mod batches;
 mod client;
 mod damage;
 mod drawn;
+mod fleet;
 mod journey;
 mod kills;
 mod overload;

@@ -68,6 +68,7 @@ fn job(args: &[&str]) -> RunJob {
         cycles_max: CYCLES_MAX,
         debug_bytes_max: 1 << 20,
         sample_cycles: 0,
+        sample_salt: 0,
     }
 }
 
@@ -230,6 +231,7 @@ fn against_bare(
         debug_bytes_max,
         output_bytes_max: 8 << 20,
         sample_cycles: 0,
+        sample_salt: 0,
     };
     let mut bare = || timed(|| (0..runs).try_for_each(|_| engine.run(repetitions).map(|_| ())));
     let sandboxed = || {

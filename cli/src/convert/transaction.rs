@@ -24,6 +24,7 @@ pub(crate) fn verify_request(request: &Request) -> v1::VerifyTransactionRequest 
         limits: Some(run_limits(request.cycles_max, request.deadline)),
         tier: tier(request.tier).into(),
         request_id: String::new(),
+        sample_salt: None,
     }
 }
 

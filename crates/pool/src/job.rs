@@ -104,6 +104,8 @@ pub struct RunJob {
     pub debug_bytes_max: u64,
     /// Cycles between the samples of its profile, on average; 0 for no profile. What the interpreter runs is not sampled.
     pub sample_cycles: u64,
+    /// What the sample points follow from, with the arguments.
+    pub sample_salt: u64,
 }
 
 /// How a script ended, as far as the worker can tell.

@@ -373,6 +373,7 @@ fn libraries_arrive_in_order_and_not_too_many() {
         transaction_bytes: 0,
         libraries: Vec::new(),
         sample_cycles: 0,
+        sample_salt: 0,
     };
     let transaction = Sealed::new("transaction", b"").unwrap();
     let files: Vec<Sealed> = (0..65).map(|number| Sealed::new("library", &[number]).unwrap()).collect();

@@ -178,6 +178,27 @@ impl Profile {
 
     /// Adds all of `other` on top of the node `root`.
     pub fn merge_under(&mut self, root: Option<NodeId>, other: &Self) {
+        let moved = self.place_under(root, other);
+        for (node, id) in other.nodes.iter().zip(moved) {
+            match id {
+                Some(id) => self.spend(id, node.value),
+                None => self.add_other(node.value),
+            }
+        }
+    }
+
+    /// Moves `cycles` of what belongs nowhere to a node, as far as there are so many.
+    pub fn explain(&mut self, id: NodeId, cycles: u64) {
+        let Some(other) = self.index.get(&(None, Frame::Other)).copied() else { return };
+        if let Some(node) = self.nodes.get_mut(other.0 as usize) {
+            let moved = node.value.cycles.min(cycles);
+            node.value.cycles -= moved;
+            self.spend(id, Value::cycles(moved));
+        }
+    }
+
+    /// Gives the stacks of `other` their nodes on top of `root`, by their number there; none where there is no room.
+    pub fn place_under(&mut self, root: Option<NodeId>, other: &Self) -> Vec<Option<NodeId>> {
         let programs: Vec<Option<ProgramId>> =
             other.programs.iter().map(|program| self.program(program)).collect();
         let mut moved: Vec<Option<NodeId>> = Vec::with_capacity(other.nodes.len());
@@ -194,12 +215,9 @@ impl Profile {
                 frame => Some(frame),
             };
             let id = parent.zip(frame).and_then(|(parent, frame)| self.child(parent, frame));
-            match id {
-                Some(id) => self.spend(id, node.value),
-                None => self.add_other(node.value),
-            }
             moved.push(id);
         }
+        moved
     }
 
     /// Sum over all nodes: the cycles of the runs.

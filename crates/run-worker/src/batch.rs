@@ -19,11 +19,12 @@ impl RunWorker {
         let limits = limits(job.cycles_max, job.debug_bytes_max);
         self.load(job.debug_bytes_max, files)?;
         let (mut runs, mut output_bytes, mut samples_bytes) = (0, 0_u64, 0);
-        for args in &inputs {
+        for (args, at) in inputs.iter().zip(0..) {
             if output_bytes >= job.output_bytes_max {
                 break;
             }
-            let mut report = self.run_loaded(job.options, args, limits, (job.tier, job.sample_cycles))?;
+            let sampling = (job.sample_cycles, job.sample_salt.wrapping_add(at));
+            let mut report = self.run_loaded(job.options, args, limits, (job.tier, sampling))?;
             report.samples = report.samples.filter(|_| samples_bytes <= SAMPLES_BYTES_MAX);
             samples_bytes += report.samples.as_ref().map_or(0, |samples| samples.profile.len());
             output_bytes = output_bytes.saturating_add(debug_bytes(&report));

@@ -97,7 +97,8 @@ impl RunWorker {
         let args: Vec<Bytes> = job.args.into_iter().map(Bytes::from).collect();
         self.load(job.debug_bytes_max, files)?;
         let limits = limits(job.cycles_max, job.debug_bytes_max);
-        self.run_loaded(job.options, &args, limits, (job.tier, job.sample_cycles))
+        let sampling = (job.sample_cycles, job.sample_salt);
+        self.run_loaded(job.options, &args, limits, (job.tier, sampling))
     }
 
     /// Reads the ELF, loads the library, takes memory for a run, and enters the run stage; if that was not done before.
@@ -128,7 +129,7 @@ impl RunWorker {
         options: CompileOptions,
         args: &[Bytes],
         limits: Limits,
-        (tier, sample_cycles): (Tier, u64),
+        (tier, (sample_cycles, salt)): (Tier, (u64, u64)),
     ) -> Result<RunReport, String> {
         let loaded = self.loaded.as_ref().ok_or("no script is loaded")?;
         let script = Script { elf: &loaded.elf, args, vm_version: options.vm_version, isa: options.isa.0 };
@@ -137,7 +138,7 @@ impl RunWorker {
             let report = self.machine.run(&script, &limits, how.0, how.1);
             return Ok(to_report(report.map_err(|error| describe(&error))?));
         }
-        let sampling = Sampling { period: sample_cycles, seed: profile::seed(args) };
+        let sampling = Sampling { period: sample_cycles, seed: profile::seed(args, salt) };
         let (report, recording) =
             self.machine.run_sampled(&script, &limits, how, sampling).map_err(|error| describe(&error))?;
         let samples = profile::samples_of_run(&recording, report.cycles);

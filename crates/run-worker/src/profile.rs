@@ -89,9 +89,11 @@ impl RunWorker {
     }
 }
 
-/// What the sample points of a run follow from: its arguments, so that the same run has the same ones.
-pub(crate) fn seed(args: &[Bytes]) -> u64 {
+/// What the sample points of a run follow from: its arguments and the supervisor's number for it, without which the same run
+/// would show the same instructions for ever.
+pub(crate) fn seed(args: &[Bytes], salt: u64) -> u64 {
     let mut hasher = DefaultHasher::new();
+    salt.hash(&mut hasher);
     let mut left = SEED_BYTES_MAX;
     for arg in args {
         let part = &arg[..arg.len().min(left)];
@@ -108,7 +110,7 @@ pub(crate) fn samples_of_run(recording: &Recording, cycles: u64) -> Option<Sampl
     }
     let mut profile = recording.to_profile_within(SAMPLES_NODES_MAX);
     let mismatch_cycles = balance(&mut profile, cycles);
-    samples(&profile, mismatch_cycles)
+    samples(&profile, &recording.claims(), (recording.unseen(), mismatch_cycles))
 }
 
 /// The samples of a verification; none if there were none.
@@ -117,14 +119,37 @@ pub(crate) fn samples_of_groups(report: &Report, recordings: Vec<Recording>) -> 
         return None;
     }
     // What no sample is in is unknown, and no mismatch: recordings were made without knowing the sums.
+    let unseen = recordings.iter().map(Recording::unseen).sum();
+    let claims = claims_of_groups(report, &recordings);
     let of = |recording| GroupRecording { recording, switches: 0 };
     let (profile, _) = of_groups(report, recordings.into_iter().map(of).collect());
-    samples(&profile, profile.sum().cycles.abs_diff(report.cycles))
+    samples(&profile, &claims, (unseen, profile.sum().cycles.abs_diff(report.cycles)))
 }
 
-fn samples(profile: &Profile, mismatch_cycles: u64) -> Option<Samples> {
-    let profile = profile.encode().ok().filter(|bytes| bytes.len() <= SAMPLES_BYTES_MAX)?;
-    Some(Samples { profile, mismatch_cycles })
+fn samples(
+    profile: &Profile,
+    claims: &Profile,
+    (unseen_cycles, mismatch_cycles): (u64, u64),
+) -> Option<Samples> {
+    let profile = profile.encode().ok()?;
+    let claims = claims.encode().ok()?;
+    let fits = profile.len() + claims.len() <= SAMPLES_BYTES_MAX;
+    fits.then_some(Samples { profile, claims, unseen_cycles, mismatch_cycles })
+}
+
+/// What the groups' last samples claim, each on its group.
+fn claims_of_groups(report: &Report, recordings: &[Recording]) -> Profile {
+    let mut all = Profile::new();
+    let mut recordings = recordings.iter();
+    let ran = report.groups.iter().zip(0..).filter(|(group, _)| group.outcome != Outcome::NotRun);
+    for (group, index) in ran.filter(|(group, _)| !is_built_in(group)) {
+        let claims = recordings.next().map(Recording::claims).filter(|claims| !claims.nodes().is_empty());
+        if let Some(claims) = claims {
+            let root = all.child(None, Frame::Group { is_type: group.kind == GroupKind::Type, index });
+            all.merge_under(root, &claims);
+        }
+    }
+    all
 }
 
 fn finish(report: ProfiledReport, profile: &Profile, mismatch_cycles: u64) -> Result<ProfileReport, String> {

@@ -121,8 +121,7 @@ fn session(job: &VerifyJob, programs: Vec<Arc<Program>>) -> Arc<Session> {
     let session = Session::new(tier(job.tier), programs);
     match job.sample_cycles {
         0 => session,
-        // The transaction decides its length, and hardly two have the same.
-        period => session.sampled(Sampling { period, seed: job.transaction_bytes }),
+        period => session.sampled(Sampling { period, seed: profile::seed(&[], job.sample_salt) }),
     }
 }
 

@@ -35,6 +35,7 @@ fn job(args: &[&str]) -> BatchJob {
         debug_bytes_max: 1 << 20,
         output_bytes_max: 8 << 20,
         sample_cycles: 0,
+        sample_salt: 0,
     }
 }
 
@@ -60,6 +61,7 @@ fn each_run_is_as_if_it_were_alone() {
             cycles_max: job.cycles_max,
             debug_bytes_max: job.debug_bytes_max,
             sample_cycles: 0,
+            sample_salt: 0,
         };
         let Verdict::Done(alone) = pool.run(&alone, &elf, None, Instant::now() + PATIENCE).unwrap() else {
             panic!("no answer");

@@ -40,7 +40,15 @@ fn elf(code: &[u32]) -> Sealed {
 fn job(cycles_max: u64, args: &[&[u8]], debug_bytes_max: u64) -> RunJob {
     let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
     let args = args.iter().map(|arg| arg.to_vec()).collect();
-    RunJob { options, tier: Tier::Interpreter, args, cycles_max, debug_bytes_max, sample_cycles: 0 }
+    RunJob {
+        options,
+        tier: Tier::Interpreter,
+        args,
+        cycles_max,
+        debug_bytes_max,
+        sample_cycles: 0,
+        sample_salt: 0,
+    }
 }
 
 fn run(pool: &Pool, code: &[u32], cycles_max: u64, within: Duration) -> Verdict<RunReport> {

@@ -38,6 +38,7 @@ fn run(pool: &Pool, tenant: &str) {
         cycles_max: u64::MAX,
         debug_bytes_max: 0,
         sample_cycles: 0,
+        sample_salt: 0,
     };
     let elf = elf(&[&FIRST_BYTE, &EXIT]);
     let verdict = pool.of_tenant(tenant).run(&job, &elf, None, Instant::now() + PATIENCE).unwrap();

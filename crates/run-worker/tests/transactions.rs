@@ -75,6 +75,7 @@ fn job(text: &[u8], form: TransactionForm) -> VerifyJob {
         transaction_bytes: text.len() as u64,
         libraries: Vec::new(),
         sample_cycles: 0,
+        sample_salt: 0,
     }
 }
 

@@ -35,6 +35,7 @@ fn job(args: &[&[u8]]) -> RunJob {
         cycles_max: u64::MAX,
         debug_bytes_max: 1 << 20,
         sample_cycles: 0,
+        sample_salt: 0,
     }
 }
 
@@ -69,6 +70,7 @@ fn runs_of_one_script_share_a_worker_and_nothing_else() {
         debug_bytes_max,
         output_bytes_max: 1 << 20,
         sample_cycles: 0,
+        sample_salt: 0,
     };
     let end = pool.batch(&batch, &elf, None, Instant::now() + PATIENCE).unwrap();
     let outcomes: Vec<_> = end.reports.into_iter().map(|report| report.outcome).collect();

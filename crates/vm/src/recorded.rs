@@ -3,7 +3,7 @@
 use antares_abi::Sha256Digest;
 use antares_profile::{Frame, NodeId, Profile, Program, ProgramId, Value, limits::NODES_MAX};
 
-use crate::recording::{Place, Recording, Step};
+use crate::recording::{Place, ROOT, Recording, Step};
 
 /// Share of all cycles, as a power of two, below which contexts are first folded into the one below them.
 const FOLD_SHARE: u32 = 20;
@@ -34,6 +34,26 @@ impl Recording {
             }
             least = (least * 2).max(subtree[0] >> FOLD_SHARE).max(1);
         }
+    }
+
+    /// What the last sample claims from other runs: a profile of one stack, or an empty one.
+    #[must_use]
+    pub fn claims(&self) -> Profile {
+        let mut profile = Profile::new();
+        let Some((mut at, cycles)) = self.claimed() else { return profile };
+        let mut stack = Vec::new();
+        while at != ROOT {
+            let context = &self.contexts()[at as usize];
+            stack.push(context.place);
+            at = context.parent;
+        }
+        let programs = self.add_programs(&mut profile);
+        let frames = stack.into_iter().rev().map(|place| frame_of(place, &programs));
+        // Without room for a program, the claim is nobody's.
+        if let Some(frames) = frames.collect::<Option<Vec<Frame>>>().filter(|frames| !frames.is_empty()) {
+            profile.add(&frames, Value::cycles(cycles));
+        }
+        profile
     }
 
     /// Cycles of each context with all that is on top of it.
@@ -80,28 +100,22 @@ impl Recording {
         kept + leaves.len()
     }
 
-    fn build(&self, homes: &[u32], steps: &[Step]) -> Profile {
-        let mut profile = Profile::new();
+    /// By number here, the programs in `profile`.
+    fn add_programs(&self, profile: &mut Profile) -> Vec<Option<ProgramId>> {
         let programs = self.programs().iter().map(|recorded| {
             let elf = recorded.elf.as_ref().map(|elf| Sha256Digest::of(elf));
             profile.program(&Program { elf, vm_version: recorded.vm_version, isa: recorded.isa })
         });
-        let programs: Vec<Option<ProgramId>> = programs.collect();
-        let code = |program: u32, pc| {
-            let program = programs.get(program as usize).copied().flatten()?;
-            Some(Frame::Code { program, pc })
-        };
+        programs.collect()
+    }
+
+    fn build(&self, homes: &[u32], steps: &[Step]) -> Profile {
+        let mut profile = Profile::new();
+        let programs = self.add_programs(&mut profile);
         // For each context its node: the root has none, and what does not fit is an error.
         let mut nodes: Vec<Result<Option<NodeId>, ()>> = Vec::with_capacity(self.contexts().len());
         for ((context, home), index) in self.contexts().iter().zip(homes).zip(0..) {
-            let frame = match context.place {
-                Place::Root => None,
-                Place::Code { program, pc } => code(program, pc),
-                Place::Syscall(number) => Some(Frame::Syscall { number }),
-                Place::Exec(index) => Some(Frame::Exec { index }),
-                Place::Spawn(index) => Some(Frame::Spawn { index }),
-                Place::Load => Some(Frame::Load),
-            };
+            let frame = frame_of(context.place, &programs);
             let node = match (nodes.get(context.parent as usize).copied(), frame) {
                 _ if context.place == Place::Root => Ok(None),
                 _ if *home != index => nodes[*home as usize],
@@ -113,13 +127,29 @@ impl Recording {
         }
         for step in steps {
             let value = Value { cycles: step.cost, instructions: 1 }.times(step.count);
-            let below = nodes[step.context as usize].ok().zip(code(step.program, step.pc));
+            let place = Place::Code { program: step.program, pc: step.pc };
+            let below = nodes[step.context as usize].ok().zip(frame_of(place, &programs));
             let node = below.and_then(|(below, frame)| profile.child(below, frame));
             spend(&mut profile, node.map(Some).ok_or(()), value);
         }
         let (cycles, instructions) = self.unknown();
         profile.add_other(Value { cycles, instructions });
         profile
+    }
+}
+
+/// The frame of a place; none for the root, and for a program that there was no room for.
+fn frame_of(place: Place, programs: &[Option<ProgramId>]) -> Option<Frame> {
+    match place {
+        Place::Root => None,
+        Place::Code { program, pc } => {
+            let program = programs.get(program as usize).copied().flatten()?;
+            Some(Frame::Code { program, pc })
+        }
+        Place::Syscall(number) => Some(Frame::Syscall { number }),
+        Place::Exec(index) => Some(Frame::Exec { index }),
+        Place::Spawn(index) => Some(Frame::Spawn { index }),
+        Place::Load => Some(Frame::Load),
     }
 }
 
@@ -133,7 +163,7 @@ fn spend(profile: &mut Profile, node: Result<Option<NodeId>, ()>, value: Value) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::{ROOT, Recorded};
+    use crate::recording::Recorded;
 
     #[test]
     fn cheap_contexts_are_folded_and_nothing_is_lost() {

@@ -129,6 +129,10 @@ pub struct Recording {
     /// Passes by context and line.
     counts: HashMap<(u32, u32), u64, BuildHasherDefault<Mix>>,
     unknown: (u64, u64),
+    /// Of the unknown cycles, those that a sample might have hit.
+    unseen: u64,
+    /// A context, and the cycles beyond the run that its sample stands for.
+    claim: Option<(u32, u64)>,
 }
 
 /// The context of everything.
@@ -145,6 +149,8 @@ impl Default for Recording {
             known: HashMap::new(),
             counts: HashMap::default(),
             unknown: (0, 0),
+            unseen: 0,
+            claim: None,
         }
     }
 }
@@ -180,6 +186,20 @@ impl Recording {
     #[must_use]
     pub fn unknown(&self) -> (u64, u64) {
         self.unknown
+    }
+
+    /// Cycles of native code behind the last sample that no sample stands for; they are among the unknown ones. Over many runs
+    /// they are as many as those of [`Recording::claimed`].
+    #[must_use]
+    pub fn unseen(&self) -> u64 {
+        self.unseen
+    }
+
+    /// What the last sample stands for beyond the cycles of the run, if it does: its context, and cycles that are counted
+    /// nowhere here.
+    #[must_use]
+    pub fn claimed(&self) -> Option<(u32, u64)> {
+        self.claim
     }
 
     /// Sum of all cycles.
@@ -227,6 +247,19 @@ impl Recording {
     /// Adds cycles that nobody saw being spent.
     pub(crate) fn spend_unknown(&mut self, cycles: u64) {
         self.unknown.0 = self.unknown.0.saturating_add(cycles);
+    }
+
+    /// Takes cycles from a context that the run had not: they are what its sample claims from other runs.
+    pub(crate) fn claim(&mut self, context: u32, cycles: u64) {
+        let own = &mut self.contexts[context as usize].cycles;
+        *own = own.saturating_sub(cycles);
+        self.claim = Some((context, cycles));
+    }
+
+    /// Adds cycles that a sample might have hit, and none has.
+    pub(crate) fn overlook(&mut self, cycles: u64) {
+        self.unseen = self.unseen.saturating_add(cycles);
+        self.spend_unknown(cycles);
     }
 
     /// The number of the line that `trace` is; none if there is no room for another.

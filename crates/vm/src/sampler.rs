@@ -2,7 +2,9 @@
 //! one count.
 //!
 //! Nothing is added to native code: the meter stops it anyway. There is one sample point in each period, at a place inside of
-//! it that a generator of numbers picks from a seed, so that no loop can keep in step; the same run has the same samples.
+//! it that a generator of numbers picks from a seed, so that no loop can keep in step; the same run with the same seed has the
+//! same samples. Each cycle is as likely to be a sample point as any other, and each point stands for one period of cycles:
+//! that is what makes the samples of many runs converge, however long each of them is.
 
 use crate::{
     limits::SAMPLED_FRAMES_MAX,
@@ -31,8 +33,8 @@ pub struct Sampler {
     period_end: u64,
     /// The next sample point.
     next: u64,
-    /// Cycles since the last sample.
-    pending: u64,
+    /// Cycles that sample points stand for so far.
+    sampled: u64,
     /// Context of the last sample.
     last: Option<u32>,
     samples: u64,
@@ -54,7 +56,7 @@ impl Sampler {
             clock: 0,
             period_end: 0,
             next: 0,
-            pending: 0,
+            sampled: 0,
             last: None,
             samples: 0,
             stack: Vec::with_capacity(SAMPLED_FRAMES_MAX),
@@ -73,14 +75,16 @@ impl Sampler {
         self.samples
     }
 
-    /// What was sampled of a run of `cycles`. Those behind the last sample count where that was; those of a run without one,
-    /// and those that were spent where nobody could look, are unknown.
+    /// What was sampled of a run of `cycles`. A run ends in the middle of a period. Where that has a sample, what it stands for
+    /// beyond the run is its [`Recording::claim`] on other runs; where it has none, its cycles are unknown and
+    /// [`Recording::unseen`]. So are, without being unseen, those that were spent where nobody could look.
     #[must_use]
     pub fn finish(mut self, cycles: u64) -> Recording {
-        match self.last {
-            Some(context) => self.recording.spend(context, self.pending),
-            None => self.recording.spend_unknown(self.pending),
+        let beyond = self.sampled.saturating_sub(self.clock);
+        if let Some(context) = self.last.filter(|_| beyond > 0) {
+            self.recording.claim(context, beyond);
         }
+        self.recording.overlook(self.clock.saturating_sub(self.sampled));
         self.recording.spend_unknown(cycles.saturating_sub(self.clock));
         self.recording
     }
@@ -108,12 +112,11 @@ impl Sampler {
     /// Time passes. Whether a sample is due.
     pub(crate) fn advance(&mut self, cycles: u64) -> bool {
         self.clock = self.clock.saturating_add(cycles);
-        self.pending = self.pending.saturating_add(cycles);
         self.clock > self.next
     }
 
-    /// A sample: all cycles since the last one count for these frames, the last one that was called first, or for a system
-    /// call that the first of them makes. `root` is the context of the VM.
+    /// A sample: what the points stand for that were passed since the last one counts for these frames, the last one that was
+    /// called first, or for a system call that the first of them makes. `root` is the context of the VM.
     pub(crate) fn sample(
         &mut self,
         root: u32,
@@ -125,12 +128,16 @@ impl Sampler {
         if let Some(number) = syscall {
             context = self.recording.context(context, Place::Syscall(number)).0;
         }
-        self.recording.spend(context, std::mem::take(&mut self.pending));
-        self.last = Some(context);
-        self.samples += 1;
+        let mut points = 0_u64;
         while self.next < self.clock {
+            points += 1;
             self.choose();
         }
+        let cycles = points.saturating_mul(self.period);
+        self.recording.spend(context, cycles);
+        self.sampled = self.sampled.saturating_add(cycles);
+        self.last = Some(context);
+        self.samples += 1;
     }
 
     /// The context of these frames, the last one that was called first, on `root`.
@@ -206,8 +213,38 @@ mod tests {
         // Points in neighbouring periods may be less than a step apart.
         assert!((650..=700).contains(&sampler.samples()), "{}", sampler.samples());
         let recording = sampler.finish(70_000);
-        assert_eq!((recording.cycles(), recording.unknown().0), (70_000, 0));
+        assert_eq!((recording.cycles(), recording.unseen(), recording.claimed()), (70_000, 0, None));
         assert_eq!(recording.contexts().len(), 1 + 1 + 3);
+    }
+
+    #[test]
+    fn over_many_runs_every_cycle_counts_once() {
+        // Two places in runs shorter than a period, and in runs that end in the middle of their second one.
+        for (cycles, edge) in [(60, 20), (130, 30), (200, 100)] {
+            let (mut first, mut all) = (0, 0);
+            for seed in 0..20_000 {
+                let mut sampler = Sampler::new(Sampling { period: 100, seed });
+                for at in 0..cycles {
+                    if sampler.advance(1) {
+                        sampler.sample(ROOT, &[(0, u64::from(at >= edge))], &[0], None);
+                    }
+                }
+                let recording = sampler.finish(cycles);
+                assert_eq!(recording.cycles(), cycles);
+                let claim = recording.claimed().unwrap_or((ROOT, 0));
+                for (context, at) in recording.contexts().iter().zip(0..) {
+                    let counted = context.cycles + if claim.0 == at { claim.1 } else { 0 };
+                    all += counted;
+                    if context.place == (Place::Code { program: 0, pc: 0 }) {
+                        first += counted;
+                    }
+                }
+            }
+            let whole = 20_000 * cycles;
+            assert!(all.abs_diff(whole) < whole / 50, "{all} of {whole}");
+            let wanted = 20_000 * edge;
+            assert!(first.abs_diff(wanted) < wanted / 20, "{first} of {wanted}, {cycles}");
+        }
     }
 
     #[test]
@@ -215,7 +252,7 @@ mod tests {
         let mut sampler = sampler(u64::MAX);
         assert!(!sampler.advance(10));
         let recording = sampler.finish(12);
-        assert_eq!((recording.cycles(), recording.unknown().0), (12, 12));
+        assert_eq!((recording.cycles(), recording.unknown().0, recording.unseen()), (12, 12, 10));
     }
 
     #[test]
@@ -227,6 +264,9 @@ mod tests {
         assert_eq!(sampler.samples(), 1);
         let recording = sampler.finish(1000);
         assert_eq!(recording.contexts()[2].place, Place::Syscall(2177));
-        assert_eq!(recording.contexts()[2].cycles, 1000);
+        // The last period may end behind the run.
+        let claim = recording.claimed().map_or(0, |(_, cycles)| cycles);
+        assert_eq!(recording.contexts()[2].cycles + recording.unseen(), 1000);
+        assert!(claim < 10 && (claim == 0 || recording.unseen() == 0));
     }
 }

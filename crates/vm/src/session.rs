@@ -58,6 +58,8 @@ struct State {
     counts: Counts,
     /// The profile of the attempt under way, while no machine has it.
     sampler: Option<Sampler>,
+    /// Attempts so far: each has sample points of its own.
+    attempts: u64,
     /// Of this attempt.
     resumed: ResumedRuns,
 }
@@ -104,6 +106,7 @@ impl Session {
             counts: Counts::default(),
             sampler: None,
             resumed: ResumedRuns::default(),
+            attempts: 0,
         };
         Self { finder, machines: AtomicUsize::new(0), state: Mutex::new(state), sampling: None }
     }
@@ -188,7 +191,11 @@ impl Session {
         state.has_lost_registers = false;
         state.resumed = ResumedRuns::default();
         state.counts.restarted = None;
-        state.sampler = self.sampling.map(Sampler::new);
+        let attempt = state.attempts;
+        state.attempts += 1;
+        state.sampler = self
+            .sampling
+            .map(|sampling| Sampler::new(Sampling { seed: sampling.seed.wrapping_add(attempt), ..sampling }));
     }
 
     /// Why native code gave up, if it did: what ran since is to be thrown away.

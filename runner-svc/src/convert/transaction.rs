@@ -45,6 +45,7 @@ pub(crate) fn verify_order(
         cycles_max: run.cycles_max,
         debug_bytes_max: run.debug_bytes_max,
         run_time: Duration::from_millis(run.deadline_ms),
+        sample_salt: request.sample_salt,
     })
 }
 
@@ -135,6 +136,7 @@ pub(crate) fn verified(
         execution_id: id,
         request_id,
         programs: verification.programs.into_iter().map(program_use).collect(),
+        sample_salt: verification.sample_salt,
         ..v1::VerifyTransactionResponse::default()
     };
     let mut timings = v1::Timings {

@@ -22,6 +22,8 @@ pub struct BatchJob {
     pub output_bytes_max: u64,
     /// As in `RunJob`, for each run.
     pub sample_cycles: u64,
+    /// As in `RunJob`, for the first run; each that follows has the next number.
+    pub sample_salt: u64,
 }
 
 /// What a run worker answers to a [`BatchJob`], after the report of each run.

@@ -18,6 +18,11 @@ pub const SAMPLES_NODES_MAX: usize = 4096;
 pub struct Samples {
     /// An encoded profile, at most [`SAMPLES_BYTES_MAX`]. Its sum is the cycles of the report.
     pub profile: Vec<u8>,
+    /// What the last samples stand for beyond the cycles of the run, as an encoded profile: to be counted there, in place of
+    /// cycles of other runs that are unseen.
+    pub claims: Vec<u8>,
+    /// Cycles that count as other and that samples might have hit.
+    pub unseen_cycles: u64,
     /// As [`ProfileReport::mismatch_cycles`].
     pub mismatch_cycles: u64,
 }

@@ -90,6 +90,8 @@ pub struct VerifyJob {
     pub libraries: Vec<LibraryOf>,
     /// Cycles between the samples of its profile, on average; 0 for no profile. What the interpreter runs is not sampled.
     pub sample_cycles: u64,
+    /// What the sample points follow from, with the group's number.
+    pub sample_salt: u64,
 }
 
 /// How a group, or the whole transaction, ended.

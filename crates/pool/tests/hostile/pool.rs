@@ -47,7 +47,15 @@ pub(crate) fn job(stage: &str, attempt: &str, numbers: &[u64]) -> RunJob {
     let words = [stage, attempt].map(str::to_owned).into_iter();
     let args = words.chain(numbers.iter().map(ToString::to_string)).map(String::into_bytes).collect();
     let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
-    RunJob { options, tier: Tier::Auto, args, cycles_max: 0, debug_bytes_max: 4096, sample_cycles: 0 }
+    RunJob {
+        options,
+        tier: Tier::Auto,
+        args,
+        cycles_max: 0,
+        debug_bytes_max: 4096,
+        sample_cycles: 0,
+        sample_salt: 0,
+    }
 }
 
 /// Runs an attempt with an ELF of `elf`.
