@@ -6,7 +6,7 @@ use antares_abi::{CompileOptions, Isa};
 use antares_profile_view::Format;
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 
-use crate::{limits::DEADLINE_MS_MAX, profile::Percent, verify::CellName};
+use crate::{behind, limits::DEADLINE_MS_MAX, profile::Percent, verify::CellName};
 
 /// Compile CKB-VM scripts ahead of time and run them behind a fence.
 #[derive(Debug, Parser)]
@@ -49,6 +49,12 @@ pub(crate) enum Command {
     ///
     /// Exit status: 0 all required layers stand; 1 one is missing; 3 a worker could not be started at all.
     Doctor,
+    /// Make full code for later runs, as the scripts on standard input say
+    #[command(name = behind::COMMAND, hide = true)]
+    CompileBehind {
+        /// Where it is kept
+        folder: PathBuf,
+    },
 }
 
 /// Which script, and how its bytes are to be understood.
@@ -72,6 +78,17 @@ impl ScriptArgs {
     }
 }
 
+/// Where native code comes from, without a server.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct CodeArgs {
+    /// Without --server: wait for the full compile instead of running the baseline's code meanwhile
+    #[arg(long, conflicts_with = "server")]
+    pub full: bool,
+    /// Without --server: keep no native code on this machine, and look for none
+    #[arg(long, conflicts_with = "server")]
+    pub no_cache: bool,
+}
+
 /// Words of `antares run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
@@ -84,6 +101,8 @@ pub(crate) struct RunArgs {
     /// Which tiers may run the script
     #[arg(long, value_enum, default_value_t)]
     pub tier: Tier,
+    #[command(flatten)]
+    pub code: CodeArgs,
     /// Wall time of the run, milliseconds, without the compile [default: 60000, with --server the server's]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=DEADLINE_MS_MAX))]
     pub deadline_ms: Option<u64>,
@@ -135,6 +154,8 @@ pub(crate) struct VerifyArgs {
     /// Which tiers may run the scripts
     #[arg(long, value_enum, default_value_t)]
     pub tier: Tier,
+    #[command(flatten)]
+    pub code: CodeArgs,
     /// Wall time of the verification, milliseconds, without compiles [default: 60000, with --server the server's]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=DEADLINE_MS_MAX))]
     pub deadline_ms: Option<u64>,

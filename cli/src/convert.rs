@@ -79,13 +79,18 @@ pub(crate) fn report(response: v1::ExecuteResponse, artifact: ArtifactKey) -> an
         run_us: timings.run_us,
         artifact,
         cache: cache_use(used.cache),
-        code_tier: match used.code_tier() {
-            v1::CodeTier::Baseline => Some(CodeTier::Baseline),
-            v1::CodeTier::Full => Some(CodeTier::Full),
-            v1::CodeTier::Unspecified => None,
-        },
+        code_tier: code_tier(&used),
         debug: verdict.debug,
     })
+}
+
+/// Which generator made the native code.
+fn code_tier(used: &v1::ArtifactUse) -> Option<CodeTier> {
+    match used.code_tier() {
+        v1::CodeTier::Baseline => Some(CodeTier::Baseline),
+        v1::CodeTier::Full => Some(CodeTier::Full),
+        v1::CodeTier::Unspecified => None,
+    }
 }
 
 fn outcome(number: i32) -> anyhow::Result<Outcome> {

@@ -18,6 +18,14 @@ pub(crate) const DEADLINE_MS_MAX: u64 = 600_000;
 pub(crate) const DEBUG_BYTES_MAX: u64 = 1 << 20;
 /// What the start of a worker may add to the wall time of a compile.
 pub(crate) const WORKER_START_MAX: Duration = Duration::from_secs(5);
+/// Native code that is kept on this machine, bytes of files.
+pub(crate) const KEPT_BYTES_MAX: u64 = 256 << 20;
+/// The same, files.
+pub(crate) const KEPT_FILES_MAX: usize = 4096;
+/// Longest shared object that is kept, bytes.
+pub(crate) const KEPT_LIBRARY_BYTES_MAX: u64 = 64 << 20;
+/// After a full compile that failed, none is tried for so long.
+pub(crate) const KEPT_AGAIN_AFTER: Duration = Duration::from_secs(24 * 3600);
 /// A compile that lasts longer shows that it is at work.
 pub(crate) const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 /// Longest wait for a connection to `--server`.

@@ -1,8 +1,8 @@
-//! Compiles and runs on this machine, in jailed workers, with no service up. Nothing is kept.
+//! Compiles and runs on this machine, in jailed workers, with no service up.
 
 use std::time::{Duration, Instant};
 
-use antares_abi::{CodeTier, CompileOptions, Isa};
+use antares_abi::{CompileOptions, Isa};
 use antares_pool::{
     Pool, PoolConfig, PoolError, Sealed, Verdict as PoolVerdict,
     job::{
@@ -13,10 +13,13 @@ use antares_pool::{
 };
 use antares_transaction::{Environment, Mock, limits::PROGRAMS_MAX, programs};
 use anyhow::{Context as _, anyhow};
+use bytes::Bytes;
 
 use crate::{
+    behind::Wanted,
     failure::Failure,
     limits::{CYCLES_MAX_DEFAULT, CompileLimits, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX, WORKER_START_MAX},
+    native::{Code, Native, beside},
     progress,
     report::{Outcome, Report},
     run::Request,
@@ -35,7 +38,10 @@ pub(crate) struct Compiled {
 
 /// Compiles up to `stage` in a jailed worker.
 pub(crate) fn compile(elf: &Sealed, options: CompileOptions, stage: Stage) -> Result<Compiled, Failure> {
-    let pool = start("antares-compile-worker")?;
+    compile_in(&start("antares-compile-worker")?, elf, options, stage)
+}
+
+fn compile_in(pool: &Pool, elf: &Sealed, options: CompileOptions, stage: Stage) -> Result<Compiled, Failure> {
     let limits = CompileLimits::default();
     let deadline = Instant::now() + Duration::from_millis(limits.wall_ms_max) + WORKER_START_MAX;
     let job = CompileJob { options, stage, limits };
@@ -61,15 +67,17 @@ pub(crate) fn compile(elf: &Sealed, options: CompileOptions, stage: Stage) -> Re
     }
 }
 
-/// Runs a script in a jailed worker, after a compile where the tier wants one.
+/// Runs a script in a jailed worker, with native code where the tier wants some.
 pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
     let elf = seal(&request.elf)?;
-    let pool = start("antares-run-worker")?;
-    let compiled = match request.tier {
-        Tier::Interpreter => None,
-        Tier::Native => Some(compile_library(&elf, request.options)?),
-        Tier::Auto => compile_library(&elf, request.options).map_err(|failure| tell_fallback(&failure)).ok(),
+    let code = Code::new(request.code);
+    let find = || match request.tier {
+        Tier::Interpreter => Ok(None),
+        Tier::Native => code.find(&elf, request.options).map(Some),
+        Tier::Auto => Ok(code.find(&elf, request.options).map_err(|failure| tell_fallback(&failure)).ok()),
     };
+    let (pool, native) = beside(|| start("antares-run-worker"), find);
+    let (pool, native) = (pool?, native?);
     let job = RunJob {
         options: request.options,
         tier: request.tier,
@@ -80,7 +88,7 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
         sample_salt: 0,
     };
     let deadline = Instant::now() + request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
-    let library = compiled.as_ref().map(|compiled| &compiled.output);
+    let library = native.as_ref().map(|native| &native.library);
     let ended = |outcome, detail| Report::without_figures(outcome, detail, request.artifact());
     let mut report = match pool.run(&job, &elf, library, deadline).map_err(failed)? {
         PoolVerdict::Done(run) => Report::of_worker(run, request.artifact()),
@@ -88,8 +96,11 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
         PoolVerdict::SandboxViolation { detail } => ended(Outcome::SandboxViolation, Some(detail)),
         PoolVerdict::WorkerLost { detail } => ended(Outcome::WorkerLost, Some(detail)),
     };
-    report.code_tier = compiled.as_ref().map(|_| CodeTier::Full);
-    report.compile_ms = compiled.map_or(0, |compiled| compiled.summary.compile_ms);
+    report.code_tier = native.as_ref().map(|native| native.tier);
+    report.compile_ms = native.as_ref().map_or(0, |native| native.made_ms);
+    if native.is_some() {
+        code.improve(&[Wanted { elf: &request.elf, options: request.options }]);
+    }
     Ok(report)
 }
 
@@ -98,10 +109,13 @@ pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
     let transaction = Sealed::new("transaction", &request.json)
         .context("cannot keep the transaction in memory")
         .map_err(Failure::Service)?;
-    let libraries = match request.tier {
-        Tier::Interpreter => Vec::new(),
-        Tier::Auto | Tier::Native => compile_programs(request)?,
+    let code = Code::new(request.code);
+    let find = || match request.tier {
+        Tier::Interpreter => Ok(Programs::default()),
+        Tier::Auto | Tier::Native => code_of_programs(request, &code),
     };
+    let (pool, programs) = beside(|| start("antares-run-worker"), find);
+    let (pool, Programs { libraries, elfs }) = (pool?, programs?);
     let Environment { vm_1_epoch, vm_2_epoch, epoch } = request.environment;
     let job = VerifyJob {
         form: TransactionForm::Json,
@@ -115,11 +129,11 @@ pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
         sample_cycles: 0,
         sample_salt: 0,
     };
-    let libraries: Vec<&Sealed> = libraries.iter().map(|(_, library)| library).collect();
-    let pool = start("antares-run-worker")?;
+    let code_tier = libraries.iter().map(|(_, native)| native.tier).min();
+    let libraries: Vec<&Sealed> = libraries.iter().map(|(_, native)| &native.library).collect();
     let deadline = Instant::now() + request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
     let ended = |outcome, error: &str| Verdict::without_figures(outcome, error.to_owned());
-    Ok(match pool.verify(&job, &transaction, &libraries, deadline).map_err(failed)? {
+    let mut verdict = match pool.verify(&job, &transaction, &libraries, deadline).map_err(failed)? {
         PoolVerdict::Done(VerifyReport::Done { outcome, cycles, groups, read_us, run_us, .. }) => {
             Verdict::of_worker(outcome, cycles, groups, (read_us, run_us))
         }
@@ -129,23 +143,35 @@ pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
         PoolVerdict::DeadlineExceeded => ended(verdict::Outcome::DeadlineExceeded, "deadline exceeded"),
         PoolVerdict::SandboxViolation { detail } => ended(verdict::Outcome::SandboxViolation, &detail),
         PoolVerdict::WorkerLost { detail } => ended(verdict::Outcome::WorkerLost, &detail),
-    })
+    };
+    verdict.code_tier = code_tier;
+    let wanted = elfs.iter().map(|(elf, options)| Wanted { elf, options: *options });
+    code.improve(&wanted.collect::<Vec<_>>());
+    Ok(verdict)
+}
+
+/// The programs of a transaction that have native code.
+#[derive(Default)]
+struct Programs {
+    libraries: Vec<(LibraryOf, Native)>,
+    elfs: Vec<(Bytes, CompileOptions)>,
 }
 
 /// Native code of the programs that a transaction may run. What the compiler refuses is left to the interpreter, which
 /// names the error if it is run.
-fn compile_programs(request: &verify::Request) -> Result<Vec<(LibraryOf, Sealed)>, Failure> {
+fn code_of_programs(request: &verify::Request, code: &Code) -> Result<Programs, Failure> {
     let mock = Mock::from_json(&request.json)
         .map_err(|error| Failure::Usage(anyhow!("the transaction cannot be used: {error}")))?;
-    let mut libraries = Vec::new();
+    let mut found = Programs::default();
     for program in programs(&mock, &request.environment) {
         let elf = seal(&program.elf)?;
         for vm_version in program.vm_versions {
             let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
-            match compile_library(&elf, options) {
-                Ok(_) if libraries.len() == PROGRAMS_MAX => return Ok(libraries),
-                Ok(compiled) => {
-                    libraries.push((LibraryOf::Cell { data_hash: program.data_hash }, compiled.output));
+            match code.find(&elf, options) {
+                Ok(_) if found.libraries.len() == PROGRAMS_MAX => return Ok(found),
+                Ok(native) => {
+                    found.libraries.push((LibraryOf::Cell { data_hash: program.data_hash }, native));
+                    found.elfs.push((program.elf.clone(), options));
                 }
                 Err(Failure::Refused { .. }) => {}
                 Err(failure) if request.tier == Tier::Auto => tell_fallback(&failure),
@@ -153,7 +179,7 @@ fn compile_programs(request: &verify::Request) -> Result<Vec<(LibraryOf, Sealed)
             }
         }
     }
-    Ok(libraries)
+    Ok(found)
 }
 
 /// The bytes as a worker gets them.
@@ -162,8 +188,13 @@ pub(crate) fn seal(elf: &[u8]) -> Result<Sealed, Failure> {
 }
 
 /// A shared object that passed the checks without which nothing is mapped executable.
-fn compile_library(elf: &Sealed, options: CompileOptions) -> Result<Compiled, Failure> {
-    let compiled = compile(elf, options, Stage::Library)?;
+pub(crate) fn compile_library(
+    pool: &Pool,
+    elf: &Sealed,
+    options: CompileOptions,
+    stage: Stage,
+) -> Result<Compiled, Failure> {
+    let compiled = compile_in(pool, elf, options, stage)?;
     verify_library(&compiled.output, compiled.summary.sha256)
         .context("the compiler gave a shared object that must not be loaded")
         .map_err(Failure::Service)?;

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod behind;
 mod compile;
 #[cfg(feature = "server")]
 mod convert;
@@ -9,8 +10,10 @@ mod doctor;
 mod explain;
 mod failure;
 mod input;
+mod kept;
 mod limits;
 mod local;
+mod native;
 mod output;
 mod profile;
 mod progress;
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Command::Compile(args) => compile::compile(&args),
         Command::Explain(args) => explain::explain(&args),
         Command::Doctor => doctor::doctor(),
+        Command::CompileBehind { folder } => behind::compile(&folder),
     };
     outcome.unwrap_or_else(|failure: Failure| {
         eprintln!("antares: {}", output::printable(&failure.to_string()));

@@ -309,9 +309,10 @@ fn table(view: &View<'_>, outcome: &str, rows: usize) -> String {
     text
 }
 
-/// `part` of `whole` in percent, with two digits.
+/// `part` of `whole` in percent, rounded to two digits, as on the page.
 pub(crate) fn share(part: u64, whole: u64) -> String {
-    let hundredths = u128::from(part) * 10_000 / u128::from(whole.max(1));
+    let whole = u128::from(whole.max(1));
+    let hundredths = (u128::from(part) * 10_000 + whole / 2) / whole;
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
@@ -321,6 +322,7 @@ mod tests {
 
     #[test]
     fn shares_are_exact() {
+        assert_eq!([share(2, 3), share(1, 3), share(1, 1), share(0, 0)], ["66.67", "33.33", "100.00", "0.00"]);
         assert_eq!("1%".parse(), Ok(Percent(100)));
         assert_eq!("0.25".parse(), Ok(Percent(25)));
         for text in ["", "%", "1.234%", "-1%", "1e3", "1.x%"] {

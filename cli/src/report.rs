@@ -80,7 +80,7 @@ fn as_text<S: Serializer>(key: &ArtifactKey, serializer: S) -> Result<S::Ok, S::
     serializer.collect_str(key)
 }
 
-fn as_name<S: Serializer>(tier: &Option<CodeTier>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn as_name<S: Serializer>(tier: &Option<CodeTier>, serializer: S) -> Result<S::Ok, S::Error> {
     tier.map(CodeTier::name).serialize(serializer)
 }
 

@@ -6,7 +6,7 @@ use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
 use antares_pool::job;
 
 use crate::{
-    args::{RunArgs, Tier},
+    args::{CodeArgs, RunArgs, Tier},
     failure::Failure,
     input, local, output,
     report::Report,
@@ -21,6 +21,8 @@ pub(crate) struct Request {
     pub options: CompileOptions,
     /// Which tiers may run it.
     pub tier: job::Tier,
+    /// Where native code comes from, on this machine.
+    pub code: CodeArgs,
     /// Its arguments.
     pub args: Vec<Vec<u8>>,
     /// Cycle limit; none for the default of whoever runs it.
@@ -42,6 +44,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         elf: input::read_script(&args.script.elf)?,
         options: args.script.options(),
         tier: tier(args.tier),
+        code: args.code,
         args: args.args.into_iter().map(OsStringExt::into_vec).collect(),
         cycles_max: args.max_cycles,
         deadline: args.deadline_ms.map(Duration::from_millis),

@@ -7,7 +7,7 @@ use antares_transaction::{Environment, limits::TRANSACTION_BYTES_MAX, template};
 use anyhow::{Context as _, anyhow};
 
 use crate::{
-    args::{GroupKind, VerifyArgs},
+    args::{CodeArgs, GroupKind, VerifyArgs},
     failure::Failure,
     input, local, output,
     run::tier,
@@ -25,6 +25,8 @@ pub(crate) struct Request {
     pub group: Option<(job::GroupKind, job::CellName)>,
     /// Which tiers may run.
     pub tier: job::Tier,
+    /// Where native code comes from, on this machine.
+    pub code: CodeArgs,
     /// Cycles of all groups together.
     pub cycles_max: Option<u64>,
     /// Wall time, without compiles.
@@ -77,6 +79,7 @@ pub(crate) fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
         environment,
         group: kind.zip(args.cell.map(|cell| cell.0)),
         tier: tier(args.tier),
+        code: args.code,
         cycles_max: args.max_cycles,
         deadline: args.deadline_ms.map(Duration::from_millis),
     };

@@ -71,6 +71,7 @@ fn exits(code: i8) -> Vec<u8> {
 fn antares(args: &[&str], stdin: &[u8]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_antares"))
         .args(args)
+        .env("ANTARES_CACHE", "off")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

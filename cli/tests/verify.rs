@@ -59,7 +59,7 @@ fn folder(code: u32, hash_type: &str) -> (TempDir, PathBuf) {
 
 fn verify(path: &PathBuf, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
-    command.arg("verify").arg("--tx").arg(path).args(args).output().unwrap()
+    command.env("ANTARES_CACHE", "off").arg("verify").arg("--tx").arg(path).args(args).output().unwrap()
 }
 
 /// The JSON of a verification that ends with `status`.

@@ -1,0 +1,100 @@
+//! Native code on this machine: what is kept from earlier, else the baseline's at once, and full code for the next time.
+
+use std::{cell::OnceCell, thread};
+
+use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
+use antares_pool::{Pool, Sealed, job::Stage};
+
+use crate::{
+    args::CodeArgs,
+    behind::{self, Wanted},
+    failure::Failure,
+    kept::Kept,
+    local::{compile_library, start},
+};
+
+/// Native code, ready to be loaded.
+pub(crate) struct Native {
+    pub(crate) library: Sealed,
+    pub(crate) tier: CodeTier,
+    /// Wall time of its compile, milliseconds; 0 if it was kept.
+    pub(crate) made_ms: u64,
+}
+
+/// Where native code comes from.
+pub(crate) struct Code {
+    is_full: bool,
+    kept: Option<Kept>,
+    compilers: OnceCell<Pool>,
+}
+
+impl Code {
+    pub(crate) fn new(args: CodeArgs) -> Self {
+        Self { is_full: args.full, kept: Kept::of_user(args.no_cache), compilers: OnceCell::new() }
+    }
+
+    /// The best code that there is at once; the full tier's, if that is asked for.
+    pub(crate) fn find(&self, elf: &Sealed, options: CompileOptions) -> Result<Native, Failure> {
+        if let Some(full) = self.kept(elf, options, CodeTier::Full) {
+            return Ok(full);
+        }
+        if self.is_full {
+            return self.make(elf, options, CodeTier::Full);
+        }
+        if let Some(baseline) = self.kept(elf, options, CodeTier::Baseline) {
+            return Ok(baseline);
+        }
+        match self.make(elf, options, CodeTier::Baseline) {
+            // The other generator may manage what this one does not.
+            Err(Failure::Service(_)) => self.make(elf, options, CodeTier::Full),
+            made => made,
+        }
+    }
+
+    /// Has full code made for the next time, where there is none.
+    pub(crate) fn improve(&self, wanted: &[Wanted<'_>]) {
+        if let Some(kept) = &self.kept {
+            behind::start(kept, wanted);
+        }
+    }
+
+    fn kept(&self, elf: &Sealed, options: CompileOptions, tier: CodeTier) -> Option<Native> {
+        let library = self.kept.as_ref()?.get(Sha256Digest::for_artifact(elf.digest(), options, tier))?;
+        Some(Native { library, tier, made_ms: 0 })
+    }
+
+    fn make(&self, elf: &Sealed, options: CompileOptions, tier: CodeTier) -> Result<Native, Failure> {
+        let stage = match tier {
+            CodeTier::Baseline => Stage::Baseline,
+            CodeTier::Full => Stage::Library,
+        };
+        let compiled = compile_library(self.compilers()?, elf, options, stage)?;
+        let library = compiled.output;
+        if let Some(kept) = &self.kept {
+            // Without it the next run compiles again.
+            let key = Sha256Digest::for_artifact(elf.digest(), options, tier);
+            let _ = library.read().and_then(|bytes| kept.put(key, &bytes));
+        }
+        // Less than a millisecond was a compile, too.
+        Ok(Native { library, tier, made_ms: compiled.summary.compile_ms.max(1) })
+    }
+
+    fn compilers(&self) -> Result<&Pool, Failure> {
+        if self.compilers.get().is_none() {
+            let _ = self.compilers.set(start("antares-compile-worker")?);
+        }
+        self.compilers.get().ok_or_else(|| crate::local::ours("there is no compiler"))
+    }
+}
+
+/// Does `other` in a thread of its own while `work` goes on here.
+pub(crate) fn beside<T: Send, U>(other: impl FnOnce() -> T + Send, work: impl FnOnce() -> U) -> (T, U) {
+    thread::scope(|scope| {
+        let other = scope.spawn(other);
+        let done = work();
+        match other.join() {
+            Ok(found) => (found, done),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}

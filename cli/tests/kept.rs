@@ -1,0 +1,154 @@
+//! Native code that `antares run` and `antares verify` keep on this machine: the baseline's at once, the full compile behind it,
+//! both there the next time; and nothing that anybody does to the folder is an error.
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    io::Write as _,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+/// How long the compile behind a command may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A script that exits with `code`: `addi a7, zero, 93`, `addi a0, zero, code`, `ecall`.
+fn exits(code: u32) -> Vec<u8> {
+    const BASE: u64 = 0x10000;
+    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0\x01\0\0\0".to_vec();
+    elf.extend([BASE + 120, 64, 0].into_iter().flat_map(u64::to_le_bytes));
+    elf.extend([1, 64 | 56 << 16, 1, 0].into_iter().flat_map(u32::to_le_bytes));
+    elf.extend([1, 5].into_iter().flat_map(u32::to_le_bytes));
+    elf.extend([0, BASE, BASE, 132, 132, 0x1000].into_iter().flat_map(u64::to_le_bytes));
+    elf.extend([0x05d0_0893, code << 20 | 0x513, 0x73].into_iter().flat_map(u32::to_le_bytes));
+    elf
+}
+
+fn start(cache: &Path, elf: &[u8], args: &[&str]) -> Child {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_antares"))
+        .args(["run", "-", "--json"])
+        .args(args)
+        .env("XDG_CACHE_HOME", cache)
+        .env_remove("ANTARES_CACHE")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(elf).unwrap();
+    child
+}
+
+/// What a run tells, which exits with 3.
+#[track_caller]
+fn answer(child: Child) -> Value {
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&value["exit_code"], &value["cache"]), (&3.into(), &"none".into()), "{value}");
+    value
+}
+
+#[track_caller]
+fn run(cache: &Path, elf: &[u8], args: &[&str]) -> Value {
+    answer(start(cache, elf, args))
+}
+
+/// Runs until the full tier's code is there.
+#[track_caller]
+fn until_full(cache: &Path, elf: &[u8]) -> Value {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let value = run(cache, elf, &[]);
+        if value["code_tier"] == "full" {
+            return value;
+        }
+        assert_eq!(value["compile_ms"], 0, "the baseline's code is kept: {value}");
+        assert!(Instant::now() < end, "no full code: {value}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn files(cache: &Path) -> Vec<std::path::PathBuf> {
+    let files = fs::read_dir(cache.join("antares")).into_iter().flatten().flatten();
+    files.map(|file| file.path()).filter(|path| path.extension().is_none()).collect()
+}
+
+#[test]
+fn the_first_run_has_the_baseline_and_later_ones_the_full_code() {
+    let cache = tempfile::tempdir().unwrap();
+    let first = run(cache.path(), &exits(3), &[]);
+    assert_eq!(first["code_tier"], "baseline", "{first}");
+    assert!(first["compile_ms"].as_u64() > Some(0), "{first}");
+    let later = until_full(cache.path(), &exits(3));
+    assert_eq!((&later["compile_ms"], &later["cycles"]), (&0.into(), &first["cycles"]));
+    assert_eq!(files(cache.path()).len(), 2);
+}
+
+#[test]
+fn full_means_full() {
+    let cache = tempfile::tempdir().unwrap();
+    for tier in ["auto", "native"] {
+        let value = run(cache.path(), &exits(3), &["--tier", tier, "--full", "--no-cache"]);
+        assert_eq!(value["code_tier"], "full");
+        assert!(value["compile_ms"].as_u64() > Some(0), "{value}");
+    }
+    assert!(files(cache.path()).is_empty());
+    assert_eq!(run(cache.path(), &exits(3), &["--full"])["code_tier"], "full");
+    // Kept, like any other.
+    assert_eq!(run(cache.path(), &exits(3), &["--full"])["compile_ms"], 0);
+}
+
+#[test]
+fn damage_is_a_miss() {
+    let cache = tempfile::tempdir().unwrap();
+    run(cache.path(), &exits(3), &[]);
+    until_full(cache.path(), &exits(3));
+    for path in files(cache.path()) {
+        let mut bytes = fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&path, bytes).unwrap();
+    }
+    let value = run(cache.path(), &exits(3), &[]);
+    assert_eq!(value["code_tier"], "baseline");
+    assert!(value["compile_ms"].as_u64() > Some(0), "{value}");
+    until_full(cache.path(), &exits(3));
+    fs::remove_dir_all(cache.path().join("antares")).unwrap();
+    assert_eq!(run(cache.path(), &exits(3), &[])["code_tier"], "baseline");
+}
+
+#[test]
+fn a_cache_that_cannot_be_used_is_no_error() {
+    let cache = tempfile::tempdir().unwrap();
+    fs::write(cache.path().join("antares"), "in the way").unwrap();
+    assert_eq!(run(cache.path(), &exits(3), &[])["code_tier"], "baseline");
+    assert_eq!(run(Path::new("/proc/no/such"), &exits(3), &[])["code_tier"], "baseline");
+}
+
+#[test]
+fn many_commands_share_it() {
+    let cache = tempfile::tempdir().unwrap();
+    for _ in 0..3 {
+        let children: Vec<Child> = (0..4).map(|_| start(cache.path(), &exits(3), &[])).collect();
+        children.into_iter().for_each(|child| drop(answer(child)));
+    }
+    until_full(cache.path(), &exits(3));
+    assert_eq!(files(cache.path()).len(), 2);
+}
+
+#[test]
+fn it_can_be_turned_off() {
+    let cache = tempfile::tempdir().unwrap();
+    assert_eq!(run(cache.path(), &exits(3), &["--no-cache"])["code_tier"], "baseline");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
+    let script = cache.path().join("script");
+    fs::write(&script, exits(0)).unwrap();
+    command.arg("run").arg(&script).env("XDG_CACHE_HOME", cache.path()).env("ANTARES_CACHE", "off");
+    assert!(command.output().unwrap().status.success());
+    assert!(!cache.path().join("antares").exists());
+}
