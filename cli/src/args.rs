@@ -4,13 +4,20 @@ use std::{ffi::OsString, path::PathBuf};
 
 use antares_abi::{CompileOptions, Isa};
 use antares_profile_view::Format;
-use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum, value_parser};
 
-use crate::{behind, limits::DEADLINE_MS_MAX, profile::Percent, verify::CellName};
+#[cfg(feature = "server")]
+pub(crate) use crate::args::servers::{ListArgs, ServerArgs, StatArgs, TopArgs, UploadArgs};
+use crate::{
+    behind, failure::Failure, limits::DEADLINE_MS_MAX, output, profile::Percent, verify::CellName, version,
+};
+
+#[cfg(feature = "server")]
+mod servers;
 
 /// Compile CKB-VM scripts ahead of time and run them behind a fence.
 #[derive(Debug, Parser)]
-#[command(name = "antares", version, arg_required_else_help = true)]
+#[command(name = "antares", version, long_version = version::long(), arg_required_else_help = true)]
 pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -49,6 +56,33 @@ pub(crate) enum Command {
     ///
     /// Exit status: 0 all required layers stand; 1 one is missing; 3 a worker could not be started at all.
     Doctor,
+    /// Print a shell's completions of this command
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Store scripts on a server
+    #[cfg(feature = "server")]
+    Upload(UploadArgs),
+    /// List what a server has run lately
+    #[cfg(feature = "server")]
+    Ls(ListArgs),
+    /// Tell what a server knows of a script
+    ///
+    /// Exit status: 0 it is stored there; 1 it is not; 3 the server cannot be asked.
+    #[cfg(feature = "server")]
+    Stat(StatArgs),
+    /// Tell whether a server and its services serve
+    ///
+    /// Exit status: 0 all of them do; 1 one does not; 3 the server cannot be asked.
+    #[cfg(feature = "server")]
+    Health(ServerArgs),
+    /// Tell versions, limits and the fence of a server
+    #[cfg(feature = "server")]
+    Capabilities(ServerArgs),
+    /// Tell which functions cost most on a server
+    #[cfg(feature = "server")]
+    Top(TopArgs),
     /// Make full code for later runs, as the scripts on standard input say
     #[command(name = behind::COMMAND, hide = true)]
     CompileBehind {
@@ -95,8 +129,8 @@ pub(crate) struct RunArgs {
     /// The script.
     #[command(flatten)]
     pub script: ScriptArgs,
-    /// Cycle limit, syscalls included [default: 3500000000, with --server the server's]
-    #[arg(long, value_name = "N")]
+    /// Cycle limit, syscalls included, such as 70000000 or 70M [default: 3500000000, with --server the server's]
+    #[arg(long, value_name = "N", value_parser = number)]
     pub max_cycles: Option<u64>,
     /// Which tiers may run the script
     #[arg(long, value_enum, default_value_t)]
@@ -149,7 +183,7 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "N", conflicts_with = "script_version")]
     pub mainnet_epoch: Option<u64>,
     /// Cycle limit of all groups together [default: 3500000000, with --server the server's]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number)]
     pub max_cycles: Option<u64>,
     /// Which tiers may run the scripts
     #[arg(long, value_enum, default_value_t)]
@@ -237,7 +271,7 @@ pub(crate) struct TargetArgs {
     #[arg(long, value_name = "imc[+b][+mop][+a]")]
     pub isa: Option<Isa>,
     /// Cycle limit [default: 3500000000]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number)]
     pub max_cycles: Option<u64>,
     /// Wall time, milliseconds [default: 60000]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=DEADLINE_MS_MAX))]
@@ -317,4 +351,56 @@ pub(crate) enum Stage {
     Asm,
     /// The relocatable object file (binary)
     Object,
+}
+
+/// A number, perhaps of thousands (k), millions (M) or milliards (G).
+fn number(text: &str) -> Result<u64, String> {
+    let units = [('k', 1_000), ('M', 1_000_000), ('G', 1_000_000_000)];
+    let unit = units.into_iter().find_map(|(unit, times)| Some((text.strip_suffix(unit)?, times)));
+    let (digits, times) = unit.unwrap_or((text, 1));
+    let number = digits.parse::<u64>().map_err(|error| error.to_string())?;
+    number.checked_mul(times).ok_or_else(|| "number too large to fit in target type".to_owned())
+}
+
+/// The server that is named by the option, or else by `ANTARES_SERVER`; an empty name is none.
+pub(crate) fn server_of(option: Option<&str>) -> Option<String> {
+    let named = option.map(str::to_owned).or_else(|| std::env::var("ANTARES_SERVER").ok());
+    named.filter(|name| !name.is_empty())
+}
+
+impl CodeArgs {
+    /// The server of a command with these options, which are about this machine alone.
+    pub(crate) fn server(self, option: Option<&str>) -> Option<String> {
+        if self.full || self.no_cache { None } else { server_of(option) }
+    }
+}
+
+/// `antares completions`.
+pub(crate) fn completions(shell: clap_complete::Shell) -> Result<std::process::ExitCode, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "antares", &mut script);
+    output::print(&script)?;
+    Ok(std::process::ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_units() {
+        for (text, expected) in
+            [("7", 7), ("70M", 70_000_000), ("3k", 3_000), ("2G", 2_000_000_000), ("0", 0)]
+        {
+            assert_eq!(number(text), Ok(expected), "{text}");
+        }
+        for text in ["", "M", "-1", "1.5M", "7 M", "7MB", "7m", "99999999999G", "18446744073709551616"] {
+            assert!(number(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn words_make_sense_together() {
+        Cli::command().debug_assert();
+    }
 }

@@ -41,6 +41,7 @@ pub(crate) fn execute_request(request: &Request, naming: Naming) -> v1::ExecuteR
         tier: tier.into(),
         request_id: String::new(),
         sample_salt: None,
+        text_args: Vec::new(),
     }
 }
 

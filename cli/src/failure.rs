@@ -6,7 +6,7 @@ use std::process::ExitCode;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// What was asked for makes no sense, or a file cannot be read or written.
-    #[error("{0:#}")]
+    #[error("{}", chain(.0))]
     Usage(anyhow::Error),
     /// The script is malformed or beyond a limit of the compiler; the same bytes are always refused.
     #[error("the script cannot be compiled ({reason}): {detail}")]
@@ -17,14 +17,27 @@ pub(crate) enum Failure {
         detail: String,
     },
     /// Antares, here or on the server, failed to do its work.
-    #[error("{0:#}")]
+    #[error("{}", chain(.0))]
     Service(anyhow::Error),
 }
 
+/// An error and what is behind it. Some errors tell their cause themselves: it is not told again.
+fn chain(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |text, cause| {
+        let cause = cause.to_string();
+        match text.is_empty() {
+            true => cause,
+            false if text.ends_with(&cause) => text,
+            false => format!("{text}: {cause}"),
+        }
+    })
+}
+
 impl Failure {
-    /// Whether the script was refused because it is no ELF that the VM could load.
-    pub(crate) fn is_malformed_script(&self) -> bool {
-        matches!(self, Self::Refused { reason, .. } if reason == "elf")
+    /// Whether the script was refused because the VM would not run it either: it is no ELF that could be loaded, or the version
+    /// has no such instruction set.
+    pub(crate) fn is_of_the_vm(&self) -> bool {
+        matches!(self, Self::Refused { reason, .. } if reason == "elf" || reason == "options")
     }
 
     /// 1 for a refused script, 2 for wrong usage or unreadable input, 3 for a failure of ours.
@@ -34,5 +47,25 @@ impl Failure {
             Self::Usage(_) => 2,
             Self::Service(_) => 3,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot start a worker: {0}")]
+    struct TellsItsCause(#[source] std::io::Error);
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = || std::io::Error::from_raw_os_error(2);
+        let told = Failure::Service(TellsItsCause(cause()).into());
+        assert_eq!(told.to_string(), "cannot start a worker: No such file or directory (os error 2)");
+        let told = Failure::Usage(Err::<(), _>(cause()).context("cannot read x").unwrap_err());
+        assert_eq!(told.to_string(), "cannot read x: No such file or directory (os error 2)");
     }
 }

@@ -17,7 +17,26 @@ pub(crate) fn is_stdio(path: &Path) -> bool {
 
 /// The bytes of the script at `path`, `-` for standard input.
 pub(crate) fn read_script(path: &Path) -> Result<Vec<u8>, Failure> {
-    read(path, SCRIPT_BYTES_MAX)
+    let elf = read(path, SCRIPT_BYTES_MAX)?;
+    if let Some(machine) = other_machine(&elf) {
+        eprintln!("antares: {} is an ELF file for {machine}, not for RISC-V", path.display());
+    }
+    Ok(elf)
+}
+
+/// The machine that an ELF is for, if that is another one than the VM. The VM does not look: it runs what comes, and ends in whatever
+/// error it meets.
+fn other_machine(elf: &[u8]) -> Option<String> {
+    let head = elf.first_chunk::<20>().filter(|head| head.starts_with(b"\x7fELF"))?;
+    match u16::from_le_bytes([head[18], head[19]]) {
+        243 => None,
+        3 => Some("x86 of 32 bits".to_owned()),
+        40 => Some("ARM of 32 bits".to_owned()),
+        62 => Some("x86-64".to_owned()),
+        183 => Some("AArch64".to_owned()),
+        247 => Some("BPF".to_owned()),
+        number => Some(format!("machine {number}")),
+    }
 }
 
 /// At most `bytes_max` bytes at `path`, `-` for standard input.
@@ -47,6 +66,17 @@ fn read_bounded(reader: impl Read, bytes_max: u64) -> anyhow::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn elfs_of_other_machines_are_noticed() {
+        let of = |machine: u16| {
+            let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0".to_vec();
+            elf.extend(machine.to_le_bytes());
+            other_machine(&elf)
+        };
+        assert_eq!([of(243), of(62), of(9999)], [None, Some("x86-64".into()), Some("machine 9999".into())]);
+        assert_eq!((other_machine(b"\x7fELF"), other_machine(&[0; 64])), (None, None));
+    }
 
     #[test]
     fn reads_up_to_the_limit_and_not_beyond() {

@@ -1,7 +1,11 @@
 //! The command `antares`: serve, run, verify, profile, compile, explain.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "server")]
+mod address;
 mod args;
+#[cfg(feature = "server")]
+mod asked;
 mod behind;
 mod compile;
 #[cfg(feature = "server")]
@@ -29,6 +33,7 @@ mod serve;
 mod status;
 mod verdict;
 mod verify;
+mod version;
 
 use std::process::ExitCode;
 
@@ -48,6 +53,19 @@ fn main() -> ExitCode {
         Command::Compile(args) => compile::compile(&args),
         Command::Explain(args) => explain::explain(&args),
         Command::Doctor => doctor::doctor(),
+        Command::Completions { shell } => args::completions(shell),
+        #[cfg(feature = "server")]
+        Command::Upload(args) => asked::upload(&args),
+        #[cfg(feature = "server")]
+        Command::Ls(args) => asked::list(&args),
+        #[cfg(feature = "server")]
+        Command::Stat(args) => asked::stat(&args),
+        #[cfg(feature = "server")]
+        Command::Health(args) => asked::health(&args),
+        #[cfg(feature = "server")]
+        Command::Capabilities(args) => asked::capabilities(&args),
+        #[cfg(feature = "server")]
+        Command::Top(args) => asked::top(&args),
         Command::CompileBehind { folder } => behind::compile(&folder),
     };
     outcome.unwrap_or_else(|failure: Failure| {

@@ -1,5 +1,7 @@
 //! Runs on a server over gRPC: asks by digest first, uploads only what the server has not got.
 
+mod inventory;
+
 use std::time::Duration;
 
 use antares_abi::Sha256Digest;
@@ -15,6 +17,7 @@ use tonic::{
 };
 
 use crate::{
+    address,
     convert::{self, Naming},
     failure::Failure,
     limits::{
@@ -36,9 +39,9 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Takes `http://host:port` or `host:port`.
-    pub(crate) fn parse(url: &str) -> Result<Self, Failure> {
-        let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
+    /// Takes what [`address::parse`] understands.
+    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
+        let url = address::parse(text)?;
         let endpoint = Endpoint::from_shared(url.clone())
             .with_context(|| format!("{url} is no address of a server"))
             .map_err(Failure::Usage)?
@@ -63,9 +66,15 @@ impl Server {
         let work = async {
             let mut call = Call::new(request);
             call.set_timeout(CALL_OVERHEAD_MAX);
-            let client = ProfileServiceClient::new(self.connect().await?);
-            let answer = client.max_decoding_message_size(ANSWER_BYTES_MAX).get_profile(call).await;
-            answer.map(tonic::Response::into_inner).map_err(|status| status::failure(&self.url, &status))
+            let channel = self.connect().await?;
+            let client = ProfileServiceClient::new(channel.clone());
+            match client.max_decoding_message_size(ANSWER_BYTES_MAX).get_profile(call).await {
+                Ok(answer) => Ok(answer.into_inner()),
+                Err(status) if Problem::of(&status) == Problem::NoSuchCall => {
+                    Err(self.misunderstood("a runner service", channel).await)
+                }
+                Err(status) => Err(status::failure(&self.url, &status)),
+            }
         };
         runtime()?.block_on(work)
     }
@@ -78,7 +87,8 @@ impl Server {
     async fn verify_connected(&self, request: &verify::Request) -> Result<Verdict, Failure> {
         let mut call = Call::new(convert::transaction::verify_request(request));
         call.set_timeout(call_time(request.deadline));
-        let runner = RunnerServiceClient::new(self.connect().await?);
+        let channel = self.connect().await?;
+        let runner = RunnerServiceClient::new(channel.clone());
         match runner.max_decoding_message_size(ANSWER_BYTES_MAX).verify_transaction(call).await {
             Ok(response) => {
                 let response = response.into_inner();
@@ -91,6 +101,9 @@ impl Server {
                 let detail = status.message().to_owned();
                 Ok(Verdict::without_figures(verdict::Outcome::WorkerLost, detail))
             }
+            Err(status) if Problem::of(&status) == Problem::NoSuchCall => {
+                Err(self.misunderstood("a runner service", channel).await)
+            }
             Err(status) => Err(status::failure(&self.url, &status)),
         }
     }
@@ -98,14 +111,18 @@ impl Server {
     async fn run_connected(&self, request: &Request) -> Result<Report, Failure> {
         let channel = self.connect().await?;
         let response = match execute(channel.clone(), request, Naming::Digest).await {
+            // A runner without its compiler can still interpret what a call brings along.
+            Err(status) if Problem::of(&status) == Problem::SourceUnavailable => {
+                execute(channel.clone(), request, Naming::Inline).await
+            }
             Err(status) if Problem::of(&status) == Problem::ScriptNotFound => {
                 let naming = match upload(channel.clone(), &request.elf).await {
-                    Ok(()) => Naming::Digest,
+                    Ok(_) => Naming::Digest,
                     // A runner by itself takes no uploads; it passes on what a call brings along.
                     Err(status) if Problem::of(&status) == Problem::NoSuchCall => Naming::Inline,
                     Err(status) => return Err(status::failure(&self.url, &status)),
                 };
-                execute(channel, request, naming).await
+                execute(channel.clone(), request, naming).await
             }
             answer => answer,
         };
@@ -119,6 +136,9 @@ impl Server {
             Err(status) if Problem::of(&status) == Problem::WorkerLost => {
                 let detail = Some(status.message().to_owned());
                 Ok(Report::without_figures(Outcome::WorkerLost, detail, request.artifact()))
+            }
+            Err(status) if Problem::of(&status) == Problem::NoSuchCall => {
+                Err(self.misunderstood("a runner service", channel).await)
             }
             Err(status) => Err(status::failure(&self.url, &status)),
         }
@@ -145,7 +165,7 @@ async fn execute(channel: Channel, request: &Request, naming: Naming) -> Result<
 }
 
 /// Uploads the script in pieces.
-async fn upload(channel: Channel, elf: &[u8]) -> Result<(), Status> {
+async fn upload(channel: Channel, elf: &[u8]) -> Result<v1::UploadResponse, Status> {
     let header = BlobHeader { sha256: Sha256Digest::of(elf).to_string(), size_bytes: elf.len() as u64 };
     let parts: Vec<UploadRequest> = std::iter::once(Part::Header(header))
         .chain(elf.chunks(UPLOAD_CHUNK_BYTES).map(|chunk| Part::Chunk(chunk.to_vec().into())))
@@ -153,8 +173,7 @@ async fn upload(channel: Channel, elf: &[u8]) -> Result<(), Status> {
         .collect();
     let mut call = Call::new(tokio_stream::iter(parts));
     call.set_timeout(CALL_OVERHEAD_MAX);
-    CompilerServiceClient::new(channel).upload(call).await?;
-    Ok(())
+    Ok(CompilerServiceClient::new(channel).upload(call).await?.into_inner())
 }
 
 fn tell_fallback(reason: &str) {

@@ -49,7 +49,8 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         cycles_max: args.max_cycles,
         deadline: args.deadline_ms.map(Duration::from_millis),
     };
-    let report = match args.server.as_deref() {
+    let server = args.code.server(args.server.as_deref());
+    let report = match server.as_deref() {
         None => run_native_or_explain(&request, local::run),
         Some(url) => run_there(url, &request),
     }?;
@@ -84,7 +85,7 @@ fn run_native_or_explain(
         Err(refusal @ Failure::Refused { .. }) => refusal,
         answer => return answer,
     };
-    if refusal.is_malformed_script() {
+    if refusal.is_of_the_vm() {
         let report = run(&Request { tier: job::Tier::Interpreter, ..request.clone() })?;
         if report.interpreted_cycles == 0 {
             return Ok(report);

@@ -34,7 +34,7 @@ pub(crate) fn profile(url: &str, args: &TargetArgs) -> Result<Profiled, Failure>
 }
 
 /// The digest that `name` is, or that of the file which it names.
-fn digest(name: &Path) -> Result<Sha256Digest, Failure> {
+pub(crate) fn digest(name: &Path) -> Result<Sha256Digest, Failure> {
     if let Some(digest) = name.to_str().and_then(|text| text.parse().ok()) {
         return Ok(digest);
     }

@@ -14,6 +14,10 @@ pub(crate) enum Problem {
     WorkerLost,
     /// The server has no such call: it is another service than was asked.
     NoSuchCall,
+    /// The server cannot get scripts from elsewhere: send the script along.
+    SourceUnavailable,
+    /// The server does not know the name that it was asked for.
+    NoSuchName,
     /// Anything else: tell.
     Other,
 }
@@ -24,6 +28,8 @@ impl Problem {
         match reason(status).as_str() {
             "SCRIPT_NOT_FOUND" => Self::ScriptNotFound,
             "WORKER_LOST" => Self::WorkerLost,
+            "SOURCE_UNAVAILABLE" => Self::SourceUnavailable,
+            "" if status.code() == Code::NotFound => Self::NoSuchName,
             _ if status.code() == Code::Unimplemented => Self::NoSuchCall,
             _ => Self::Other,
         }
@@ -79,7 +85,7 @@ mod tests {
         assert_eq!(Problem::of(&Status::unavailable("no details")), Problem::Other);
         assert_eq!(Problem::of(&Status::unimplemented("")), Problem::NoSuchCall);
         let invalid = failure("here", &status(Code::InvalidArgument, "SCRIPT_INVALID"));
-        assert!(invalid.is_malformed_script(), "{invalid:?}");
+        assert!(invalid.is_of_the_vm(), "{invalid:?}");
         let busy = failure("here", &status(Code::ResourceExhausted, "WORKERS_BUSY"));
         assert_eq!(busy.to_string(), "here answered: particulars (ResourceExhausted, WORKERS_BUSY)");
         assert!(matches!(busy, Failure::Service(_)));

@@ -83,7 +83,8 @@ pub(crate) fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
         cycles_max: args.max_cycles,
         deadline: args.deadline_ms.map(Duration::from_millis),
     };
-    let report = match args.server.as_deref() {
+    let server = args.code.server(args.server.as_deref());
+    let report = match server.as_deref() {
         None => local::verify(&request),
         Some(url) => verify_there(url, &request),
     }?;

@@ -72,6 +72,7 @@ fn antares(args: &[&str], stdin: &[u8]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_antares"))
         .args(args)
         .env("ANTARES_CACHE", "off")
+        .env_remove("ANTARES_SERVER")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -294,4 +295,65 @@ fn a_server_that_is_not_there_ends_with_3() {
     let (status, stdout, stderr) = text(&["run", "-", "--json", "--server", "http://127.0.0.1:1"], &exits(0));
     assert_eq!((status, stdout.as_str()), (3, ""));
     assert!(stderr.contains("cannot reach http://127.0.0.1:1"), "{stderr}");
+}
+
+#[test]
+fn a_version_without_such_instructions_is_the_vms_error_in_every_tier() {
+    let words = ["--vm-version", "0", "--isa", "imc+mop"];
+    in_every_tier(&words, &exits(0), 1, &[("outcome", "error".into()), ("error", "InvalidVersion".into())]);
+}
+
+#[test]
+fn an_elf_of_another_machine_is_named() {
+    let mut elf = exits(0);
+    // x86-64.
+    elf[18..20].copy_from_slice(&62_u16.to_le_bytes());
+    let (_, _, stderr) = text(&["run", "-"], &elf);
+    assert!(stderr.contains("is an ELF file for x86-64, not for RISC-V"), "{stderr}");
+}
+
+#[test]
+fn the_version_says_what_it_was_built_from() {
+    let (_, long, _) = text(&["--version"], b"");
+    for part in ["antares 0.", "\ncommit ", "\nengine ", "\nLLVM "] {
+        assert!(long.contains(part), "{part:?} is not in {long}");
+    }
+    let (_, short, _) = text(&["-V"], b"");
+    assert_eq!(short.lines().count(), 1, "{short}");
+}
+
+#[test]
+fn cycles_may_have_units() {
+    let endless = script(&[LOOP], &[]);
+    let (status, value) = run(&["--max-cycles", "70k", "--tier", "interpreter"], &endless);
+    assert_eq!((status, &value["outcome"]), (1, &"cycles_exceeded".into()));
+    let (status, _, stderr) = text(&["run", "-", "--max-cycles", "70MB"], &endless);
+    assert_eq!(status, 2, "{stderr}");
+}
+
+#[test]
+fn shells_complete_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let (status, stdout, _) = text(&["completions", shell], b"");
+        assert_eq!(status, 0);
+        assert!(stdout.contains("verify") && stdout.contains("max-cycles"), "{shell}");
+    }
+}
+
+#[test]
+fn addresses_that_are_not_understood_end_with_2() {
+    if !cfg!(feature = "server") {
+        return;
+    }
+    for address in [
+        "https://127.0.0.1:1",
+        "ftp://127.0.0.1:1",
+        "http://me@127.0.0.1:1",
+        "127.0.0.1:1/path",
+        "127.0.0.1:x",
+    ] {
+        let (status, stdout, stderr) = text(&["run", "-", "--server", address], &exits(0));
+        assert_eq!((status, stdout.as_str()), (2, ""), "{address}: {stderr}");
+        assert!(stderr.contains("is no address of a server"), "{address}: {stderr}");
+    }
 }

@@ -9,7 +9,7 @@ use std::{
     net::TcpStream,
     path::Path,
     process::{Child, Command, Stdio},
-    sync::mpsc,
+    sync::{Arc, Mutex, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn antares(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
-    command.args(words);
+    command.args(words).env("ANTARES_CACHE", "off").env_remove("ANTARES_SERVER");
     command
 }
 
@@ -37,6 +37,7 @@ struct Server {
     process: Child,
     grpc: String,
     metrics: String,
+    log: Arc<Mutex<Vec<String>>>,
     _folder: tempfile::TempDir,
 }
 
@@ -56,16 +57,19 @@ impl Server {
                 .expect("antares starts");
         let log = process.stdout.take().expect("stdout is piped");
         let (found, addresses) = mpsc::channel();
+        let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+        let kept = lines.clone();
         // Reads to the end, so that the server never waits for its log to be read.
         thread::spawn(move || {
             for line in BufReader::new(log).lines().map_while(Result::ok) {
+                kept.lock().unwrap().push(line.clone());
                 if let Some(addresses) = addresses_in(&line) {
                     let _ = found.send(addresses);
                 }
             }
         });
         let (grpc, metrics) = addresses.recv_timeout(PATIENCE).expect("the log says where it serves");
-        Self { process, grpc, metrics, _folder: folder }
+        Self { process, grpc, metrics, log: lines, _folder: folder }
     }
 
     /// What `GET path` of the metrics address answers, headers included.
@@ -237,4 +241,131 @@ fn a_wrong_configuration_ends_with_2_and_all_mistakes() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("speed"), "{stderr}");
+}
+
+/// One of the services by itself, on a free port; killed when it is dropped.
+struct Alone {
+    process: Child,
+    grpc: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Alone {
+    #[track_caller]
+    fn start(binary: &str, sections: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = folder.path().join("antares.toml");
+        let always = format!(
+            "[listen]\naddress = \"127.0.0.1:0\"\n[metrics]\naddress = \"127.0.0.1:0\"\n[log]\nformat = \"json\"\n\
+             [cache]\ndir = {:?}\n{sections}",
+            folder.path().join("store")
+        );
+        fs::write(&config, always).expect("written");
+        let binary = Path::new(env!("CARGO_BIN_EXE_antares")).with_file_name(binary);
+        let mut command = Command::new(&binary);
+        let mut process =
+            command.arg("--config").arg(&config).stdout(Stdio::piped()).spawn().unwrap_or_else(|error| {
+                panic!("{}: {error}; cargo build --workspace builds it", binary.display())
+            });
+        let log = BufReader::new(process.stdout.take().expect("stdout is piped"));
+        let mut lines = log.lines().map_while(Result::ok);
+        let (grpc, _) = lines.find_map(|line| addresses_in(&line)).expect("the log says where it serves");
+        thread::spawn(move || lines.for_each(drop));
+        Self { process, grpc, _folder: folder }
+    }
+}
+
+/// Exit status, standard output, standard error of a command with the smallest script on its standard input.
+fn asked(words: &[&str]) -> (Option<i32>, String, String) {
+    let mut child = antares(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("antares starts");
+    let _ = child.stdin.take().expect("stdin is piped").write_all(&script(&EXIT_0));
+    let output = child.wait_with_output().expect("antares ends");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_script_goes_along_where_the_runner_has_no_compiler() {
+    let runner = Alone::start("antares-runner-svc", "[runner]\ncompiler_url = \"http://127.0.0.1:1\"\n");
+    let (status, stdout, stderr) = asked(&["run", "-", "--json", "--server", &runner.grpc]);
+    assert_eq!(status, Some(0), "{stderr}");
+    let report: Value = serde_json::from_str(&stdout).expect("one object");
+    assert_eq!(report["interpreted_cycles"], report["cycles"], "{report}");
+    assert!(stderr.contains("source_unavailable"), "{stderr}");
+}
+
+#[test]
+fn a_server_of_another_kind_is_told_so() {
+    let compiler = Alone::start("antares-compiler-svc", "");
+    let (status, _, stderr) = asked(&["run", "-", "--server", &compiler.grpc]);
+    assert_eq!(status, Some(3));
+    assert!(
+        stderr.contains("is a compiler service alone; this needs the address of a runner service"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn a_server_can_be_asked_about_itself() {
+    let server = Server::start();
+    until("healthz says that all serves", || server.get("/healthz").starts_with("HTTP/1.1 200"));
+    let ask = |words: &[&str]| {
+        let output = antares(words).env("ANTARES_SERVER", &server.grpc).output().expect("it starts");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), text + &String::from_utf8_lossy(&output.stderr))
+    };
+    let file = server._folder.path().join("script");
+    fs::write(&file, script(&EXIT_0)).expect("written");
+    let file = file.to_str().expect("text");
+    assert_eq!(ask(&["stat", file]).0, Some(1));
+    let (status, text) = ask(&["upload", file]);
+    assert!(status == Some(0) && text.ends_with("stored\n"), "{text}");
+    let (status, text) = ask(&["stat", file]);
+    assert!(status == Some(0) && text.contains("stored  132 bytes"), "{text}");
+    // It runs there, as the variable says.
+    let (status, text) = ask(&["run", file, "--json"]);
+    assert!(status == Some(0) && text.contains("\"cache\":\"miss\""), "{text}");
+    let (status, text) = ask(&["ls"]);
+    let digest = text.lines().nth(1).expect("a script").split(' ').next().expect("its digest");
+    assert!(status == Some(0) && digest.len() == 64, "{text}");
+    assert_eq!(ask(&["stat", digest]).0, Some(0));
+    let (status, text) = ask(&["health"]);
+    assert!(status == Some(0) && text.lines().count() == 4 && !text.contains("not serving"), "{text}");
+    let (status, text) = ask(&["capabilities"]);
+    assert!(status == Some(0) && text.contains("llvm") && text.contains("script_bytes_max"), "{text}");
+    let (status, text) = ask(&["top", digest]);
+    assert!(status == Some(0) && text.contains("function"), "{text}");
+    assert_eq!(asked(&["ls"]).0, Some(2), "no server is named");
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn failed_calls_are_logged_with_their_particulars() {
+    let server = Server::start();
+    let words = ["profile", &"0".repeat(64), "--server", server.grpc.as_str()];
+    assert_eq!(antares(&words).output().expect("it starts").status.code(), Some(3));
+    // Its first call asks by digest, which the server has not got.
+    server.run(&[]);
+    let line = |reason: &str| {
+        let log = server.log.lock().unwrap();
+        log.iter().find(|line| line.contains("call done") && line.contains(reason)).cloned()
+    };
+    until("the log has both", || line("SCRIPT_NOT_FOUND").is_some() && line("PROFILE_NOT_FOUND").is_some());
+    let line = line("SCRIPT_NOT_FOUND").expect("a line");
+    for part in ["\"execution_id\":\"", "\"peer\":\"127.0.0.1:", "\"code\":\"NOT_FOUND\""] {
+        assert!(line.contains(part), "{part} is not in {line}");
+    }
+    assert_eq!(server.stop(), Some(0));
 }

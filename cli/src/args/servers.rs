@@ -1,0 +1,57 @@
+//! The words of the commands that ask a server about itself.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Which server.
+#[derive(Debug, Args)]
+pub(crate) struct ServerArgs {
+    /// The server, for example http://127.0.0.1:50051 [default: ANTARES_SERVER]
+    #[arg(long, value_name = "URL")]
+    pub server: Option<String>,
+}
+
+/// Words of `antares upload`.
+#[derive(Debug, Args)]
+pub(crate) struct UploadArgs {
+    /// The scripts: RISC-V RV64 ELF files, or - for standard input
+    #[arg(required = true)]
+    pub elf: Vec<PathBuf>,
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// Words of `antares ls`.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    pub server: ServerArgs,
+    /// How far back, milliseconds [default: all that it keeps]
+    #[arg(long, value_name = "N")]
+    pub window_ms: Option<u64>,
+}
+
+/// Words of `antares stat`.
+#[derive(Debug, Args)]
+pub(crate) struct StatArgs {
+    /// The script: its SHA-256, or its file
+    pub script: PathBuf,
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// Words of `antares top`.
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// The script: its SHA-256, or its file [default: everything that was run]
+    pub script: Option<PathBuf>,
+    #[command(flatten)]
+    pub server: ServerArgs,
+    /// How far back, milliseconds [default: all that it keeps]
+    #[arg(long, value_name = "N")]
+    pub window_ms: Option<u64>,
+    /// Functions
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: u32,
+}

@@ -1,0 +1,82 @@
+//! The commands that ask a server about itself: upload, ls, stat, health, capabilities, top.
+
+use std::{fmt::Write as _, process::ExitCode};
+
+use antares_abi::Sha256Digest;
+use antares_proto::v1;
+use anyhow::anyhow;
+
+use crate::{
+    args::{ListArgs, ServerArgs, StatArgs, TopArgs, UploadArgs, server_of},
+    failure::Failure,
+    input, output,
+    remote::Server,
+    report::grouped,
+    seen::digest,
+};
+
+impl ServerArgs {
+    /// The server that is named, here or in the environment.
+    fn server(&self) -> Result<Server, Failure> {
+        let named = server_of(self.server.as_deref());
+        let named =
+            named.ok_or_else(|| Failure::Usage(anyhow!("say which server: --server, or ANTARES_SERVER")))?;
+        Server::parse(&named)
+    }
+}
+
+/// `antares upload`: stores scripts.
+pub(crate) fn upload(args: &UploadArgs) -> Result<ExitCode, Failure> {
+    let server = args.server.server()?;
+    for path in &args.elf {
+        let elf = input::read_script(path)?;
+        let was = if server.upload(&elf)? { "was stored before" } else { "stored" };
+        output::print(format!("{}  {}  {was}\n", Sha256Digest::of(&elf), path.display()).as_bytes())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `antares ls`: scripts that were run lately.
+pub(crate) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
+    let mut text = String::new();
+    let _ = writeln!(text, "{:<64} {:>20} {:>12}", "script", "cycles", "runs");
+    for ran in args.server.server()?.list(args.window_ms)? {
+        let name = if ran.script.is_empty() { "transactions" } else { &ran.script };
+        let _ = writeln!(text, "{name:<64} {:>20} {:>12}", grouped(ran.cycles), grouped(ran.runs));
+    }
+    output::print(output::printable(&text).as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `antares stat`: what the server knows of a script; status 1 if it has not got it.
+pub(crate) fn stat(args: &StatArgs) -> Result<ExitCode, Failure> {
+    let script = digest(&args.script)?;
+    let stat = args.server.server()?.stat(script)?;
+    let stored = stat.size_bytes.map_or_else(|| "no".to_owned(), |bytes| format!("{} bytes", grouped(bytes)));
+    let (cycles, runs) = (grouped(stat.ran.0), grouped(stat.ran.1));
+    let text = format!("script  {script}\nstored  {stored}\nruns    {runs}\ncycles  {cycles}\n");
+    output::print(text.as_bytes())?;
+    Ok(if stat.size_bytes.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// `antares health`: status 1 if something does not serve.
+pub(crate) fn health(args: &ServerArgs) -> Result<ExitCode, Failure> {
+    let (text, is_serving) = args.server()?.health()?;
+    output::print(text.as_bytes())?;
+    Ok(if is_serving { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// `antares capabilities`.
+pub(crate) fn capabilities(args: &ServerArgs) -> Result<ExitCode, Failure> {
+    output::print(args.server()?.capabilities()?.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `antares top`.
+pub(crate) fn top(args: &TopArgs) -> Result<ExitCode, Failure> {
+    let script = args.script.as_deref().map(digest).transpose()?.map(|digest| digest.to_string());
+    let selection = Some(v1::ProfileSelection { script, window_ms: args.window_ms });
+    let request = v1::TopFunctionsRequest { selection, limit: Some(args.top) };
+    output::print(args.server.server()?.top(request)?.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
