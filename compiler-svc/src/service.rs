@@ -216,7 +216,11 @@ impl compiler_service_server::CompilerService for Service {
         let message = request.into_inner();
         let script = digest("script_sha256", &message.script_sha256)?;
         let options = options(message.options.clone())?;
-        let artifact = match message.least() {
+        let least = v1::CodeTier::try_from(message.least).map_err(|_| {
+            let problem = format!("has no value {}", message.least);
+            Fault::invalid("OPTIONS_INVALID", format!("least {problem}")).violation("least", problem)
+        })?;
+        let artifact = match least {
             v1::CodeTier::Baseline => self.compiler.compile_soon(script, options, None).await,
             v1::CodeTier::Unspecified | v1::CodeTier::Full => {
                 self.compiler.compile(script, options, None).await

@@ -22,6 +22,9 @@ use crate::{
 /// Full name of the service, for health checks.
 pub const SERVICE: &str = "antares.v1.RunnerService";
 
+/// Name of the profile service.
+pub const PROFILES: &str = "antares.v1.ProfileService";
+
 /// Name of the worker binary.
 pub const WORKER: &str = "antares-run-worker";
 
@@ -75,7 +78,7 @@ pub fn add_to(routes: Routes, runner: &Runner, config: &Config) -> Routes {
 pub fn app(runner: &Runner, config: &Config) -> App {
     App {
         routes: add_to(Routes::default(), runner, config),
-        services: vec![SERVICE],
+        services: vec![SERVICE, PROFILES],
         descriptors: FILE_DESCRIPTOR_SET,
         pages: vec![profile_service::page(runner)],
     }
@@ -93,6 +96,8 @@ pub fn watch_health(runner: Runner, health: Health) {
         loop {
             ticks.tick().await;
             health.set(SERVICE, runner.is_ready()).await;
+            // They are in memory.
+            health.set(PROFILES, true).await;
         }
     });
 }

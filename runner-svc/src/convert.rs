@@ -17,6 +17,7 @@ use antares_pool::{
 use antares_proto::v1;
 use antares_serve::{Fault, RawRunner};
 use antares_transaction::limits::TRANSACTION_BYTES_MAX;
+use bytes::Bytes;
 
 use crate::{
     execute::{Ended, Execution, Order, Origin, Runner, Script},
@@ -72,14 +73,15 @@ pub(crate) fn order(request: v1::ExecuteRequest, limits: &RawRunner) -> Result<O
     let source = request.script.unwrap_or_default();
     let options = options(source.options.unwrap_or_default(), &mut wrong);
     let run = run_limits(request.limits.unwrap_or_default(), limits, &mut wrong);
-    check_args(&request.args, limits, &mut wrong);
+    let args = arguments(request.args, request.text_args, &mut wrong);
+    check_args(&args, limits, &mut wrong);
     wrong.at_most("request_id", request.request_id.len() as u64, limits.request_id_bytes_max, " bytes");
     let script = script(source.source, limits, &mut wrong)?;
     let ((script, options), tier) = wrong.unless_any(script.zip(options).zip(tier))?;
     let job = RunJob {
         options,
         tier,
-        args: request.args.into_iter().map(Vec::from).collect(),
+        args: args.into_iter().map(Vec::from).collect(),
         cycles_max: run.cycles_max,
         debug_bytes_max: run.debug_bytes_max,
         sample_cycles: limits.sample_cycles,
@@ -107,7 +109,15 @@ fn run_limits(asked: v1::RunLimits, limits: &RawRunner, wrong: &mut Violations) 
     run
 }
 
-fn check_args(args: &[bytes::Bytes], limits: &RawRunner, wrong: &mut Violations) {
+/// Arguments as bytes, in whichever of the two forms they came.
+fn arguments(args: Vec<Bytes>, text: Vec<String>, wrong: &mut Violations) -> Vec<Bytes> {
+    if !args.is_empty() && !text.is_empty() {
+        wrong.note("text_args", "must not be given beside args");
+    }
+    if text.is_empty() { args } else { text.into_iter().map(Bytes::from).collect() }
+}
+
+fn check_args(args: &[Bytes], limits: &RawRunner, wrong: &mut Violations) {
     wrong.at_most("args", args.len() as u64, limits.args_max, " arguments");
     let bytes: u64 = args.iter().map(|arg| arg.len() as u64).sum();
     wrong.at_most("args", bytes, limits.args_bytes_max, " bytes together");
@@ -301,7 +311,6 @@ fn layer(status: &LayerStatus) -> v1::SandboxLayer {
 #[cfg(test)]
 mod tests {
     use antares_serve::RawConfig;
-    use bytes::Bytes;
     use tonic::Status;
     use tonic_types::StatusExt;
 
@@ -343,6 +352,15 @@ mod tests {
     }
 
     #[test]
+    fn arguments_are_bytes_or_text_and_not_both() {
+        let text =
+            || v1::ExecuteRequest { text_args: vec!["one".to_owned(), "zwö".to_owned()], ..request() };
+        let args = order(text(), &limits()).unwrap().job.args;
+        assert_eq!(args, [b"one".to_vec(), "zwö".as_bytes().to_vec()]);
+        assert_eq!(fields(v1::ExecuteRequest { args: vec![Bytes::new()], ..text() }), ["text_args"]);
+    }
+
+    #[test]
     fn every_wrong_field_is_named() {
         let request = v1::ExecuteRequest {
             script: Some(v1::Script {
@@ -358,6 +376,7 @@ mod tests {
             tier: 77,
             request_id: "x".repeat(1_000),
             sample_salt: None,
+            text_args: Vec::new(),
         };
         let expected = [
             "tier",

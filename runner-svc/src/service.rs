@@ -24,6 +24,9 @@ use crate::{
     verify::VerifyOrder,
 };
 
+/// Bytes of a caller's name for a request that a log line has, at most; a longer one is refused.
+const REQUEST_ID_LOGGED_MAX: usize = 128;
+
 /// The gRPC face of a [`Runner`].
 #[derive(Clone)]
 pub(crate) struct Service {
@@ -48,6 +51,15 @@ fn new_id() -> String {
     format!("{:016x}", rand::random::<u64>())
 }
 
+/// Lets all that the log says of the call have the names of its execution.
+fn name_call(id: &str, request_id: &str) {
+    let call = tracing::Span::current();
+    call.record("execution_id", id);
+    if !request_id.is_empty() {
+        call.record("request_id", request_id.get(..REQUEST_ID_LOGGED_MAX).unwrap_or(request_id));
+    }
+}
+
 /// Tells the log why there is no verdict.
 fn tell_error(error: &ExecuteError) {
     match error {
@@ -65,8 +77,9 @@ impl runner_service_server::RunnerService for Service {
         let (deadline, tenant) = (self.deadline(&request), tenant(&request)?);
         let message = request.into_inner();
         let request_id = message.request_id.clone();
-        let order = Order { tenant, ..order(message, self.runner.limits())? };
         let id = new_id();
+        name_call(&id, &request_id);
+        let order = Order { tenant, ..order(message, self.runner.limits())? };
         let span = tracing::info_span!(
             "execute",
             execution_id = id,
@@ -97,9 +110,10 @@ impl runner_service_server::RunnerService for Service {
         let (deadline, tenant) = (self.deadline(&request), tenant(&request)?);
         let message = request.into_inner();
         let request_id = message.request_id.clone();
+        let id = new_id();
+        name_call(&id, &request_id);
         let (context, inputs) = batch_order(message, self.runner.limits())?;
         let context = Context { tenant, ..context };
-        let id = new_id();
         let (tier, count) = (context.tier, inputs.len());
         let span = tracing::info_span!("batch", execution_id = id, request_id, ?tier, inputs = count);
         let execution = async { self.runner.batch(context, inputs, deadline).await.inspect_err(tell_error) };
@@ -115,6 +129,7 @@ impl runner_service_server::RunnerService for Service {
     ) -> Result<Response<Self::ExecuteSessionStream>, Status> {
         let (deadline, tenant) = (self.deadline(&request), tenant(&request)?);
         let id = new_id();
+        name_call(&id, "");
         let span = tracing::info_span!("session", execution_id = id, request_id = field::Empty);
         // One place more, for how the session ended.
         let (answers, stream) = mpsc::channel(SESSION_ANSWERS_MAX + 1);
@@ -130,8 +145,9 @@ impl runner_service_server::RunnerService for Service {
         let (deadline, tenant) = (self.deadline(&request), tenant(&request)?);
         let message = request.into_inner();
         let request_id = message.request_id.clone();
-        let order = VerifyOrder { tenant, ..verify_order(message, self.runner.limits())? };
         let id = new_id();
+        name_call(&id, &request_id);
+        let order = VerifyOrder { tenant, ..verify_order(message, self.runner.limits())? };
         let span = tracing::info_span!(
             "verify",
             execution_id = id,

@@ -64,7 +64,8 @@ impl Session {
             Some(Message::Start(start)) => start,
             Some(Message::Input(_)) | None => {
                 let problem = "must be the first message";
-                return Err(Fault::invalid("REQUEST_INVALID", problem).violation("start", problem).into());
+                let whole = format!("start {problem}");
+                return Err(Fault::invalid("REQUEST_INVALID", whole).violation("start", problem).into());
             }
         };
         let request_id = start.request_id.clone();

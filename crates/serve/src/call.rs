@@ -14,7 +14,7 @@ use prometheus::{HistogramVec, IntGauge};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Span;
 
-use crate::status::{CANCELLED, DEADLINE_EXCEEDED, code_in};
+use crate::status::{CANCELLED, DEADLINE_EXCEEDED, code_in, reason_in};
 
 /// Longest deadline that a caller can set; beyond it there is none.
 const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3_600);
@@ -70,6 +70,16 @@ pub(crate) struct Call {
     pub(crate) permit: Option<OwnedSemaphorePermit>,
     pub(crate) span: Span,
     pub(crate) code: Option<&'static str>,
+    /// Why it failed, as its caller is told.
+    pub(crate) reason: Option<String>,
+}
+
+impl Call {
+    /// Notes how it ended, as `headers` or trailers tell.
+    pub(crate) fn end(&mut self, code: &'static str, headers: &HeaderMap) {
+        self.code = Some(code);
+        self.reason = reason_in(headers);
+    }
 }
 
 impl Drop for Call {
@@ -81,11 +91,15 @@ impl Drop for Call {
         self.seconds.with_label_values(&[&*self.method, code]).observe(elapsed.as_secs_f64());
         self.in_progress.dec();
         self.span.record("rpc.response.status_code", code);
+        let reason = self.reason.as_deref();
+        if code != "OK" {
+            self.span.record("error.type", reason.unwrap_or(code));
+        }
         self.span.in_scope(|| {
             let elapsed_us = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
             match code {
                 "OK" => tracing::debug!(elapsed_us, "call done"),
-                _ => tracing::info!(elapsed_us, code, "call done"),
+                _ => tracing::info!(elapsed_us, code, reason, "call done"),
             }
         });
         drop(self.permit.take());
@@ -116,9 +130,9 @@ impl Body for WatchedBody {
         let polled = Pin::new(&mut self.inner).poll_frame(context);
         match &polled {
             Poll::Ready(Some(Ok(frame))) => {
-                let code = frame.trailers_ref().and_then(code_in);
-                if let (Some(code), Some(call)) = (code, &mut self.call) {
-                    call.code = Some(code);
+                let end = frame.trailers_ref().and_then(|trailers| Some((code_in(trailers)?, trailers)));
+                if let (Some((code, trailers)), Some(call)) = (end, &mut self.call) {
+                    call.end(code, trailers);
                     self.call = None;
                 }
             }

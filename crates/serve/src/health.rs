@@ -55,11 +55,14 @@ impl Health {
         !state.draining && state.ready.values().all(|&ready| ready)
     }
 
+    /// The services, and whether each serves.
+    pub(crate) fn services(&self) -> Vec<(&'static str, bool)> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.ready.iter().map(|(&service, &ready)| (service, ready && !state.draining)).collect()
+    }
+
     async fn publish(&self) {
-        let statuses: Vec<(&str, bool)> = {
-            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.ready.iter().map(|(&service, &ready)| (service, ready && !state.draining)).collect()
-        };
+        let statuses = self.services();
         let all = statuses.iter().all(|&(_, serving)| serving);
         for (service, serving) in statuses.into_iter().chain([("", all)]) {
             let status = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };

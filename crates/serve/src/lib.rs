@@ -19,6 +19,7 @@ mod rpc;
 mod sections;
 mod server;
 mod status;
+mod status_page;
 mod telemetry;
 mod workers;
 

@@ -16,7 +16,7 @@ use http::{Request, Response};
 use prometheus::{HistogramVec, IntGauge};
 use prost::Message;
 use tokio::{sync::Semaphore, time::timeout_at};
-use tonic::{Status, body::Body};
+use tonic::{Status, body::Body, transport::server::TcpConnectInfo};
 use tower::{Layer, Service};
 use tracing::{Instrument, Span, field};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
@@ -33,6 +33,9 @@ const OTHER: &str = "_OTHER";
 
 /// How long a caller that found the server full should wait.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// Bytes of a tenant's name that a log line has, at most.
+const TENANT_BYTES_MAX: usize = 64;
 
 /// Services that must answer when nothing else does: exempt from the cap and from traces.
 const EXEMPT: [&str; 2] = ["grpc.health.v1.Health/", "grpc.reflection."];
@@ -151,6 +154,7 @@ where
             span: if exempt { Span::none() } else { span_of(&method, &request) },
             method,
             code: None,
+            reason: None,
         };
         if is_full {
             let fault =
@@ -184,7 +188,7 @@ where
 fn answer(response: Response<Body>, mut call: Call) -> Response<Body> {
     match code_in(response.headers()) {
         Some(code) => {
-            call.code = Some(code);
+            call.end(code, response.headers());
             drop(call);
             response
         }
@@ -199,9 +203,21 @@ fn span_of(method: &str, request: &Request<Body>) -> Span {
         otel.name = method,
         otel.kind = "server",
         rpc.response.status_code = field::Empty,
+        "error.type" = field::Empty,
+        tenant = field::Empty,
+        peer = field::Empty,
+        execution_id = field::Empty,
+        request_id = field::Empty,
         trace_id = field::Empty,
     );
     telemetry::adopt(&span, request.headers());
+    if let Some(tenant) = request.headers().get("antares-tenant").and_then(|tenant| tenant.to_str().ok()) {
+        span.record("tenant", tenant.get(..TENANT_BYTES_MAX).unwrap_or(tenant));
+    }
+    let connection = request.extensions().get::<TcpConnectInfo>();
+    if let Some(peer) = connection.and_then(TcpConnectInfo::remote_addr) {
+        span.record("peer", field::display(peer));
+    }
     // For traces alone: a log line has the method already.
     span.set_attribute("rpc.system.name", "grpc");
     span.set_attribute("rpc.method", method.to_owned());

@@ -98,6 +98,8 @@ impl Server {
         let builder = || {
             let builder = reflection::Builder::configure()
                 .register_encoded_file_descriptor_set(app.descriptors)
+                // What the details of errors are.
+                .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
                 .with_service_name("grpc.health.v1.Health");
             app.services.iter().fold(builder, |builder, &service| builder.with_service_name(service))

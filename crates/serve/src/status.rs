@@ -159,8 +159,12 @@ pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
+        let cause = error.to_string();
+        // Some errors tell their cause themselves.
+        if !text.ends_with(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
         source = error.source();
     }
     text
@@ -192,6 +196,12 @@ pub(crate) fn code_label(code: Code) -> &'static str {
 /// The label of the code in `headers` or trailers, if there is one.
 pub(crate) fn code_in(headers: &http::HeaderMap) -> Option<&'static str> {
     headers.get("grpc-status").map(|value| code_label(Code::from_bytes(value.as_bytes())))
+}
+
+/// The reason in `headers` or trailers, if there is one.
+pub(crate) fn reason_in(headers: &http::HeaderMap) -> Option<String> {
+    let status = Status::from_header_map(headers)?;
+    status.get_details_error_info().map(|info| info.reason)
 }
 
 /// Label of a call that its caller gave up.

@@ -10,7 +10,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 #[tokio::test(flavor = "multi_thread")]
 async fn services_are_listed_in_both_versions() {
     let node = Node::both(|_| {}).await;
-    let expected = ["antares.v1.CompilerService", "antares.v1.RunnerService", "grpc.health.v1.Health"];
+    let expected = [
+        "antares.v1.CompilerService",
+        "antares.v1.RunnerService",
+        "antares.v1.ProfileService",
+        "grpc.health.v1.Health",
+    ];
     let new: Vec<String> = {
         use tonic_reflection::pb::v1::{
             ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
@@ -56,9 +61,36 @@ async fn services_are_listed_in_both_versions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn details_of_errors_can_be_read_by_strangers() {
+    use tonic_reflection::pb::v1::{
+        ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+        server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
+    };
+    let node = Node::both(|_| {}).await;
+    for name in ["google.rpc.ErrorInfo", "google.rpc.BadRequest", "google.rpc.RetryInfo", "antares.v1.Script"]
+    {
+        let ask = ServerReflectionRequest {
+            host: String::new(),
+            message_request: Some(MessageRequest::FileContainingSymbol(name.to_owned())),
+        };
+        let mut client = ServerReflectionClient::new(node.channel.clone());
+        let mut answers =
+            client.server_reflection_info(tokio_stream::iter([ask])).await.unwrap().into_inner();
+        let answer = answers.message().await.unwrap().unwrap().message_response.unwrap();
+        assert!(matches!(answer, MessageResponse::FileDescriptorResponse(_)), "{name}: {answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn health_is_known_by_name() {
     let node = Node::both(|_| {}).await;
-    for service in ["", "antares.v1.CompilerService", "antares.v1.RunnerService", "liveness"] {
+    for service in [
+        "",
+        "antares.v1.CompilerService",
+        "antares.v1.RunnerService",
+        "antares.v1.ProfileService",
+        "liveness",
+    ] {
         assert_eq!(node.health(service).await, Some(1), "{service}");
     }
     assert_eq!(node.health("nonsense").await, None);
@@ -79,6 +111,12 @@ async fn metrics_and_health_are_served_over_http() {
     node.execute(inline(&guest::exits(0), v1::Tier::Auto)).await.unwrap();
     let address = node.metrics_address.unwrap();
     assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200 OK"));
+    let page = get(address, "/").await;
+    assert!(
+        page.starts_with("HTTP/1.1 200 OK") && page.contains("<td>antares.v1.RunnerService<td>serving"),
+        "{page}"
+    );
+    assert!(page.contains("antares_executions_total"), "{page}");
     assert!(get(address, "/nonsense").await.starts_with("HTTP/1.1 404"));
     let text = get(address, "/metrics").await;
     for name in [

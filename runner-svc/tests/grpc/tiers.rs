@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use antares_proto::v1;
+use tonic::Code;
 
 use crate::{
     guest,
@@ -127,4 +128,15 @@ async fn the_baseline_can_be_switched_off() {
     assert_eq!(node.metric("antares_baseline_compiles_total{result=\"done\"}"), Some(0.0));
     let interpreted = node.execute(inline(&guest::exits(1), v1::Tier::Interpreter)).await.unwrap();
     assert_eq!(code_tier(&interpreted), v1::CodeTier::Unspecified);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tier_that_does_not_exist_is_refused() {
+    let node = Node::both(|_| {}).await;
+    let elf = guest::exits(0);
+    node.upload(&elf).await.unwrap();
+    let script_sha256 = antares_abi::Sha256Digest::of(&elf).to_string();
+    let request = v1::CompileRequest { script_sha256, options: None, least: 77 };
+    let status = node.compile_client().compile(request).await.unwrap_err();
+    assert_eq!((status.code(), status.message()), (Code::InvalidArgument, "least has no value 77"));
 }
