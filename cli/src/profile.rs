@@ -322,7 +322,10 @@ mod tests {
 
     #[test]
     fn shares_are_exact() {
-        assert_eq!([share(2, 3), share(1, 3), share(1, 1), share(0, 0)], ["66.67", "33.33", "100.00", "0.00"]);
+        assert_eq!(
+            [share(2, 3), share(1, 3), share(1, 1), share(0, 0)],
+            ["66.67", "33.33", "100.00", "0.00"]
+        );
         assert_eq!("1%".parse(), Ok(Percent(100)));
         assert_eq!("0.25".parse(), Ok(Percent(25)));
         for text in ["", "%", "1.234%", "-1%", "1e3", "1.x%"] {

@@ -3,7 +3,10 @@
 use antares_insights::{Finding, Rule, insights, markdown};
 use antares_profile::Profile;
 use antares_profile_view::{Programs, View};
-use antares_tests::{elf::Cut, guests};
+use antares_tests::{
+    elf::{Cut, Elf, Segment},
+    guests,
+};
 use antares_vm::{Limits, Machine, Script};
 use bytes::Bytes;
 
@@ -83,4 +86,54 @@ fn findings_of(elf: &[u8]) -> (Vec<Finding>, u64) {
     let (profile, mut programs) = (recording.to_profile(), Programs::new());
     programs.add(&elf);
     (insights(&View::new(&profile, &programs)), profile.sum().cycles)
+}
+
+/// A loop of 100 rounds over `body`, whose operands are in a0 and a1.
+fn in_a_loop(body: &[u32]) -> Vec<u8> {
+    let addi = |rd: u32, rs1: u32, imm: i32| (imm.cast_unsigned() & 0xfff) << 20 | rs1 << 15 | rd << 7 | 0x13;
+    let mut code = vec![addi(10, 0, 1234), addi(11, 0, 567), addi(5, 0, 100)];
+    code.extend(body);
+    code.push(addi(5, 5, -1));
+    // bne t0, zero, to the body.
+    let back = u32::try_from(body.len()).unwrap() * 4 + 4;
+    let offset = back.wrapping_neg();
+    let split = |from: u32, bits: u32| offset >> from & ((1 << bits) - 1);
+    code.push(
+        split(12, 1) << 31
+            | split(5, 6) << 25
+            | 5 << 15
+            | 1 << 12
+            | split(1, 4) << 8
+            | split(11, 1) << 7
+            | 0x63,
+    );
+    code.extend([addi(10, 0, 0), addi(17, 0, 93), 0x73]);
+    let bytes: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let memory_bytes = bytes.len() as u64;
+    let segment = Segment { address: 0x10000, flags: 5, bytes, memory_bytes };
+    Elf { entry: 0x10000, segments: vec![segment], symbols: None }.to_bytes()
+}
+
+#[test]
+fn products_whose_halves_are_not_fused_are_found() {
+    // OP rd, a0, a1 of the M extension.
+    let m = |funct3: u32, rd: u32| 1 << 25 | 11 << 20 | 10 << 15 | funct3 << 12 | rd << 7 | 0x33;
+    let (mul, mulhu, div, rem) = (|rd| m(0, rd), |rd| m(3, rd), |rd| m(4, rd), |rd| m(6, rd));
+    let nop = 0x13;
+    let change_a0 = 0x0015_0513;
+    let of = |body: &[u32], rule: Rule| {
+        let (found, _) = findings(&in_a_loop(body));
+        found.iter().find(|finding| finding.rule == rule).map(|finding| finding.cycles)
+    };
+    let wide = Rule::UnfusedWideMultiply;
+    // 100 rounds of two times 5 cycles.
+    assert_eq!(of(&[mul(12), mulhu(13)], wide), Some(1000), "the low half first");
+    assert_eq!(of(&[mulhu(13), nop, mul(12)], wide), Some(1000), "apart");
+    assert_eq!(of(&[mulhu(13), mul(12)], wide), None, "fused");
+    assert_eq!(of(&[mulhu(13), change_a0, mul(12)], wide), None, "not the same operands");
+    assert_eq!(of(&[mulhu(13), mulhu(14)], wide), None, "no low half");
+    assert_eq!(of(&[rem(12), div(13)], Rule::UnfusedDivision), Some(6400));
+    assert_eq!(of(&[div(13), rem(12)], Rule::UnfusedDivision), None);
+    let (found, cycles) = findings(&in_a_loop(&[mulhu(13), nop, mul(12)]));
+    assert!(markdown(&found, cycles).contains("here 1 pairs are apart, 0 in the other order"), "{found:?}");
 }

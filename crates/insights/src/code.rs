@@ -21,6 +21,8 @@ pub(crate) struct Code<'a> {
     pub(crate) symbols: &'a Symbols,
     /// Whether the program may use the B extension.
     pub(crate) has_b: bool,
+    /// Whether ckb-vm fuses instructions of it.
+    pub(crate) has_mop: bool,
     costs: BTreeMap<u64, Value>,
 }
 
@@ -65,8 +67,8 @@ impl<'a> Code<'a> {
                 *cost = cost.plus(node.value);
             }
         }
-        let has_b = options.isa.has(Isa::B);
-        Some(Self { program: code, symbols: view.symbols(program)?, has_b, costs })
+        let (has_b, has_mop) = (options.isa.has(Isa::B), options.isa.has(Isa::MOP));
+        Some(Self { program: code, symbols: view.symbols(program)?, has_b, has_mop, costs })
     }
 
     /// What was spent at `pc`.

@@ -21,6 +21,10 @@ pub enum Rule {
     ConstantDivision,
     /// What the B extension does in one instruction.
     MissingB,
+    /// Both halves of a product, which ckb-vm would compute as one.
+    UnfusedWideMultiply,
+    /// Quotient and remainder, which ckb-vm would compute as one.
+    UnfusedDivision,
     /// A small function that is called often.
     InlinableCall,
     /// VMs that are put aside and brought back.
@@ -40,6 +44,8 @@ impl Rule {
             Self::Spill => "spill",
             Self::ConstantDivision => "constant-division",
             Self::MissingB => "missing-b",
+            Self::UnfusedWideMultiply => "unfused-wide-multiply",
+            Self::UnfusedDivision => "unfused-division",
             Self::InlinableCall => "inlinable-call",
             Self::VmSwitches => "vm-switches",
         }
@@ -75,7 +81,9 @@ pub fn markdown(findings: &[Finding], cycles: u64) -> String {
         return "No findings.\n".to_owned();
     }
     for (finding, number) in findings.iter().zip(1..) {
-        let hundredths = u128::from(finding.cycles) * 10_000 / u128::from(cycles.max(1));
+        // Rounded, as in every table.
+        let whole = u128::from(cycles.max(1));
+        let hundredths = (u128::from(finding.cycles) * 10_000 + whole / 2) / whole;
         let share = format!("{}.{:02} %", hundredths / 100, hundredths % 100);
         let mut place = finding.place.clone().unwrap_or_default();
         if let Some(address) = finding.address {

@@ -9,6 +9,7 @@
 
 mod code;
 mod finding;
+mod fusions;
 mod libraries;
 mod loops;
 mod patterns;
@@ -33,6 +34,7 @@ pub fn insights(view: &View<'_>) -> Vec<Finding> {
         if let Some(code) = code::Code::of(view, program) {
             findings.extend(loops::findings(&code));
             findings.extend(patterns::findings(&code));
+            findings.extend(fusions::findings(&code));
         }
     }
     findings.extend(switches(view));

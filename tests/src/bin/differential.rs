@@ -6,6 +6,7 @@
 
 use std::{
     env, fs,
+    process::exit,
     sync::atomic::{AtomicU64, Ordering},
     thread,
     time::Instant,
@@ -40,11 +41,14 @@ fn main() -> Result<()> {
                 let found = Choice::ALL.into_iter().find(|choice| choice.name() == name);
                 campaign.only = Some(found.with_context(|| format!("no programs are called {name:?}"))?);
             }
-            _ => bail!(
-                "usage: differential [--programs N] [--seed S] [--jobs J] [--kind KIND] [--interpreter | --baseline] [--as-found] [--only SEED]\n\
+            _ => {
+                eprintln!(
+                    "usage: differential [--programs N] [--seed S] [--jobs J] [--kind KIND] [--interpreter | --baseline] [--as-found] [--only SEED]\n\
                  kinds: {}",
-                Choice::ALL.map(Choice::name).join(" ")
-            ),
+                    Choice::ALL.map(Choice::name).join(" ")
+                );
+                exit(2);
+            }
         }
     }
     let started = Instant::now();

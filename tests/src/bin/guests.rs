@@ -2,10 +2,10 @@
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 
-use std::{env, fs};
+use std::{env, fs, process::exit};
 
 use antares_tests::guests;
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -18,7 +18,10 @@ fn main() -> Result<()> {
         [name, out] => {
             fs::write(out, guests::bytes(name)?)?;
         }
-        _ => bail!("usage: guests list | guests NAME OUT"),
+        _ => {
+            eprintln!("usage: guests list | guests NAME OUT");
+            exit(2);
+        }
     }
     Ok(())
 }

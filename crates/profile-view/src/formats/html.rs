@@ -68,3 +68,42 @@ fn totals_by_path(view: &View<'_>) -> HashMap<Vec<String>, u64> {
     }
     by_path
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The colour of a variable of the page in its light and its dark form, red, green and blue from 0 to 1.
+    fn colours(name: &str) -> Vec<[f64; 3]> {
+        let values = PAGE.split(&format!("{name}: #")).skip(1).map(|rest| &rest[..6]);
+        let part = |text: &str| f64::from(u8::from_str_radix(text, 16).unwrap()) / 255.0;
+        values.map(|text| [part(&text[..2]), part(&text[2..4]), part(&text[4..])]).collect()
+    }
+
+    /// Contrast as the Web Content Accessibility Guidelines 2.1 have it.
+    fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
+        let linear =
+            |part: f64| if part <= 0.04045 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) };
+        let light = |[red, green, blue]: [f64; 3]| {
+            0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue)
+        };
+        let (one, other) = (light(one), light(other));
+        (one.max(other) + 0.05) / (one.min(other) + 0.05)
+    }
+
+    #[test]
+    fn what_was_searched_for_can_be_read_in_both_forms() {
+        let (grounds, texts) = (colours("--hit"), colours("--on-hit"));
+        assert_eq!((grounds.len(), texts.len()), (2, 2));
+        for (ground, text) in grounds.into_iter().zip(texts) {
+            assert!(contrast(ground, text) >= 4.5, "{ground:?} {text:?}");
+        }
+        // Text and ground fade together.
+        assert!(!PAGE.contains("opacity"));
+    }
+
+    #[test]
+    fn tables_say_how_they_are_sorted() {
+        assert!(PAGE.contains("aria-sort") && PAGE.contains("sort by this column"));
+    }
+}
