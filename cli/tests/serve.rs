@@ -62,7 +62,7 @@ impl Server {
         // Reads to the end, so that the server never waits for its log to be read.
         thread::spawn(move || {
             for line in BufReader::new(log).lines().map_while(Result::ok) {
-                kept.lock().unwrap().push(line.clone());
+                kept.lock().expect("no panic").push(line.clone());
                 if let Some(addresses) = addresses_in(&line) {
                     let _ = found.send(addresses);
                 }
@@ -359,7 +359,7 @@ fn failed_calls_are_logged_with_their_particulars() {
     // Its first call asks by digest, which the server has not got.
     server.run(&[]);
     let line = |reason: &str| {
-        let log = server.log.lock().unwrap();
+        let log = server.log.lock().expect("no panic");
         log.iter().find(|line| line.contains("call done") && line.contains(reason)).cloned()
     };
     until("the log has both", || line("SCRIPT_NOT_FOUND").is_some() && line("PROFILE_NOT_FOUND").is_some());
