@@ -125,7 +125,7 @@ impl Shared {
                 read_us,
                 run_us,
             }) => {
-                self.keep_samples(&order.tenant, None, samples.as_ref(), (cycles, native_cycles(&groups)));
+                self.keep_samples(&order.tenant, None, samples.as_deref(), (cycles, native_cycles(&groups)));
                 self.learn(hot, &met);
                 Ended::Reported(Verified { outcome, cycles, groups, read_us, run_us })
             }

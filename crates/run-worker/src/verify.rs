@@ -113,7 +113,7 @@ pub(crate) fn verify(job: &VerifyJob, loaded: Loaded) -> Result<VerifyReport, St
     };
     let hot = if job.tier == Tier::Interpreter { Vec::new() } else { hot(unknown.take()) };
     let run_us = micros(start);
-    let samples = profile::samples_of_groups(&report, samples.take());
+    let samples = profile::samples_of_groups(&report, samples.take()).map(Box::new);
     to_report(report, (hot, samples), read_us, run_us)
 }
 
@@ -229,7 +229,7 @@ pub(crate) fn refused(error: &PrepareError) -> VerifyReport {
 
 pub(crate) fn to_report(
     report: Report,
-    (hot, samples): (Vec<HotProgram>, Option<job::Samples>),
+    (hot, samples): (Vec<HotProgram>, Option<Box<job::Samples>>),
     read_us: u64,
     run_us: u64,
 ) -> Result<VerifyReport, String> {

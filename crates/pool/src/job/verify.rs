@@ -163,7 +163,7 @@ pub enum VerifyReport {
         /// What may be worth compiling for another time, most cycles first, at most [`HOT_PROGRAMS_MAX`].
         hot: Vec<HotProgram>,
         /// Where the cycles went, if that was asked for and a sample hit a script.
-        samples: Option<Samples>,
+        samples: Option<Box<Samples>>,
         /// Time to read and check the transaction, microseconds.
         read_us: u64,
         /// Time of the verification itself, microseconds.

@@ -75,7 +75,8 @@ mod tests {
 
     /// The colour of a variable of the page in its light and its dark form, red, green and blue from 0 to 1.
     fn colours(name: &str) -> Vec<[f64; 3]> {
-        let values = PAGE.split(&format!("{name}: #")).skip(1).map(|rest| &rest[..6]);
+        let before = format!("{name}: #");
+        let values = PAGE.split(&before).skip(1).map(|rest| &rest[..6]);
         let part = |text: &str| f64::from(u8::from_str_radix(text, 16).unwrap()) / 255.0;
         values.map(|text| [part(&text[..2]), part(&text[2..4]), part(&text[4..])]).collect()
     }
