@@ -1,9 +1,10 @@
 //! The account of what is stored: bytes charged, order of use, leases. In memory, rebuilt from the manifests at open.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use crate::{
     entry::{EntryId, Space},
+    stats::PerSpace,
     store::{Removal, Stored, Touch},
 };
 
@@ -19,6 +20,13 @@ struct Line {
     stored_tick: u64,
 }
 
+/// In a place of the order of use: the entry was read since it was stored. Whoever stores much shall not push out what is used,
+/// so all that was never read goes first.
+const READ: u64 = 1 << 63;
+
+/// One part in so many of a space stays for entries that were not read yet, so that a new one has time to be.
+const UNREAD_PARTS: u64 = 4;
+
 /// What the cache knows about its entries without asking the store.
 ///
 /// The order of use is a counter, not a clock: it cannot jump.
@@ -29,7 +37,7 @@ pub(crate) struct Account {
     touched: BTreeSet<EntryId>,
     leases: HashMap<EntryId, u32>,
     logical_bytes: u64,
-    charged_bytes: u64,
+    charged: PerSpace,
     last_tick: u64,
 }
 
@@ -54,8 +62,8 @@ impl Account {
             stored_tick: stored.tick,
         };
         self.logical_bytes += line.total_bytes;
-        self.charged_bytes += line.charged_bytes;
-        self.last_tick = self.last_tick.max(line.tick);
+        *self.charged.of_mut(stored.id.space) += line.charged_bytes;
+        self.last_tick = self.last_tick.max(line.tick & !READ);
         self.order.insert((line.tick, stored.id));
         self.lines.insert(stored.id, line);
     }
@@ -64,7 +72,7 @@ impl Account {
     pub(crate) fn remove(&mut self, id: EntryId) -> Option<Removal> {
         let line = self.lines.remove(&id)?;
         self.logical_bytes -= line.total_bytes;
-        self.charged_bytes -= line.charged_bytes;
+        *self.charged.of_mut(id.space) -= line.charged_bytes;
         self.order.remove(&(line.tick, id));
         self.touched.remove(&id);
         Some(Removal { id, tick: line.stored_tick })
@@ -76,10 +84,20 @@ impl Account {
         self.last_tick
     }
 
-    /// Moves an entry to the end of the order of use.
+    /// Moves an entry that was read to the end of the order of use.
     pub(crate) fn touch(&mut self, id: EntryId) {
+        self.move_to_end(id, READ);
+    }
+
+    /// Moves an entry that was to be stored again to the end of those like it: that is no use.
+    pub(crate) fn renew(&mut self, id: EntryId) {
+        self.move_to_end(id, 0);
+    }
+
+    fn move_to_end(&mut self, id: EntryId, read: u64) {
         let tick = self.next_tick();
         if let Some(line) = self.lines.get_mut(&id) {
+            let tick = tick | read | line.tick & READ;
             self.order.remove(&(line.tick, id));
             line.tick = tick;
             self.order.insert((tick, id));
@@ -99,17 +117,26 @@ impl Account {
         touches
     }
 
-    /// Strikes the least recently used lines that are not leased until at most `charged_max` bytes are charged, at most
-    /// `limit` of them.
-    pub(crate) fn evict_to(&mut self, charged_max: u64, limit: usize) -> Vec<Removal> {
-        let mut excess = self.charged_bytes.saturating_sub(charged_max);
-        let mut chosen = Vec::new();
-        for &(_, id) in &self.order {
-            if excess == 0 || chosen.len() == limit {
+    /// Strikes lines of `space` that are not leased until `bytes` less are charged, at most `limit` of them: those never read
+    /// before the least recently read, unless they are little; in each group the oldest first.
+    pub(crate) fn evict(&mut self, space: Space, bytes: u64, limit: usize) -> Vec<Removal> {
+        let idle = self.order.iter().filter(|(_, id)| id.space == space && !self.leases.contains_key(id));
+        let lines =
+            idle.filter_map(|&(tick, id)| Some((tick & READ != 0, id, self.lines.get(&id)?.charged_bytes)));
+        let (read, unread): (VecDeque<_>, VecDeque<_>) = lines.partition(|(is_read, ..)| *is_read);
+        let mut groups = [unread, read];
+        let charged =
+            |group: &VecDeque<(bool, EntryId, u64)>| group.iter().map(|(.., charge)| charge).sum::<u64>();
+        let mut charges = [charged(&groups[0]), charged(&groups[1])];
+        let (mut excess, mut chosen) = (bytes, Vec::new());
+        while excess > 0 && chosen.len() < limit {
+            let first = usize::from(charges[0] <= (charges[0] + charges[1]) / UNREAD_PARTS);
+            let Some(from) = [first, 1 - first].into_iter().find(|&group| !groups[group].is_empty()) else {
                 break;
-            }
-            if let Some(line) = self.lines.get(&id).filter(|_| !self.leases.contains_key(&id)) {
-                excess = excess.saturating_sub(line.charged_bytes);
+            };
+            if let Some((_, id, charge)) = groups[from].pop_front() {
+                charges[from] -= charge;
+                excess = excess.saturating_sub(charge);
                 chosen.push(id);
             }
         }
@@ -159,7 +186,12 @@ impl Account {
     }
 
     pub(crate) fn charged_bytes(&self) -> u64 {
-        self.charged_bytes
+        self.charged.script + self.charged.artifact
+    }
+
+    /// By space.
+    pub(crate) fn charged(&self) -> PerSpace {
+        self.charged
     }
 }
 
@@ -174,7 +206,8 @@ mod tests {
     }
 
     fn evicted(account: &mut Account, charged_max: u64) -> Vec<u8> {
-        account.evict_to(charged_max, usize::MAX).iter().map(|removal| removal.id.key[0]).collect()
+        let bytes = account.charged_bytes().saturating_sub(charged_max);
+        account.evict(Space::Artifact, bytes, usize::MAX).iter().map(|removal| removal.id.key[0]).collect()
     }
 
     #[test]
@@ -189,6 +222,24 @@ mod tests {
         account.release(stored(3, 0, 0).id);
         assert_eq!(evicted(&mut account, 1), [3]);
         assert_eq!((account.logical_bytes(), account.charged_bytes()), (0, 0));
+    }
+
+    #[test]
+    fn what_was_never_read_goes_first_and_counting_goes_on_after_a_restart() {
+        let mut account = Account::default();
+        account.reload(&[stored(1, 1000, READ | 1), stored(2, 1000, 5), stored(3, 1000, 6)]);
+        account.renew(stored(2, 0, 0).id);
+        assert_eq!(account.next_tick(), 8);
+        assert_eq!(evicted(&mut account, 1), [3, 2, 1]);
+    }
+
+    #[test]
+    fn what_is_new_has_time_to_be_read() {
+        let mut account = Account::default();
+        account.reload(&[1, 2, 3, 4, 5].map(|number| stored(number, 1000, READ | u64::from(number))));
+        account.add(&stored(6, 1000, 6));
+        let charged = account.charged_bytes();
+        assert_eq!(evicted(&mut account, charged / 6 * 4), [1, 2]);
     }
 
     #[test]
@@ -207,9 +258,9 @@ mod tests {
         account.touch(stored(1, 0, 0).id);
         account.touch(stored(1, 0, 0).id);
         let touches = account.take_touches(10);
-        assert_eq!(touches, [Touch { id: stored(1, 0, 0).id, from: 7, to: 9 }]);
+        assert_eq!(touches, [Touch { id: stored(1, 0, 0).id, from: 7, to: READ | 9 }]);
         assert!(account.take_touches(10).is_empty());
-        assert_eq!(account.remove(stored(1, 0, 0).id).map(|removal| removal.tick), Some(9));
+        assert_eq!(account.remove(stored(1, 0, 0).id).map(|removal| removal.tick), Some(READ | 9));
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! The cache as callers see it: put, get, lease, remember a failure, and the numbers.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, atomic::AtomicU64, mpsc::SyncSender},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU64},
+        mpsc::SyncSender,
+    },
     time::{Duration, Instant},
 };
 
@@ -22,8 +26,6 @@ use crate::{
     upkeep::{self, Chore},
 };
 
-/// Entries evicted between two looks at the result.
-const EVICTION_GROUP: usize = 64;
 /// Moves in the order of use that one write carries to disk.
 const TOUCHES_PER_WRITE: usize = 256;
 /// Stored entries between two looks into sled's `blobs` folder.
@@ -89,12 +91,18 @@ pub(crate) struct Inner {
     pub(crate) account: Mutex<Account>,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) counters: Counters,
+    /// The volume is short of space: files are rebuilt although they are small.
+    pub(crate) is_short: AtomicBool,
+    /// The volume had too little space at the start, and nothing was seen to change that.
+    pub(crate) began_short: AtomicBool,
+    /// Its state as last told in the log.
+    pub(crate) told: Mutex<CacheState>,
     /// What the files took on disk after the last rebuild.
     pub(crate) rebuilt_bytes: AtomicU64,
     pub(crate) layout: Layout,
     pub(crate) config: CacheConfig,
     pub(crate) open_time: Duration,
-    _lock: DirLock,
+    pub(crate) lock: DirLock,
 }
 
 impl Cache {
@@ -131,11 +139,14 @@ impl Cache {
             account: Mutex::new(account),
             writer: Mutex::new(Writer { failures, ..Writer::default() }),
             counters,
+            is_short: AtomicBool::new(false),
+            began_short: AtomicBool::new(true),
+            told: Mutex::new(CacheState::Ready),
             rebuilt_bytes: AtomicU64::new(0),
             layout,
             open_time: started.elapsed(),
             config,
-            _lock: lock,
+            lock,
         });
         upkeep::start(&inner, pending)?;
         inner.ask(Chore::Sweep);
@@ -211,6 +222,12 @@ impl Cache {
         Ok(record.filter(|record| is_valid(record, now)).map(|record| record.failure))
     }
 
+    /// The state now. Looks at the directory and at the volume, and logs a change.
+    #[must_use]
+    pub fn state(&self) -> CacheState {
+        self.inner.state()
+    }
+
     /// The numbers now. Walks the few files of the directory.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
@@ -261,10 +278,11 @@ impl Inner {
         self.revive(&mut writer);
         let Some((store, number)) = self.store() else { return Put::Rejected(Rejection::Unavailable) };
         if locked(&self.account).contains(id) {
-            locked(&self.account).touch(id);
+            locked(&self.account).renew(id);
             return Put::AlreadyThere;
         }
         if self.is_disk_full(manifest.total_bytes) {
+            self.relieve(&*store, manifest.total_bytes);
             return Put::Rejected(Rejection::DiskFull);
         }
         match self.write(&*store, id, manifest, bytes) {
@@ -301,25 +319,6 @@ impl Inner {
         store.insert(&stored, bytes, total_bytes)?;
         locked(&self.account).add(&stored);
         Ok(Put::Stored)
-    }
-
-    /// Evicts until `charge` more bytes keep the budget; false when what is in use leaves no room.
-    fn make_room(&self, store: &dyn BlobStore, charge: u64) -> Result<bool, StoreError> {
-        if locked(&self.account).charged_bytes().saturating_add(charge) <= self.config.high_bytes() {
-            return Ok(true);
-        }
-        let goal = self.config.low_bytes().saturating_sub(charge);
-        loop {
-            let (removals, total_bytes) = {
-                let mut account = locked(&self.account);
-                (account.evict_to(goal, EVICTION_GROUP), account.charged_bytes())
-            };
-            if removals.is_empty() {
-                return Ok(total_bytes.saturating_add(charge) <= self.config.budget_bytes);
-            }
-            store.remove(&removals, total_bytes)?;
-            add(&self.counters.evictions, removals.len() as u64);
-        }
     }
 
     fn get(&self, id: EntryId) -> Option<Vec<u8>> {
@@ -420,30 +419,6 @@ impl Inner {
     pub(crate) fn ask(&self, chore: Chore) {
         // A full queue holds the same chore, or the next write asks again.
         let _ = self.chores.try_send(chore);
-    }
-
-    /// Whether `bytes` more would leave the file system too little, or bring the directory over its hard limit. What was
-    /// set aside goes first; files that are too large are rebuilt.
-    fn is_disk_full(&self, bytes: u64) -> bool {
-        if self.free_bytes() < self.config.free_bytes_min.saturating_add(bytes) {
-            return true;
-        }
-        // Fresh bytes take less than twice their number.
-        let fits = || {
-            let disk_bytes = self.layout.disk_bytes().saturating_add(bytes.saturating_mul(2));
-            disk_bytes <= self.config.disk_bytes_max()
-        };
-        if fits() || self.layout.drop_quarantine().is_ok_and(|dropped| dropped) && fits() {
-            return false;
-        }
-        self.ask(Chore::Rebuild);
-        true
-    }
-
-    fn free_bytes(&self) -> u64 {
-        // A file system that does not answer is judged by the write itself.
-        rustix::fs::statvfs(&self.config.dir)
-            .map_or(u64::MAX, |status| status.f_bavail.saturating_mul(status.f_frsize))
     }
 }
 

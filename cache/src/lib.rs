@@ -17,6 +17,7 @@ mod layout;
 mod lock;
 mod manifest;
 mod recover;
+mod room;
 mod sled_store;
 mod stats;
 mod store;

@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{Read, Seek, Write},
+    os::unix::fs::MetadataExt,
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -40,7 +41,18 @@ const REFUSED_FILESYSTEMS: [(u32, &str); 13] = [
 /// The held lock of a cache directory; released when dropped, or by the kernel when the process dies.
 #[derive(Debug)]
 pub(crate) struct DirLock {
-    _file: File,
+    file: File,
+}
+
+impl DirLock {
+    /// Whether the directory still is the one that was claimed.
+    pub(crate) fn is_there(&self, dir: &Path) -> bool {
+        let name = |data: &fs::Metadata| (data.dev(), data.ino());
+        match (self.file.metadata(), fs::metadata(dir.join(LOCK_FILE))) {
+            (Ok(ours), Ok(found)) => name(&ours) == name(&found),
+            _ => false,
+        }
+    }
 }
 
 /// Makes the directory, checks its file system and takes its lock.
@@ -61,7 +73,7 @@ pub(crate) fn claim(config: &CacheConfig) -> Result<DirLock, CacheError> {
     }
     wait_for_lock(&mut file, config, &path)?;
     write_holder(&mut file).map_err(CacheError::io("write", &path))?;
-    Ok(DirLock { _file: file })
+    Ok(DirLock { file })
 }
 
 fn check_filesystem(dir: &Path, magic: u64) -> Result<(), CacheError> {

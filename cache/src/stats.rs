@@ -32,6 +32,21 @@ pub enum CacheState {
     Rebuilt,
     /// No store is open: reads miss, writes are rejected, opening is tried again.
     Unavailable,
+    /// The directory is gone, or another one is in its place: what is stored now is lost with this process.
+    Lost,
+    /// The volume had too little space when the cache was opened, and still has: nothing can be stored.
+    NoSpace,
+}
+
+impl CacheState {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Ready, Self::Rebuilt, Self::Unavailable, Self::Lost, Self::NoSpace];
+
+    /// Whether the cache does its work, or goes back to it without help.
+    #[must_use]
+    pub fn is_well(self) -> bool {
+        !matches!(self, Self::Lost | Self::NoSpace)
+    }
 }
 
 /// A snapshot of the numbers of a cache. Counters count since this process opened it.
@@ -45,6 +60,8 @@ pub struct CacheStats {
     pub logical_bytes: u64,
     /// Bytes that count against the budget: payload and overhead.
     pub charged_bytes: u64,
+    /// The same by space.
+    pub charged: PerSpace,
     /// The budget, in bytes.
     pub budget_bytes: u64,
     /// Bytes that the directory takes on disk, what is set aside included.
@@ -99,6 +116,16 @@ impl<T> PerSpace<T> {
     }
 }
 
+impl PerSpace {
+    /// The number of one space, to be changed.
+    pub(crate) fn of_mut(&mut self, space: Space) -> &mut u64 {
+        match space {
+            Space::Script => &mut self.script,
+            Space::Artifact => &mut self.artifact,
+        }
+    }
+}
+
 impl PerSpace<AtomicU64> {
     pub(crate) fn read(&self) -> PerSpace {
         PerSpace { script: read(&self.script), artifact: read(&self.artifact) }
@@ -113,6 +140,8 @@ impl CacheState {
             Self::Ready => "ready",
             Self::Rebuilt => "rebuilt",
             Self::Unavailable => "unavailable",
+            Self::Lost => "lost",
+            Self::NoSpace => "no_space",
         }
     }
 }
@@ -120,10 +149,8 @@ impl CacheState {
 impl Inner {
     /// The numbers now.
     pub(crate) fn stats(&self) -> CacheStats {
-        let (state, number) = {
-            let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
-            (live.state, live.number)
-        };
+        let state = self.state();
+        let number = self.live.read().unwrap_or_else(PoisonError::into_inner).number;
         let failures = locked(&self.writer).failures.len() as u64;
         let account = locked(&self.account);
         let mut stats = CacheStats {
@@ -131,6 +158,7 @@ impl Inner {
             failures,
             logical_bytes: account.logical_bytes(),
             charged_bytes: account.charged_bytes(),
+            charged: account.charged(),
             budget_bytes: self.config.budget_bytes,
             open_time: self.open_time,
             ..CacheStats::default()

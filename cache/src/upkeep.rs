@@ -69,6 +69,9 @@ pub(crate) fn wants_rebuild(inner: &Inner, number: u64) -> bool {
     let budget_bytes = inner.config.budget_bytes;
     // The charge is three times the live bytes; four times is more than files in steady use come to.
     let loose = disk_bytes > inner.config.rebuild_bytes_min && disk_bytes > charged_bytes + charged_bytes / 3;
+    if inner.is_short.swap(false, Ordering::Relaxed) && disk_bytes > charged_bytes {
+        return true;
+    }
     let large = disk_bytes > budget_bytes.saturating_add(budget_bytes / 4);
     // Files that a rebuild has just made as small as they get are not made smaller by another.
     let floor = read(&inner.rebuilt_bytes);

@@ -10,6 +10,7 @@ use std::{
 
 use antares_cache::{Cache, CacheConfig, CacheError, CacheState, Clock, Put, Rejection, Space};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
@@ -100,6 +101,58 @@ fn the_budget_holds_and_the_recently_used_stay() {
         put(&cache, number, &noise(number, 50_000));
     }
     assert!(cache.contains(Space::Artifact, key(0)));
+}
+
+#[test]
+fn uploads_that_nobody_runs_push_out_neither_native_code_nor_scripts_that_are_run() {
+    let dir = TempDir::new().expect("a directory");
+    let cache = Cache::open(config(dir.path(), 4 * MIB)).expect("the cache opens");
+    let script = |number: u64| noise(1_000 + number, 50_000);
+    let digest = |bytes: &[u8]| -> [u8; 32] { Sha256::digest(bytes).into() };
+    let upload = |number| {
+        let bytes = script(number);
+        cache.put(Space::Script, digest(&bytes), &bytes).expect("its own digest")
+    };
+    for number in 0..5 {
+        put(&cache, number, &noise(number, 50_000));
+        upload(number);
+        assert!(cache.get(Space::Script, digest(&script(number))).expect("a get never fails").is_some());
+    }
+    for number in 5..100 {
+        assert_eq!(upload(number), Put::Stored);
+    }
+    for number in 0..5 {
+        assert!(cache.contains(Space::Artifact, key(number)), "artifact {number}");
+        assert!(cache.contains(Space::Script, digest(&script(number))), "script {number}");
+    }
+    let stats = cache.stats();
+    assert_eq!(stats.charged.script + stats.charged.artifact, stats.charged_bytes);
+    assert!(stats.evictions > 50 && stats.charged_bytes > 2 * MIB, "{stats:?}");
+}
+
+#[test]
+fn a_directory_that_is_gone_is_told() {
+    for replaced in [false, true] {
+        let dir = TempDir::new().expect("a directory");
+        let cache = open(&dir);
+        assert_eq!(cache.state(), CacheState::Ready);
+        fs::remove_dir_all(dir.path()).expect("removed");
+        if replaced {
+            fs::create_dir(dir.path()).expect("made");
+            fs::write(dir.path().join("LOCK"), "another one").expect("written");
+        }
+        assert_eq!(cache.state(), CacheState::Lost);
+        assert_eq!(cache.stats().state, CacheState::Lost);
+    }
+}
+
+#[test]
+fn a_volume_that_is_too_small_is_told() {
+    let dir = TempDir::new().expect("a directory");
+    let config = CacheConfig { free_bytes_min: u64::MAX / 4, ..config(dir.path(), 64 * MIB) };
+    let cache = Cache::open(config).expect("the cache opens");
+    assert_eq!(cache.state(), CacheState::NoSpace);
+    assert_eq!(put(&cache, 0, &[7; 100]), Put::Rejected(Rejection::DiskFull));
 }
 
 #[test]

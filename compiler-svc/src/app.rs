@@ -94,7 +94,9 @@ pub fn watch_health(compiler: Compiler, health: Health) {
         let mut ticks = tokio::time::interval(HEALTH_STEP);
         loop {
             ticks.tick().await;
-            health.set(SERVICE, compiler.is_ready()).await;
+            let compiler = compiler.clone();
+            let ready = tokio::task::spawn_blocking(move || compiler.is_ready()).await;
+            health.set(SERVICE, ready.unwrap_or(false)).await;
         }
     });
 }

@@ -181,10 +181,11 @@ impl Compiler {
         self.shared.pool.layers()
     }
 
-    /// Whether compiles can be made now: the zygote is there.
+    /// Whether compiles can be made now, and scripts be kept: the zygote is there, and so is the cache. Looks at the disk.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.shared.pool.stats().zygote_pid.is_some()
+        let is_well = self.shared.cache.state().is_well();
+        is_well && self.shared.pool.stats().zygote_pid.is_some()
     }
 
     /// Stores a script under its digest; true if it was stored before.

@@ -111,7 +111,13 @@ impl CompilerMetrics {
         let misses = per_space("antares_cache_misses_total", "Reads answered with nothing.");
         let entries = metrics.gauges("antares_cache_entries", "Entries stored.", &["space"]);
         let bytes = metrics.gauge("antares_cache_bytes", "Payload bytes stored.");
-        let budget = metrics.gauge("antares_cache_budget_bytes", "What may be stored at most.");
+        let charged = metrics.gauges(
+            "antares_cache_charged_bytes",
+            "What entries count against the budget: three bytes of disk for each byte stored.",
+            &["space"],
+        );
+        let budget =
+            metrics.gauge("antares_cache_budget_bytes", "What entries may count at most; see charged bytes.");
         let disk = metrics.gauge("antares_cache_disk_bytes", "Bytes that the cache takes on disk.");
         let blobs = metrics.gauge("antares_cache_blobs", "Blob files; anything but zero is a bug.");
         let state = metrics.gauges("antares_cache_state", "1 at the state that the store is in.", &["state"]);
@@ -128,8 +134,9 @@ impl CompilerMetrics {
                 set_total(&hits.with_label_values(&[name]), *now.hits.of(space));
                 set_total(&misses.with_label_values(&[name]), *now.misses.of(space));
                 set_gauge(&entries.with_label_values(&[name]), *now.entries.of(space));
+                set_gauge(&charged.with_label_values(&[name]), *now.charged.of(space));
             }
-            for known in [CacheState::Ready, CacheState::Rebuilt, CacheState::Unavailable] {
+            for known in CacheState::ALL {
                 state.with_label_values(&[known.name()]).set((known == now.state).into());
             }
             set_gauge(&bytes, now.logical_bytes);

@@ -6,7 +6,7 @@ use antares_abi::Sha256Digest;
 use antares_proto::v1::{
     self, compiler_service_server, get_artifact_response, get_script_response, upload_request,
 };
-use antares_serve::Fault;
+use antares_serve::{Fault, HeldBytes, RequestBytes, caller_s};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
@@ -60,7 +60,7 @@ impl Service {
             let idle_ms = self.compiler.limits().idle_ms_max;
             return Err(Fault::aborted("UPLOAD_IDLE", format!("nothing came for {idle_ms} ms")).into());
         };
-        match message? {
+        match message.map_err(caller_s)? {
             None => Ok(None),
             Some(v1::UploadRequest { part: Some(part) }) => Ok(Some(part)),
             Some(v1::UploadRequest { part: None }) => {
@@ -91,9 +91,14 @@ impl Service {
     }
 
     /// The chunks of an upload, which are `size` bytes together.
-    async fn body(&self, parts: &mut Streaming<v1::UploadRequest>, size: usize) -> Result<Bytes, Status> {
+    async fn body(
+        &self,
+        parts: &mut Streaming<v1::UploadRequest>,
+        size: usize,
+        held: &HeldBytes,
+    ) -> Result<Bytes, Status> {
         let chunk_max = self.compiler.limits().chunk_bytes_max;
-        // It grows with what comes: a header alone reserves nothing.
+        // A header alone reserves nothing.
         let mut bytes = Vec::new();
         while let Some(part) = self.next_part(parts).await? {
             let upload_request::Part::Chunk(chunk) = part else {
@@ -106,6 +111,9 @@ impl Service {
             if chunk.is_empty() || chunk.len() > size - bytes.len() {
                 return Err(size_mismatch(size, bytes.len() + chunk.len(), chunk.is_empty()).into());
             }
+            held.grow(chunk.len())?;
+            // Not more than there is to come: what doubles would hold twice as much.
+            bytes.reserve_exact(if bytes.is_empty() { size } else { 0 });
             bytes.extend_from_slice(&chunk);
         }
         if bytes.len() != size {
@@ -175,9 +183,11 @@ impl compiler_service_server::CompilerService for Service {
     ) -> Result<Response<v1::UploadResponse>, Status> {
         let busy = || Fault::exhausted("UPLOADS_BUSY", "too many uploads are in progress", RETRY_TRANSFERS);
         let _slot = self.uploads.try_acquire().map_err(|_| busy())?;
+        // Until it is stored.
+        let held = RequestBytes::hold(RequestBytes::of(&request).as_ref(), 0)?;
         let mut parts = request.into_inner();
         let (sha256, size) = self.header(&mut parts).await?;
-        let bytes = self.body(&mut parts, size).await?;
+        let bytes = self.body(&mut parts, size, &held).await?;
         let already_stored = self.compiler.store_script(sha256, bytes).await.map_err(Fault::from)?;
         tracing::info!(script = %sha256, bytes = size, already_stored, "uploaded");
         let response =

@@ -1,9 +1,6 @@
 //! One script with many inputs: prepared once, then lent one worker for all of them.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use antares_abi::{CompileOptions, Sha256Digest};
 use antares_pool::{
@@ -18,13 +15,14 @@ use crate::{
     limits::BATCH_OUTPUT_BYTES_MAX,
     sampling::next_salt,
     source::Fallback,
+    tenant::Tenant,
 };
 
 /// What is the same for all runs of a batch or a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     /// For whom.
-    pub(crate) tenant: Arc<str>,
+    pub(crate) tenant: Tenant,
     pub(crate) script: Script,
     pub(crate) options: CompileOptions,
     pub(crate) tier: Tier,
@@ -132,7 +130,7 @@ impl Runner {
         }
         for ended in results.iter().flatten() {
             shared.metrics.note_ended(ended);
-            shared.keep_profile(&context.tenant, prepared.script.digest, ended);
+            shared.keep_profile(&context.tenant.name, prepared.script.digest, ended);
         }
         shared.metrics.note_queue(queue);
         results.resize(count, None);

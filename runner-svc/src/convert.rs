@@ -24,6 +24,7 @@ use crate::{
     limits::SESSION_INPUTS_MAX,
     sampling::next_salt,
     source::Fallback,
+    tenant::Tenant,
 };
 
 /// Where the table of cycles per instruction is from.
@@ -87,7 +88,7 @@ pub(crate) fn order(request: v1::ExecuteRequest, limits: &RawRunner) -> Result<O
         sample_cycles: limits.sample_cycles,
         sample_salt: request.sample_salt.unwrap_or_else(next_salt),
     };
-    Ok(Order { tenant: "".into(), script, job, run_time: Duration::from_millis(run.deadline_ms) })
+    Ok(Order { tenant: Tenant::default(), script, job, run_time: Duration::from_millis(run.deadline_ms) })
 }
 
 struct Run {

@@ -23,6 +23,7 @@ use crate::{
     queue::{Full, Queue, Slot},
     ready::{Ready, ReadyKey},
     source::{ArtifactSource, Fallback, SourceError},
+    tenant::Tenant,
 };
 
 /// What to run.
@@ -38,7 +39,7 @@ pub(crate) enum Script {
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     /// For whom.
-    pub(crate) tenant: Arc<str>,
+    pub(crate) tenant: Tenant,
     pub(crate) script: Script,
     /// Everything that the worker needs to know.
     pub(crate) job: RunJob,
@@ -174,7 +175,10 @@ impl Runner {
             reading: Arc::new(Semaphore::new(workers)),
             patience: Patience::default(),
             hot: Hot::new(),
-            ready: Ready::new(limits.ready_bytes_max),
+            ready: Ready::new(
+                limits.ready_bytes_max,
+                usize::try_from(limits.ready_entries_max).unwrap_or(usize::MAX),
+            ),
             profiles: Profiles::new(keep, config.profile_push.is_some()),
             push: config.profile_push.clone(),
             scripts: Flights::default(),
@@ -244,7 +248,7 @@ impl Shared {
             Ok::<_, ExecuteError>(ended)
         };
         let ended = work.instrument(tracing::info_span!("worker")).await?;
-        self.keep_profile(&tenant, script.digest, &ended);
+        self.keep_profile(&tenant.name, script.digest, &ended);
         Ok(Execution { script: script.digest, ended, native: origin, fallback, fetch, queue, sample_salt })
     }
 
@@ -322,7 +326,7 @@ impl Shared {
     }
 
     /// Waits for the turn of `tenant`. Gives how long that was.
-    pub(crate) async fn slot(&self, tenant: &Arc<str>) -> Result<(Slot, Duration), ExecuteError> {
+    pub(crate) async fn slot(&self, tenant: &Tenant) -> Result<(Slot, Duration), ExecuteError> {
         let started = Instant::now();
         let waiting = self.metrics.waiting();
         let slot = self.slots.acquire(tenant).await.map_err(|Full| ExecuteError::QueueFull)?;

@@ -36,6 +36,9 @@ pub(crate) const PROFILE_WINDOWS_MAX: usize = 60;
 /// Scripts in a window that have a profile of their own.
 pub(crate) const PROFILE_SCRIPTS_MAX: usize = 128;
 
+/// Tenants in a window that have a profile of their own beside those of scripts; others count together.
+pub(crate) const PROFILE_TENANTS_MAX: usize = 128;
+
 /// Stacks of a script's profile in a window; cycles with others count as other. A stack takes about 100 bytes.
 pub(crate) const PROFILE_NODES_MAX: usize = 4096;
 

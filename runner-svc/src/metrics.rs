@@ -277,12 +277,14 @@ impl RunnerMetrics {
     pub(crate) fn export_ready(&self, metrics: &Metrics, read: impl Fn() -> ReadyStats + Send + 'static) {
         let bytes =
             metrics.gauge("antares_ready_bytes", "Bytes of scripts and libraries kept ready in memory.");
+        let entries = metrics.gauge("antares_ready_entries", "Scripts and libraries kept ready in memory.");
         let hits =
             metrics.counter("antares_ready_hits_total", "Scripts and libraries that were ready in memory.");
         let misses = metrics.counter("antares_ready_misses_total", "Scripts and libraries that were not.");
         metrics.before_scrape(move || {
             let now = read();
             set_gauge(&bytes, now.bytes);
+            set_gauge(&entries, now.entries);
             set_total(&hits, now.hits);
             set_total(&misses, now.misses);
         });

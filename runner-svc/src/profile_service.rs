@@ -173,7 +173,7 @@ impl profile_service_server::ProfileService for ProfileService {
         &self,
         request: Request<v1::ListProfilesRequest>,
     ) -> Result<Response<v1::ListProfilesResponse>, Status> {
-        let tenant = tenant(&request)?;
+        let tenant = tenant(&request)?.name;
         let window = request.into_inner().window_ms.map(Duration::from_millis);
         let scripts = self.runner.shared.profiles.list(&tenant, window).into_iter();
         let scripts = scripts.map(|(script, cycles, runs)| v1::ProfiledScript {
@@ -188,7 +188,7 @@ impl profile_service_server::ProfileService for ProfileService {
         &self,
         request: Request<v1::GetProfileRequest>,
     ) -> Result<Response<v1::GetProfileResponse>, Status> {
-        let tenant = tenant(&request)?;
+        let tenant = tenant(&request)?.name;
         let v1::GetProfileRequest { selection, format: name } = request.into_inner();
         let format = format(name.as_deref())?;
         let named = self.named(&tenant, selection, "selection").await?;
@@ -205,7 +205,7 @@ impl profile_service_server::ProfileService for ProfileService {
         &self,
         request: Request<v1::TopFunctionsRequest>,
     ) -> Result<Response<v1::TopFunctionsResponse>, Status> {
-        let tenant = tenant(&request)?;
+        let tenant = tenant(&request)?.name;
         let v1::TopFunctionsRequest { selection, limit } = request.into_inner();
         let limit = rows(limit)?;
         let named = self.named(&tenant, selection, "selection").await?;
@@ -224,7 +224,7 @@ impl profile_service_server::ProfileService for ProfileService {
         &self,
         request: Request<v1::GetCallGraphRequest>,
     ) -> Result<Response<v1::GetCallGraphResponse>, Status> {
-        let tenant = tenant(&request)?;
+        let tenant = tenant(&request)?.name;
         let v1::GetCallGraphRequest { selection, function } = request.into_inner();
         let named = self.named(&tenant, selection, "selection").await?;
         let name: Arc<str> = function.as_str().into();
@@ -246,7 +246,7 @@ impl profile_service_server::ProfileService for ProfileService {
         &self,
         request: Request<v1::DiffProfilesRequest>,
     ) -> Result<Response<v1::DiffProfilesResponse>, Status> {
-        let tenant = tenant(&request)?;
+        let tenant = tenant(&request)?.name;
         let v1::DiffProfilesRequest { before, after, limit } = request.into_inner();
         let limit = rows(limit)?;
         let before = self.named(&tenant, before, "before").await?;
@@ -275,7 +275,7 @@ impl profile_service_server::ProfileService for ProfileService {
         &self,
         request: Request<v1::GetInsightsRequest>,
     ) -> Result<Response<v1::GetInsightsResponse>, Status> {
-        let tenant = tenant(&request)?;
+        let tenant = tenant(&request)?.name;
         let named = self.named(&tenant, request.into_inner().selection, "selection").await?;
         let cycles = named.profile.sum().cycles;
         let findings = work(move || insights(&named.view())).await?;

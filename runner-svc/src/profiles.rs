@@ -11,8 +11,8 @@ use antares_pool::job::Samples;
 use antares_profile::{NodeId, Profile, Value};
 
 use crate::limits::{
-    PROFILE_CLAIMS_MAX, PROFILE_NODES_MAX, PROFILE_PENDING_MAX, PROFILE_SCRIPTS_MAX, PROFILE_WINDOWS_MAX,
-    PROFILES_NODES_MAX,
+    PROFILE_CLAIMS_MAX, PROFILE_NODES_MAX, PROFILE_PENDING_MAX, PROFILE_SCRIPTS_MAX, PROFILE_TENANTS_MAX,
+    PROFILE_WINDOWS_MAX, PROFILES_NODES_MAX,
 };
 
 /// Whose profile it is.
@@ -98,13 +98,19 @@ struct State {
     unpushed: u64,
 }
 
-/// The entry that a run of `key` counts in. Beyond that many scripts, those of a tenant count together.
+/// The tenant under which those count together for whom there is no room. No caller can have this name.
+const OTHER_TENANTS: &str = "[other]";
+
+/// The entry that a run of `key` counts in. Beyond that many scripts, those of a tenant count together; and beyond that many
+/// tenants, whose names callers make up, these.
 fn entry_of<'a>(entries: &'a mut BTreeMap<ProfileKey, Entry>, key: &ProfileKey) -> &'a mut Entry {
-    let is_new = !entries.contains_key(key);
-    let key = match is_new && entries.len() >= PROFILE_SCRIPTS_MAX {
-        true => ProfileKey { tenant: key.tenant.clone(), script: None },
-        false => key.clone(),
-    };
+    let mut key = key.clone();
+    if !entries.contains_key(&key) && entries.len() >= PROFILE_SCRIPTS_MAX {
+        key.script = None;
+    }
+    if !entries.contains_key(&key) && entries.len() >= PROFILE_SCRIPTS_MAX + PROFILE_TENANTS_MAX {
+        key.tenant = OTHER_TENANTS.into();
+    }
     entries.entry(key).or_insert_with(|| Entry::new(Profile::with_nodes_max(PROFILE_NODES_MAX)))
 }
 
@@ -339,6 +345,18 @@ mod tests {
         }
         assert_eq!(known(), (100, 160));
         assert!(store.lock().windows.len() > 1);
+    }
+
+    #[test]
+    fn invented_tenants_take_bounded_room_and_no_run_is_lost() {
+        let store = Profiles::new(Duration::from_secs(60), false);
+        let runs = 10 * (PROFILE_SCRIPTS_MAX + PROFILE_TENANTS_MAX) as u64;
+        for tenant in 0..runs {
+            store.add(&key(&tenant.to_string(), 1), told(None, 1));
+        }
+        let entries: usize = store.lock().windows.iter().map(|window| window.entries.len()).sum();
+        assert!(entries <= PROFILE_SCRIPTS_MAX + PROFILE_TENANTS_MAX + 1, "{entries}");
+        assert_eq!(store.get(None, None, None).unwrap().sum().cycles, runs);
     }
 
     #[test]

@@ -1,14 +1,20 @@
-//! Who runs next: slots for runs, shared fairly between tenants, with a bounded number of calls that wait.
+//! Who runs next: slots for runs, shared fairly between peers and the tenants of each, with a bounded number of calls that wait.
 //!
-//! Tenants that wait take turns, whatever the number of their calls. A call that finds the queue full takes the place of
-//! the last one of the tenant that has most waiting, if that is more than its own tenant has; otherwise it is refused.
+//! Peers that wait take turns, and so do the tenants of a peer, whatever the number of their calls: names that a caller makes up
+//! buy turns from its own other calls alone. A call that finds the queue full takes the place of the last one of the peer that
+//! has most waiting, if that is more than its own peer has, or else of its own peer's tenant that has most, by the same rule;
+//! otherwise it is refused.
 
 use std::{
     collections::{HashMap, VecDeque},
+    hash::Hash,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use antares_serve::Peer;
 use tokio::sync::oneshot;
+
+use crate::tenant::Tenant;
 
 /// The queue is full of calls that have as good a right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,23 +31,36 @@ pub(crate) struct Queue {
 struct State {
     free: usize,
     waiting: usize,
-    /// The calls of each tenant that has any, in the order in which they came.
-    calls: HashMap<Arc<str>, VecDeque<oneshot::Sender<Slot>>>,
-    /// The same tenants, the one whose turn is next first.
-    turns: VecDeque<Arc<str>>,
+    peers: Turns<Peer, Turns<Arc<str>, Calls>>,
+}
+
+/// The calls of one tenant in the order in which they came.
+type Calls = VecDeque<oneshot::Sender<Slot>>;
+
+/// Whoever waits, and whose turn is next: that one is the first.
+#[derive(Debug)]
+struct Turns<K, W> {
+    waiting: HashMap<K, W>,
+    order: VecDeque<K>,
+}
+
+/// Calls that wait.
+trait Waiting {
+    /// How many.
+    fn count(&self) -> usize;
 }
 
 /// The right to run; given back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Slot {
     queue: Arc<Queue>,
-    tenant: Arc<str>,
+    tenant: Tenant,
 }
 
 impl Slot {
     /// For whom it is.
     pub(crate) fn tenant(&self) -> &str {
-        &self.tenant
+        &self.tenant.name
     }
 }
 
@@ -54,8 +73,8 @@ impl Drop for Slot {
 impl Queue {
     /// A queue before `slots` runs at once, in which `waiting_max` calls may wait.
     pub(crate) fn new(slots: usize, waiting_max: usize) -> Self {
-        let (calls, turns) = Default::default();
-        Self { waiting_max, state: Mutex::new(State { free: slots, waiting: 0, calls, turns }) }
+        let peers = Turns::default();
+        Self { waiting_max, state: Mutex::new(State { free: slots, waiting: 0, peers }) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -64,8 +83,8 @@ impl Queue {
     }
 
     /// Waits for a slot for `tenant`.
-    pub(crate) async fn acquire(self: &Arc<Self>, tenant: &Arc<str>) -> Result<Slot, Full> {
-        let slot = || Slot { queue: Arc::clone(self), tenant: Arc::clone(tenant) };
+    pub(crate) async fn acquire(self: &Arc<Self>, tenant: &Tenant) -> Result<Slot, Full> {
+        let slot = || Slot { queue: Arc::clone(self), tenant: tenant.clone() };
         let (waiter, wait) = oneshot::channel();
         {
             let mut state = self.state();
@@ -107,14 +126,14 @@ impl Queue {
 fn forget(slot: Slot) {
     let mut slot = std::mem::ManuallyDrop::new(slot);
     // The parts are replaced by others of no weight, and dropped.
-    slot.tenant = Arc::from("");
+    slot.tenant = Tenant::default();
     slot.queue = Arc::new(Queue::new(0, 0));
 }
 
 /// Takes calls that nobody waits for any more out of the queue.
 struct Purge<'a> {
     queue: &'a Queue,
-    tenant: &'a Arc<str>,
+    tenant: &'a Tenant,
 }
 
 impl Drop for Purge<'_> {
@@ -124,52 +143,104 @@ impl Drop for Purge<'_> {
 }
 
 impl State {
-    fn push(&mut self, tenant: &Arc<str>, waiter: oneshot::Sender<Slot>) {
+    fn push(&mut self, tenant: &Tenant, waiter: oneshot::Sender<Slot>) {
         self.waiting += 1;
-        let calls = self.calls.entry(Arc::clone(tenant)).or_insert_with(|| {
-            self.turns.push_back(Arc::clone(tenant));
-            VecDeque::new()
-        });
-        calls.push_back(waiter);
+        self.peers.of(&tenant.peer).of(&tenant.name).push_back(waiter);
     }
 
-    /// The next call: the first one of the tenant whose turn it is, who then is the last to have another.
-    fn pop(&mut self) -> Option<(Arc<str>, oneshot::Sender<Slot>)> {
-        let tenant = self.turns.pop_front()?;
-        let calls = self.calls.get_mut(&tenant)?;
-        let waiter = calls.pop_front()?;
+    /// The next call: the first one of the tenant whose turn it is, of the peer whose turn it is; both then are the last to have
+    /// another.
+    fn pop(&mut self) -> Option<(Tenant, oneshot::Sender<Slot>)> {
+        let (peer, (name, waiter)) =
+            self.peers.take_turn(|tenants| tenants.take_turn(VecDeque::pop_front))?;
         self.waiting -= 1;
-        if calls.is_empty() {
-            self.calls.remove(&tenant);
-        } else {
-            self.turns.push_back(Arc::clone(&tenant));
-        }
-        Some((tenant, waiter))
+        Some((Tenant { peer, name }, waiter))
     }
 
-    /// Drops the last call of the tenant that has most, if these are more than `tenant` would have.
-    fn make_room_for(&mut self, tenant: &Arc<str>) -> Result<(), Full> {
-        let own = self.calls.get(tenant).map_or(0, VecDeque::len);
-        let (most, calls) = self.calls.iter_mut().max_by_key(|(_, calls)| calls.len()).ok_or(Full)?;
-        if calls.len() <= own + 1 {
+    /// Drops the last call of whoever has most, if that is more than `tenant` would have.
+    fn make_room_for(&mut self, tenant: &Tenant) -> Result<(), Full> {
+        let own = self.peers.count_of(&tenant.peer);
+        let (peer, most) = self.peers.most().ok_or(Full)?;
+        let peer = if most > own + 1 { peer } else { tenant.peer };
+        let tenants = self.peers.waiting.get_mut(&peer).ok_or(Full)?;
+        let own = tenants.count_of(&tenant.name);
+        let (name, most) = tenants.most().ok_or(Full)?;
+        if peer == tenant.peer && most <= own + 1 {
             return Err(Full);
         }
-        let most = Arc::clone(most);
         // Its receiver learns of it.
-        calls.pop_back();
+        tenants.of(&name).pop_back();
         self.waiting -= 1;
-        self.purge(&most);
+        self.purge(&Tenant { peer, name });
         Ok(())
     }
 
-    fn purge(&mut self, tenant: &Arc<str>) {
-        let Some(calls) = self.calls.get_mut(tenant) else { return };
+    fn purge(&mut self, tenant: &Tenant) {
+        let Some(tenants) = self.peers.waiting.get_mut(&tenant.peer) else { return };
+        let Some(calls) = tenants.waiting.get_mut(&tenant.name) else { return };
         let before = calls.len();
         calls.retain(|waiter| !waiter.is_closed());
         self.waiting -= before - calls.len();
-        if calls.is_empty() {
-            self.calls.remove(tenant);
-            self.turns.retain(|other| other != tenant);
+        tenants.forget_idle(&tenant.name);
+        self.peers.forget_idle(&tenant.peer);
+    }
+}
+
+impl<K, W> Default for Turns<K, W> {
+    fn default() -> Self {
+        let (waiting, order) = Default::default();
+        Self { waiting, order }
+    }
+}
+
+impl Waiting for Calls {
+    fn count(&self) -> usize {
+        self.len()
+    }
+}
+
+impl<K, W: Waiting> Waiting for Turns<K, W> {
+    fn count(&self) -> usize {
+        self.waiting.values().map(Waiting::count).sum()
+    }
+}
+
+impl<K: Clone + Eq + Hash, W: Default + Waiting> Turns<K, W> {
+    /// The calls of `key`, which from now on has its turns.
+    fn of(&mut self, key: &K) -> &mut W {
+        self.waiting.entry(key.clone()).or_insert_with(|| {
+            self.order.push_back(key.clone());
+            W::default()
+        })
+    }
+
+    fn count_of(&self, key: &K) -> usize {
+        self.waiting.get(key).map_or(0, Waiting::count)
+    }
+
+    /// Who has most calls, and how many.
+    fn most(&self) -> Option<(K, usize)> {
+        let counts = self.waiting.iter().map(|(key, calls)| (key.clone(), calls.count()));
+        counts.max_by_key(|(_, count)| *count)
+    }
+
+    /// What `take` takes from the calls of the one whose turn it is.
+    fn take_turn<T>(&mut self, take: impl FnOnce(&mut W) -> Option<T>) -> Option<(K, T)> {
+        let key = self.order.pop_front()?;
+        let calls = self.waiting.get_mut(&key)?;
+        let taken = take(calls)?;
+        if calls.count() == 0 {
+            self.waiting.remove(&key);
+        } else {
+            self.order.push_back(key.clone());
+        }
+        Some((key, taken))
+    }
+
+    /// Forgets `key` if it has no calls.
+    fn forget_idle(&mut self, key: &K) {
+        if self.count_of(key) == 0 && self.waiting.remove(key).is_some() {
+            self.order.retain(|other| other != key);
         }
     }
 }
@@ -182,6 +253,10 @@ mod tests {
 
     fn queue(slots: usize, waiting_max: usize) -> Arc<Queue> {
         Arc::new(Queue::new(slots, waiting_max))
+    }
+
+    fn named(name: &str) -> Tenant {
+        Tenant { name: name.into(), ..Tenant::default() }
     }
 
     /// Looks once at each of `calls`; gives the places of those that have come to an end, and what they gave.
@@ -200,7 +275,7 @@ mod tests {
     #[tokio::test]
     async fn tenants_take_turns() {
         let queue = queue(1, 100);
-        let (many, few) = (Arc::from("many"), Arc::from("few"));
+        let (many, few) = (named("many"), named("few"));
         let mut slot = queue.acquire(&many).await.unwrap();
         let mut order = Vec::new();
         let mut calls: Vec<_> = [&many, &many, &many, &many, &few, &few]
@@ -220,13 +295,43 @@ mod tests {
         assert_eq!(order, ["many", "few", "many", "few", "many", "many"]);
         drop(slot);
         let state = queue.state();
-        assert_eq!((state.free, state.waiting, state.turns.len()), (1, 0, 0));
+        assert_eq!((state.free, state.waiting, state.peers.order.len()), (1, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn names_buy_no_turns_from_other_peers() {
+        let queue = queue(1, 5);
+        let honest =
+            Tenant { name: "".into(), peer: Peer::from(std::net::SocketAddr::from(([127, 0, 0, 9], 1))) };
+        let names: Vec<Tenant> = (0..5).map(|number| named(&format!("t{number}"))).collect();
+        let mut slot = queue.acquire(&names[0]).await.unwrap();
+        let mut many: Vec<_> = names.iter().map(|tenant| Box::pin(queue.acquire(tenant))).collect();
+        assert!(ended(&mut many).await.is_empty());
+        // The queue is full of calls of as many names, which are one peer's.
+        let mut few: Vec<_> = (0..2).map(|_| Box::pin(queue.acquire(&honest))).collect();
+        assert!(ended(&mut few).await.is_empty());
+        let mut order = Vec::new();
+        for _ in 0..4 {
+            drop(slot);
+            let mut slots = Vec::new();
+            for calls in [&mut many, &mut few] {
+                for (index, ended) in ended(calls).await.into_iter().rev() {
+                    drop(calls.remove(index));
+                    // Those that had to go are not asked again.
+                    slots.extend(ended.ok());
+                }
+            }
+            slot = slots.pop().unwrap();
+            assert!(slots.is_empty());
+            order.push(slot.tenant.peer == honest.peer);
+        }
+        assert_eq!(order, [false, true, false, true]);
     }
 
     #[tokio::test]
     async fn a_full_queue_refuses_whoever_has_most() {
         let queue = queue(1, 3);
-        let (many, few) = (Arc::from("many"), Arc::from("few"));
+        let (many, few) = (named("many"), named("few"));
         let _slot = queue.acquire(&many).await.unwrap();
         let mut calls: Vec<_> = (0..3).map(|_| Box::pin(queue.acquire(&many))).collect();
         assert!(ended(&mut calls).await.is_empty());
@@ -243,7 +348,7 @@ mod tests {
     #[tokio::test]
     async fn who_goes_away_leaves_its_place_and_its_slot() {
         let queue = queue(1, 1);
-        let tenant = Arc::from("");
+        let tenant = named("");
         let slot = queue.acquire(&tenant).await.unwrap();
         for _ in 0..10 {
             let mut gone = [Box::pin(queue.acquire(&tenant))];

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use antares_proto::v1::{self, runner_service_server};
-use antares_serve::CallDeadline;
+use antares_serve::{CallDeadline, RequestBytes};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming, async_trait};
@@ -128,12 +128,13 @@ impl runner_service_server::RunnerService for Service {
         request: Request<Streaming<v1::ExecuteSessionRequest>>,
     ) -> Result<Response<Self::ExecuteSessionStream>, Status> {
         let (deadline, tenant) = (self.deadline(&request), tenant(&request)?);
+        let bytes = RequestBytes::of(&request);
         let id = new_id();
         name_call(&id, "");
         let span = tracing::info_span!("session", execution_id = id, request_id = field::Empty);
         // One place more, for how the session ended.
         let (answers, stream) = mpsc::channel(SESSION_ANSWERS_MAX + 1);
-        let session = Session { runner: self.runner.clone(), id, tenant, deadline };
+        let session = Session { runner: self.runner.clone(), id, tenant, deadline, bytes };
         tokio::spawn(session.serve(request.into_inner(), answers).instrument(span));
         Ok(Response::new(ReceiverStream::new(stream)))
     }

@@ -1,13 +1,16 @@
 //! The call `ExecuteSession`: inputs as they come, answers in their order. All of a session lives in one task, which ends when
 //! its caller goes away; its worker then ends with it.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use antares_proto::v1::{self, execute_session_request::Message};
-use antares_serve::{Fault, RawRunner};
+use antares_serve::{Fault, HeldBytes, RawRunner, RequestBytes, caller_s};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
-    time::timeout_at,
+    time::{timeout, timeout_at},
 };
 use tonic::{Status, Streaming};
 
@@ -16,6 +19,7 @@ use crate::{
     convert::batch::{session_input, session_order, session_result, session_started},
     execute::{Ended, ExecuteError, Prepared, Runner},
     limits::{INPUT_BYTES, SESSION_BYTES_MAX, SESSION_INPUTS_MAX},
+    tenant::Tenant,
 };
 
 /// Where the answers of a session go.
@@ -26,8 +30,10 @@ pub(crate) struct Session {
     pub(crate) runner: Runner,
     pub(crate) id: String,
     /// For whom.
-    pub(crate) tenant: Arc<str>,
+    pub(crate) tenant: Tenant,
     pub(crate) deadline: Instant,
+    /// Where its inputs are charged.
+    pub(crate) bytes: Option<RequestBytes>,
 }
 
 /// An input that waits for its answer.
@@ -36,6 +42,8 @@ struct Waiting {
     input: Input,
     /// Its share of what a session may hold.
     _share: OwnedSemaphorePermit,
+    /// And of what its peer may.
+    _held: HeldBytes,
 }
 
 impl Session {
@@ -60,7 +68,7 @@ impl Session {
         answers: &Answers,
     ) -> Result<(), Status> {
         let limits = self.runner.limits();
-        let start = match inputs.message().await?.and_then(|first| first.message) {
+        let start = match inputs.message().await.map_err(caller_s)?.and_then(|first| first.message) {
             Some(Message::Start(start)) => start,
             Some(Message::Input(_)) | None => {
                 let problem = "must be the first message";
@@ -76,7 +84,7 @@ impl Session {
         answers.send(Ok(started)).await.map_err(|_| Status::cancelled(""))?;
         let (queue, queued) = mpsc::channel(SESSION_INPUTS_MAX);
         // What came before a message that makes no sense is answered first.
-        let read = async { Ok(read(inputs, queue, limits).await) };
+        let read = async { Ok(self.read(inputs, queue).await) };
         let (read, ()) = tokio::try_join!(read, self.run(&context, &prepared, queued, answers))?;
         read
     }
@@ -108,12 +116,55 @@ impl Session {
         Ok(())
     }
 
+    /// Reads inputs until there are no more. Waits while too many of them have no answer.
+    async fn read(
+        &self,
+        mut inputs: Streaming<v1::ExecuteSessionRequest>,
+        queue: mpsc::Sender<Waiting>,
+    ) -> Result<(), Status> {
+        let limits = self.runner.limits();
+        let shares = Arc::new(Semaphore::new(SESSION_BYTES_MAX as usize));
+        while let Some(message) = next_input(&mut inputs, &shares, limits).await? {
+            let (id, input) = session_input(message, limits)?;
+            let bytes: usize = input.iter().map(|arg| arg.len() + size_of::<Vec<u8>>()).sum();
+            let share =
+                u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(INPUT_BYTES).min(SESSION_BYTES_MAX);
+            let held = RequestBytes::hold(self.bytes.as_ref(), share as usize)?;
+            let share = shares.clone().acquire_many_owned(share).await;
+            let Ok(share) = share else { return Err(Status::from(ExecuteError::Internal)) };
+            if queue.send(Waiting { id, input, _share: share, _held: held }).await.is_err() {
+                // Nobody runs them any more.
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
     /// Counts an error.
     fn noted<T>(&self, result: Result<T, ExecuteError>) -> Result<T, ExecuteError> {
         result.inspect_err(|error| {
             tracing::debug!(%error, "a session ends");
             self.runner.shared.metrics.note_error(error);
         })
+    }
+}
+
+/// The next message of a session; none at its end. A session whose inputs all have their answers and that sends none is ended.
+async fn next_input(
+    inputs: &mut Streaming<v1::ExecuteSessionRequest>,
+    shares: &Semaphore,
+    limits: &RawRunner,
+) -> Result<Option<v1::ExecuteSessionRequest>, Status> {
+    let idle_ms = limits.session_idle_ms_max;
+    loop {
+        match timeout(Duration::from_millis(idle_ms), inputs.message()).await {
+            Ok(message) => return message.map_err(caller_s),
+            Err(_) if shares.available_permits() < SESSION_BYTES_MAX as usize => {}
+            Err(_) => {
+                let problem = format!("no input came for {idle_ms} ms");
+                return Err(Fault::aborted("SESSION_IDLE", problem).into());
+            }
+        }
     }
 }
 
@@ -126,28 +177,6 @@ fn answerable(results: &[Option<Ended>]) -> usize {
         // A lot that got nowhere would be tried for ever.
         _ => count.max(1),
     }
-}
-
-/// Reads inputs until there are no more. Waits while too many of them have no answer.
-async fn read(
-    mut inputs: Streaming<v1::ExecuteSessionRequest>,
-    queue: mpsc::Sender<Waiting>,
-    limits: &RawRunner,
-) -> Result<(), Status> {
-    let shares = Arc::new(Semaphore::new(SESSION_BYTES_MAX as usize));
-    while let Some(message) = inputs.message().await? {
-        let (id, input) = session_input(message, limits)?;
-        let bytes: usize = input.iter().map(|arg| arg.len() + size_of::<Vec<u8>>()).sum();
-        let share =
-            u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(INPUT_BYTES).min(SESSION_BYTES_MAX);
-        let share = shares.clone().acquire_many_owned(share).await;
-        let Ok(share) = share else { return Err(Status::from(ExecuteError::Internal)) };
-        if queue.send(Waiting { id, input, _share: share }).await.is_err() {
-            // Nobody runs them any more.
-            return Ok(());
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,28 +2,37 @@
 
 use std::sync::Arc;
 
-use antares_serve::Fault;
+use antares_serve::{Fault, Peer, TENANT, TENANT_BYTES_MAX};
 use tonic::Request;
 
-/// Metadata with the caller's tenant. Calls without it have one tenant together.
-const TENANT: &str = "antares-tenant";
-/// Bytes of a tenant's name.
-const TENANT_BYTES_MAX: usize = 64;
+/// A tenant, and the peer that says that it is the one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Tenant {
+    pub(crate) name: Arc<str>,
+    pub(crate) peer: Peer,
+}
+
+impl Default for Tenant {
+    fn default() -> Self {
+        Self { name: Arc::from(""), peer: Peer::UNKNOWN }
+    }
+}
 
 /// The tenant of `request`.
 ///
 /// # Errors
 /// A name that is empty, too long, given twice, or has other characters than letters, digits, `.`, `_` and `-`.
-pub(crate) fn tenant<T>(request: &Request<T>) -> Result<Arc<str>, Fault> {
+pub(crate) fn tenant<T>(request: &Request<T>) -> Result<Tenant, Fault> {
+    let peer = Peer::of(request);
     let mut values = request.metadata().get_all(TENANT).iter();
-    let Some(value) = values.next() else { return Ok(Arc::from("")) };
+    let Some(value) = values.next() else { return Ok(Tenant { peer, ..Tenant::default() }) };
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
     let name = value
         .to_str()
         .ok()
         .filter(|name| (1..=TENANT_BYTES_MAX).contains(&name.len()) && name.as_bytes().iter().all(is_plain));
     match (name, values.next()) {
-        (Some(name), None) => Ok(Arc::from(name)),
+        (Some(name), None) => Ok(Tenant { name: Arc::from(name), peer }),
         _ => {
             let problem =
                 format!("must be one name of 1 to {TENANT_BYTES_MAX} letters, digits, '.', '_' or '-'");
@@ -42,7 +51,7 @@ mod tests {
         for value in values {
             request.metadata_mut().append(TENANT, value.parse().unwrap());
         }
-        tenant(&request).ok().map(|name| name.to_string())
+        tenant(&request).ok().map(|tenant| tenant.name.to_string())
     }
 
     #[test]

@@ -25,13 +25,14 @@ use crate::{
     hot::Met,
     programs::{Candidate, FoundProgram, Place, ProgramUse, files},
     sampling::next_salt,
+    tenant::Tenant,
 };
 
 /// A request, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct VerifyOrder {
     /// For whom.
-    pub(crate) tenant: Arc<str>,
+    pub(crate) tenant: Tenant,
     pub(crate) form: TransactionForm,
     /// The transaction in that form.
     pub(crate) transaction: Bytes,
@@ -125,7 +126,12 @@ impl Shared {
                 read_us,
                 run_us,
             }) => {
-                self.keep_samples(&order.tenant, None, samples.as_deref(), (cycles, native_cycles(&groups)));
+                self.keep_samples(
+                    &order.tenant.name,
+                    None,
+                    samples.as_deref(),
+                    (cycles, native_cycles(&groups)),
+                );
                 self.learn(hot, &met);
                 Ended::Reported(Verified { outcome, cycles, groups, read_us, run_us })
             }

@@ -106,6 +106,16 @@ impl Server {
         [open as u64, files as u64, field("Threads:"), field("VmRSS:")]
     }
 
+    /// Whether the process says that it lives.
+    pub(crate) fn is_live(&self) -> bool {
+        self.get("/livez").starts_with("HTTP/1.1 200")
+    }
+
+    /// Whether all services say that they serve.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.get("/healthz").starts_with("HTTP/1.1 200")
+    }
+
     fn get(&self, path: &str) -> String {
         let mut answer = String::new();
         let asked = TcpStream::connect(&self.metrics).and_then(|mut stream| {

@@ -11,10 +11,13 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use prometheus::{HistogramVec, IntGauge};
-use tokio::sync::OwnedSemaphorePermit;
 use tracing::Span;
 
-use crate::status::{CANCELLED, DEADLINE_EXCEEDED, code_in, reason_in};
+use crate::{
+    admission::Places,
+    connections::Link,
+    status::{CANCELLED, DEADLINE_EXCEEDED, code_in, reason_in},
+};
 
 /// Longest deadline that a caller can set; beyond it there is none.
 const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3_600);
@@ -66,8 +69,10 @@ pub(crate) struct Call {
     pub(crate) deadline: CallDeadline,
     pub(crate) seconds: HistogramVec,
     pub(crate) in_progress: IntGauge,
-    /// Absent for health checks, which do not count.
-    pub(crate) permit: Option<OwnedSemaphorePermit>,
+    /// Absent for a call that is refused.
+    pub(crate) places: Option<Places>,
+    /// Its connection; none outside of a server.
+    pub(crate) link: Option<Arc<Link>>,
     pub(crate) span: Span,
     pub(crate) code: Option<&'static str>,
     /// Why it failed, as its caller is told.
@@ -102,7 +107,10 @@ impl Drop for Call {
                 _ => tracing::info!(elapsed_us, code, reason, "call done"),
             }
         });
-        drop(self.permit.take());
+        drop(self.places.take());
+        if let Some(link) = self.link.take() {
+            link.end_call();
+        }
     }
 }
 

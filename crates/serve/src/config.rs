@@ -98,11 +98,29 @@ pub struct Listen {
     pub message_bytes_max: usize,
     /// Calls in progress at once.
     pub calls_max: usize,
+    /// Of one peer.
+    pub calls_per_peer_max: usize,
+    /// Of one tenant of a peer.
+    pub calls_per_tenant_max: usize,
+    /// Bytes of requests in progress.
+    pub request_bytes_max: u64,
+    /// Of one peer.
+    pub request_bytes_per_peer_max: u64,
+    /// Time that the server waits for the bytes of a message.
+    pub request_time_max: Duration,
     /// Time that any call may take until its answer begins, its own bytes included. Follows from the limits of the services:
     /// a caller that sends its request byte by byte holds a place no longer than the slowest honest one.
     pub call_time_max: Duration,
     /// Connections at once.
     pub connections_max: usize,
+    /// Of one peer.
+    pub connections_per_peer_max: usize,
+    /// Time that a connection may be without calls.
+    pub connection_idle_max: Duration,
+    /// Time after which a connection takes no more calls.
+    pub connection_age_max: Duration,
+    /// Time for its calls to end then.
+    pub connection_age_grace: Duration,
     /// Calls in progress at once on a connection.
     pub streams_per_connection_max: u32,
     /// Longest header list, bytes.

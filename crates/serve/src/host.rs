@@ -83,7 +83,8 @@ impl Host {
             ready(server.health());
             let metrics = server.metrics_address().map(|address| address.to_string());
             tracing::info!(address = %server.address(), metrics, "serving");
-            Ok(server.run(stop).await?)
+            server.run(stop).await;
+            Ok(())
         });
         self.telemetry.stop();
         self.runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);

@@ -1,4 +1,15 @@
-//! `/`, `/metrics` and `/healthz` over plain HTTP, on an address of their own.
+//! `/`, `/metrics`, `/healthz` and `/livez` over plain HTTP, on an address of their own: probes must not wait behind calls, nor behind
+//! connections that say nothing.
+
+use std::{
+    future::Future,
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use axum::{
     Router,
@@ -8,7 +19,27 @@ use axum::{
     routing::get,
 };
 
-use crate::{health::Health, metrics::Metrics, status_page::status_page};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpListener,
+};
+
+use crate::{
+    connections::{Connections, Place},
+    health::Health,
+    listener::{Connection, accept},
+    metrics::Metrics,
+    status_page::status_page,
+};
+
+/// Connections at once.
+const CONNECTIONS_MAX: usize = 128;
+
+/// Of these, from one peer.
+const CONNECTIONS_PER_PEER_MAX: usize = 32;
+
+/// How long a connection may be silent.
+const IDLE_MAX: Duration = Duration::from_secs(30);
 
 /// Media type of the text format.
 const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -19,6 +50,81 @@ pub(crate) fn router(metrics: Metrics, health: Health) -> Router {
         .route("/", get(page).with_state((metrics.clone(), health.clone())))
         .route("/metrics", get(scrape).with_state(metrics))
         .route("/healthz", get(healthz).with_state(health))
+        .route("/livez", get(async || "alive\n"))
+}
+
+/// A listener for [`router`].
+pub(crate) struct HttpListener {
+    listener: TcpListener,
+    connections: Arc<Connections>,
+}
+
+impl HttpListener {
+    pub(crate) fn new(listener: TcpListener, metrics: &Metrics) -> Self {
+        let connections = Connections::new("http", CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, metrics);
+        Self { listener, connections: Arc::new(connections) }
+    }
+}
+
+impl axum::serve::Listener for HttpListener {
+    type Io = HttpConnection;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (HttpConnection, SocketAddr) {
+        let (stream, place) = accept(&self.listener, &self.connections).await;
+        let address = stream.peer_addr().unwrap_or_else(|_| SocketAddr::from(([0; 4], 0)));
+        (HttpConnection::new(Connection::with_traffic(stream, IDLE_MAX), place), address)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+/// A connection that ends when another one needs its place.
+pub(crate) struct HttpConnection {
+    connection: Connection,
+    room_wanted: Pin<Box<dyn Future<Output = ()> + Send>>,
+    _place: Place,
+}
+
+impl HttpConnection {
+    fn new(connection: Connection, place: Place) -> Self {
+        let link = place.link.clone();
+        Self { connection, room_wanted: Box::pin(async move { link.room_wanted().await }), _place: place }
+    }
+}
+
+impl AsyncRead for HttpConnection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.connection).poll_read(context, buffer);
+        if polled.is_pending() && self.room_wanted.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        polled
+    }
+}
+
+impl AsyncWrite for HttpConnection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.connection).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.connection).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.connection).poll_shutdown(context)
+    }
 }
 
 async fn scrape(State(metrics): State<Metrics>) -> Response {

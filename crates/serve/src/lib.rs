@@ -3,9 +3,13 @@
 //! A service brings an [`App`]; [`Server::bind`] takes the addresses, [`Server::run`] serves until it is told to stop.
 #![forbid(unsafe_code)]
 
+mod admission;
+mod body;
+mod budget;
 mod call;
 mod check;
 mod config;
+mod connections;
 mod flights;
 mod health;
 mod host;
@@ -14,6 +18,7 @@ mod listener;
 mod metrics;
 mod options;
 mod page;
+mod peer;
 mod raw_config;
 mod rpc;
 mod sections;
@@ -21,8 +26,11 @@ mod server;
 mod status;
 mod status_page;
 mod telemetry;
+mod transport;
 mod workers;
 
+pub use admission::{TENANT, TENANT_BYTES_MAX};
+pub use body::{HeldBytes, RequestBytes};
 pub use call::CallDeadline;
 pub use config::{CHUNK_BYTES, Cache, Config, ConfigError, Listen, Log, Mistake, Role, Trace};
 pub use flights::Flights;
@@ -31,13 +39,14 @@ pub use host::{Host, HostError};
 pub use metrics::{COMPILE_SECONDS, Metrics, RPC_SECONDS, RUN_SECONDS};
 pub use options::{Options, Request, main};
 pub use page::{Page, PageAnswer};
+pub use peer::Peer;
 pub use raw_config::{
     RawCache, RawCompiler, RawConfig, RawListen, RawLog, RawMetrics, RawProfilePush, RawRunner, RawSandbox,
     RawTrace,
 };
 pub use sections::ProfilePush;
 pub use server::{App, ServeError, Server, stop_signal};
-pub use status::{ERROR_DOMAIN, Fault, chain};
+pub use status::{ERROR_DOMAIN, Fault, caller_s, chain};
 pub use telemetry::{Telemetry, TelemetryError, fact, inject, past_span};
 pub use workers::WorkerNumbers;
 

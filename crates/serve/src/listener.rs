@@ -1,4 +1,5 @@
-//! A TCP listener that holds a bounded number of connections; more wait in the kernel's backlog.
+//! TCP listeners that hold a bounded number of connections, and what of a connection nobody else watches: one that says nothing
+//! at its beginning, and one that is used for plain HTTP and falls silent.
 
 use std::{
     future::Future,
@@ -13,67 +14,88 @@ use std::{
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Sleep, sleep},
+    time::{Instant, Sleep, sleep},
 };
-use tokio_stream::Stream;
-use tonic::transport::server::{Connected, TcpConnectInfo};
+
+use crate::{
+    connections::{Connections, Place},
+    peer::Peer,
+};
 
 /// Bytes that every HTTP/2 client sends first. Until they are there nothing watches a connection but this file: keepalive
 /// begins after them.
 const PREFACE_BYTES: usize = 24;
 
-/// A connection and its place among the connections.
-#[derive(Debug)]
-pub(crate) struct Connection {
-    stream: TcpStream,
-    /// Bytes of the preface that are still to come, and until when.
-    preface: Option<(usize, Pin<Box<Sleep>>)>,
-    _permit: OwnedSemaphorePermit,
-}
-
-/// The connections that `listener` accepts, at most `connections_max` at once. One that says nothing for `preface_time` at
-/// its beginning is closed.
-pub(crate) fn connections(
-    listener: TcpListener,
-    connections_max: usize,
-    preface_time: Duration,
-) -> impl Stream<Item = io::Result<Connection>> {
-    let slots = Arc::new(Semaphore::new(connections_max));
-    futures_util::stream::unfold((listener, slots), move |(listener, slots)| async move {
-        // The semaphore is never closed.
-        let permit = slots.clone().acquire_owned().await.ok()?;
-        let accepted = accept(&listener).await.map(|stream| Connection {
-            stream,
-            preface: Some((PREFACE_BYTES, Box::pin(sleep(preface_time)))),
-            _permit: permit,
-        });
-        Some((accepted, (listener, slots)))
-    })
-}
-
-async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
-    let accepted = listener.accept().await;
-    if let Err(error) = &accepted {
-        tracing::warn!(%error, "a connection was not accepted");
-        // Out of file descriptors: the queue stays full and a loop without a pause would spin.
-        sleep(Duration::from_millis(50)).await;
-    }
-    let (stream, _) = accepted?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
-}
+/// How long accepting pauses when the system is out of descriptors: the queue stays full, and a loop without a pause would spin.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Binds `address`.
 pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
 }
 
-impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
+/// The next connection that has a place. Those that have none are closed at once: they must not keep others waiting.
+pub(crate) async fn accept(listener: &TcpListener, connections: &Arc<Connections>) -> (TcpStream, Place) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, address)) => {
+                if let Some(place) = connections.admit(Peer::from(address)) {
+                    // Without it answers are late, and no more.
+                    let _ = stream.set_nodelay(true);
+                    return (stream, place);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection was not accepted");
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
 
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
+/// What a connection must do not to be closed.
+#[derive(Debug)]
+enum Watch {
+    /// Send so many bytes more, until then.
+    Preface(usize),
+    /// Send or take something now and then.
+    Traffic(Duration),
+    /// Nothing any more.
+    Over,
+}
+
+/// A connection that is closed if it does not do its part.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: TcpStream,
+    watch: Watch,
+    end: Pin<Box<Sleep>>,
+}
+
+impl Connection {
+    /// One that must send the preface of HTTP/2 within `time`.
+    pub(crate) fn with_preface(stream: TcpStream, time: Duration) -> Self {
+        Self { stream, watch: Watch::Preface(PREFACE_BYTES), end: Box::pin(sleep(time)) }
+    }
+
+    /// One on which something must move each `time`.
+    pub(crate) fn with_traffic(stream: TcpStream, time: Duration) -> Self {
+        Self { stream, watch: Watch::Traffic(time), end: Box::pin(sleep(time)) }
+    }
+
+    /// Notes that so many bytes came or went.
+    fn note(&mut self, bytes: usize, is_read: bool) {
+        match &mut self.watch {
+            Watch::Preface(missing) if is_read && bytes >= *missing => self.watch = Watch::Over,
+            Watch::Preface(missing) if is_read => *missing -= bytes,
+            Watch::Traffic(time) if bytes > 0 => self.end.as_mut().reset(Instant::now() + *time),
+            Watch::Preface(_) | Watch::Traffic(_) | Watch::Over => {}
+        }
+    }
+
+    /// Whether it has not done its part, looked at when nothing moves.
+    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
+        !matches!(self.watch, Watch::Over) && self.end.as_mut().poll(context).is_ready()
     }
 }
 
@@ -85,17 +107,11 @@ impl AsyncRead for Connection {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let Some((missing, time)) = &mut self.preface else { return polled };
-        let came = buffer.filled().len() - before;
-        if came >= *missing {
-            self.preface = None;
-            return polled;
+        self.note(buffer.filled().len() - before, true);
+        if polled.is_pending() && self.is_late(context) {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        *missing -= came;
-        match (polled, time.as_mut().poll(context)) {
-            (Poll::Pending, Poll::Ready(())) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            (polled, _) => polled,
-        }
+        polled
     }
 }
 
@@ -105,7 +121,8 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.wrote(context, polled)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -121,10 +138,28 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.wrote(context, polled)
     }
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
+    }
+}
+
+impl Connection {
+    fn wrote(
+        &mut self,
+        context: &mut Context<'_>,
+        polled: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        match &polled {
+            Poll::Ready(Ok(bytes)) => self.note(*bytes, false),
+            Poll::Pending if matches!(self.watch, Watch::Traffic(_)) && self.is_late(context) => {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            Poll::Ready(Err(_)) | Poll::Pending => {}
+        }
+        polled
     }
 }

@@ -43,10 +43,30 @@ pub struct RawListen {
     pub address: String,
     /// Longest message in either direction, bytes.
     pub message_bytes_max: u64,
-    /// Calls in progress at once; more get RESOURCE_EXHAUSTED. Health checks do not count.
+    /// Calls in progress at once; more get RESOURCE_EXHAUSTED. Health checks do not count. The last eighth is for peers that have
+    /// few.
     pub calls_max: u64,
-    /// Connections at once; more wait in the kernel's backlog.
+    /// Of these, of one peer: an IPv4 address, or an IPv6 network of 64 bits.
+    pub calls_per_peer_max: u64,
+    /// Of these, of one tenant of a peer.
+    pub calls_per_tenant_max: u64,
+    /// Bytes of requests that are being received or worked at, over all connections; more get RESOURCE_EXHAUSTED. The last eighth is
+    /// for peers that have few.
+    pub request_bytes_max: u64,
+    /// Of these, of one peer.
+    pub request_bytes_per_peer_max: u64,
+    /// How long the server waits for the bytes of a message, milliseconds.
+    pub request_ms_max: u64,
+    /// Connections at once; one more gets the place of an idle one of the peer that has most, or is closed.
     pub connections_max: u64,
+    /// Of these, of one peer; more are closed.
+    pub connections_per_peer_max: u64,
+    /// A connection without calls is closed after so long, milliseconds.
+    pub connection_idle_ms_max: u64,
+    /// A connection takes no more calls after so long, give or take a tenth, milliseconds.
+    pub connection_age_ms_max: u64,
+    /// How long its calls may then take to end, milliseconds.
+    pub connection_age_grace_ms: u64,
     /// Calls in progress at once on one connection.
     pub streams_per_connection_max: u64,
     /// Longest header list of a call, bytes.
@@ -125,7 +145,7 @@ pub struct RawSandbox {
 pub struct RawCache {
     /// Directory, made if it is not there. One process at a time.
     pub dir: PathBuf,
-    /// What is stored at most, bytes. Plan the volume at twice this.
+    /// Disk that entries may take, bytes: three for each byte stored, so a third of it is what fits. Plan the volume at twice this.
     pub budget_bytes: u64,
     /// Largest artifact or script that is stored, bytes.
     pub entry_bytes_max: u64,
@@ -214,10 +234,14 @@ pub struct RawRunner {
     pub deadline_ms_max: u64,
     /// Wall time of a whole call (queue, compile and run) where the caller sets no shorter one, milliseconds.
     pub call_ms_max: u64,
+    /// A session whose inputs all have their answers, and that sends none for so long, is ended, milliseconds.
+    pub session_idle_ms_max: u64,
     /// Debug output of a run: default and cap, bytes.
     pub debug_bytes_max: u64,
-    /// Scripts and artifacts kept ready in memory, bytes.
+    /// Scripts and artifacts kept ready in memory, bytes: whole pages, and one page more for each.
     pub ready_bytes_max: u64,
+    /// Scripts and artifacts kept ready in memory, each of which takes a file descriptor.
+    pub ready_entries_max: u64,
     /// Cycles between the samples of profiles, on average; 0 for no profiles.
     pub sample_cycles: u64,
     /// How long profiles are kept, milliseconds.
@@ -230,7 +254,16 @@ impl Default for RawListen {
             address: "127.0.0.1:50051".to_owned(),
             message_bytes_max: 20 * MIB,
             calls_max: 1024,
+            calls_per_peer_max: 768,
+            calls_per_tenant_max: 512,
+            request_bytes_max: 256 * MIB,
+            request_bytes_per_peer_max: 128 * MIB,
+            request_ms_max: 30_000,
             connections_max: 1024,
+            connections_per_peer_max: 256,
+            connection_idle_ms_max: 120_000,
+            connection_age_ms_max: 1_800_000,
+            connection_age_grace_ms: 300_000,
             streams_per_connection_max: 256,
             header_bytes_max: 16 * KIB,
             pending_resets_max: 32,
@@ -328,8 +361,10 @@ impl Default for RawRunner {
             max_cycles_max: 1_000_000_000_000,
             deadline_ms_max: 60_000,
             call_ms_max: 300_000,
+            session_idle_ms_max: 60_000,
             debug_bytes_max: MIB,
             ready_bytes_max: 256 * MIB,
+            ready_entries_max: 1_024,
             sample_cycles: 2_097_152,
             profile_keep_ms: 3_600_000,
         }

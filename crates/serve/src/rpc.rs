@@ -1,8 +1,8 @@
-//! The layer around every gRPC call: a span with the caller's trace context, the deadline, a cap on calls in progress,
-//! duration by method and status, and a wall against panics.
+//! The layer around every gRPC call: a span with the caller's trace context, the deadline, a place among the calls in progress,
+//! a budget for its bytes, duration by method and status, and a wall against panics.
 
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     future::Future,
     panic::AssertUnwindSafe,
     pin::Pin,
@@ -15,29 +15,28 @@ use futures_util::FutureExt;
 use http::{Request, Response};
 use prometheus::{HistogramVec, IntGauge};
 use prost::Message;
-use tokio::{sync::Semaphore, time::timeout_at};
-use tonic::{Status, body::Body, transport::server::TcpConnectInfo};
+use tokio::time::timeout_at;
+use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 use tracing::{Instrument, Span, field};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::{
+    admission::{Admission, TENANT_BYTES_MAX},
+    body::{MeteredBody, RequestBytes, Terms},
     call::{Call, CallDeadline, WatchedBody},
+    config::Listen,
+    connections::Link,
     metrics::{Metrics, RPC_SECONDS},
-    status::{Fault, code_in},
+    peer::Peer,
+    status::{Fault, caller_s_mistake, code_in},
     telemetry,
 };
 
 /// Label of calls to methods that do not exist.
 const OTHER: &str = "_OTHER";
 
-/// How long a caller that found the server full should wait.
-const RETRY_AFTER: Duration = Duration::from_millis(100);
-
-/// Bytes of a tenant's name that a log line has, at most.
-const TENANT_BYTES_MAX: usize = 64;
-
-/// Services that must answer when nothing else does: exempt from the cap and from traces.
+/// Services that must answer when nothing else does: they have places of their own, and no traces.
 const EXEMPT: [&str; 2] = ["grpc.health.v1.Health/", "grpc.reflection."];
 
 /// What all calls of a server share.
@@ -48,37 +47,38 @@ pub(crate) struct RpcLayer {
 
 #[derive(Debug)]
 struct Shared {
-    methods: HashSet<Arc<str>>,
+    /// Whether each takes a stream.
+    methods: HashMap<Arc<str>, bool>,
     other: Arc<str>,
-    slots: Arc<Semaphore>,
-    calls_max: usize,
+    admission: Admission,
+    message_bytes_max: usize,
+    message_time_max: Duration,
     call_time_max: Duration,
     seconds: HistogramVec,
     in_progress: IntGauge,
 }
 
 impl RpcLayer {
-    /// For the methods in the encoded descriptor sets, with at most `calls_max` calls in progress, each of which must begin to
-    /// answer within `call_time_max`.
+    /// For the methods in the encoded descriptor sets, within the limits of `listen`.
     ///
     /// # Errors
     /// A descriptor set does not decode.
     pub(crate) fn new(
         descriptors: &[&[u8]],
-        calls_max: usize,
-        call_time_max: Duration,
+        listen: &Listen,
         metrics: &Metrics,
     ) -> Result<Self, prost::DecodeError> {
-        let mut methods = HashSet::new();
+        let mut methods = HashMap::new();
         for set in descriptors {
             methods.extend(methods_of(&prost_types::FileDescriptorSet::decode(*set)?));
         }
         let shared = Shared {
             methods,
             other: OTHER.into(),
-            slots: Arc::new(Semaphore::new(calls_max)),
-            calls_max,
-            call_time_max,
+            admission: Admission::new(listen, metrics),
+            message_bytes_max: listen.message_bytes_max,
+            message_time_max: listen.request_time_max,
+            call_time_max: listen.call_time_max,
             seconds: metrics.histograms(
                 "rpc_server_call_duration_seconds",
                 "Duration of gRPC calls, streams included, from the first byte to the last.",
@@ -92,17 +92,17 @@ impl RpcLayer {
 
     /// Whether no call is in progress, health checks aside.
     pub(crate) fn is_idle(&self) -> bool {
-        self.shared.slots.available_permits() == self.shared.calls_max
+        self.shared.admission.is_idle()
     }
 }
 
-fn methods_of(set: &prost_types::FileDescriptorSet) -> impl Iterator<Item = Arc<str>> + '_ {
+fn methods_of(set: &prost_types::FileDescriptorSet) -> impl Iterator<Item = (Arc<str>, bool)> + '_ {
     set.file.iter().flat_map(|file| {
         file.service.iter().flat_map(move |service| {
-            service
-                .method
-                .iter()
-                .map(move |method| format!("{}.{}/{}", file.package(), service.name(), method.name()).into())
+            service.method.iter().map(move |method| {
+                let name = format!("{}.{}/{}", file.package(), service.name(), method.name());
+                (name.into(), method.client_streaming())
+            })
         })
     })
 }
@@ -137,31 +137,49 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let shared = &self.shared;
         let path = request.uri().path();
-        let method = self.shared.methods.get(path.strip_prefix('/').unwrap_or(path));
-        let method = method.unwrap_or(&self.shared.other).clone();
+        let method = shared.methods.get_key_value(path.strip_prefix('/').unwrap_or(path));
+        let (method, &is_stream) = method.unwrap_or((&shared.other, &false));
         let exempt = EXEMPT.iter().any(|prefix| method.starts_with(prefix));
-        let permit = if exempt { None } else { self.shared.slots.clone().try_acquire_owned().ok() };
-        let deadline = CallDeadline::from_headers(request.headers(), self.shared.call_time_max);
-        let is_full = !exempt && permit.is_none();
-        self.shared.in_progress.inc();
+        let link = request.extensions().get::<Arc<Link>>().cloned();
+        let peer = link.as_ref().map_or(Peer::UNKNOWN, |link| link.peer());
+        let admitted = shared.admission.admit(peer, request.headers(), exempt);
+        let deadline = CallDeadline::from_headers(request.headers(), shared.call_time_max);
+        shared.in_progress.inc();
+        let (places, refused) = match admitted {
+            Ok(places) => (Some(places), None),
+            Err(refused) => (None, Some(refused)),
+        };
+        let bytes = places.as_ref().map(|places| places.bytes.clone());
         let call = Call {
             started: Instant::now(),
             deadline,
-            seconds: self.shared.seconds.clone(),
-            in_progress: self.shared.in_progress.clone(),
-            permit,
-            span: if exempt { Span::none() } else { span_of(&method, &request) },
-            method,
+            seconds: shared.seconds.clone(),
+            in_progress: shared.in_progress.clone(),
+            places,
+            link: link.inspect(|link| link.begin_call()),
+            span: if exempt { Span::none() } else { span_of(method, &request) },
+            method: method.clone(),
             code: None,
             reason: None,
         };
-        if is_full {
-            let fault =
-                Fault::exhausted("OVERLOADED", "too many calls are in progress on this server", RETRY_AFTER);
-            return Box::pin(std::future::ready(Ok(answer(Status::from(fault).into_http(), call))));
+        if let Some(refused) = refused {
+            return Box::pin(std::future::ready(Ok(answer(Status::from(refused.fault()).into_http(), call))));
         }
-        request.extensions_mut().insert(deadline);
+        let extensions = request.extensions_mut();
+        extensions.insert(deadline);
+        extensions.insert(peer);
+        extensions.insert(RequestBytes::new(shared.admission.bytes.clone(), peer));
+        let terms = Terms {
+            message_bytes_max: shared.message_bytes_max,
+            message_time_max: shared.message_time_max,
+            is_stream,
+            is_encoded: request.headers().get("grpc-encoding").is_some_and(|name| name != "identity"),
+        };
+        if let Some(bytes) = bytes {
+            request = request.map(|body| Body::new(MeteredBody::new(body, terms, bytes)));
+        }
         let span = call.span.clone();
         let inner = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
         Box::pin(
@@ -185,7 +203,10 @@ where
 }
 
 /// `response`, with the end of `call` where its status is: in its headers (an error) or in its trailers.
-fn answer(response: Response<Body>, mut call: Call) -> Response<Body> {
+fn answer(mut response: Response<Body>, mut call: Call) -> Response<Body> {
+    if let Some(status) = caller_s_mistake(response.headers()) {
+        response = status.into_http();
+    }
     match code_in(response.headers()) {
         Some(code) => {
             call.end(code, response.headers());
@@ -214,8 +235,7 @@ fn span_of(method: &str, request: &Request<Body>) -> Span {
     if let Some(tenant) = request.headers().get("antares-tenant").and_then(|tenant| tenant.to_str().ok()) {
         span.record("tenant", tenant.get(..TENANT_BYTES_MAX).unwrap_or(tenant));
     }
-    let connection = request.extensions().get::<TcpConnectInfo>();
-    if let Some(peer) = connection.and_then(TcpConnectInfo::remote_addr) {
+    if let Some(peer) = request.extensions().get::<Arc<Link>>().map(|link| link.peer()) {
         span.record("peer", field::display(peer));
     }
     // For traces alone: a log line has the method already.
@@ -229,11 +249,14 @@ mod tests {
     use tower::service_fn;
 
     use super::*;
+    use crate::{Role, raw_config::RawConfig};
 
     fn layer(calls_max: usize) -> (RpcLayer, Metrics) {
         let metrics = Metrics::new();
         let sets: [&[u8]; 1] = [tonic_health::pb::FILE_DESCRIPTOR_SET];
-        (RpcLayer::new(&sets, calls_max, Duration::from_millis(500), &metrics).unwrap(), metrics)
+        let listen = RawConfig::default().check(Role::Both, &[]).unwrap().listen;
+        let listen = Listen { calls_max, call_time_max: Duration::from_millis(500), ..listen };
+        (RpcLayer::new(&sets, &listen, &metrics).unwrap(), metrics)
     }
 
     fn request(path: &str) -> Request<Body> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::{
+    budget::open_max,
     check::Checker,
     config::{CHUNK_BYTES, Listen},
     raw_config::{RawCompiler, RawConfig, RawListen, RawRunner},
@@ -53,12 +54,32 @@ pub(crate) fn check_profile_push(config: &RawConfig, checker: &mut Checker) -> O
 }
 
 pub(crate) fn check_listen(raw: &RawListen, call_time_max: Duration, checker: &mut Checker) -> Listen {
+    checker.positive("listen.request_bytes_max", raw.request_bytes_max);
+    if raw.request_bytes_per_peer_max < raw.message_bytes_max {
+        let problem = "is less than listen.message_bytes_max: such messages could not be sent".to_owned();
+        checker.note("listen.request_bytes_per_peer_max", problem);
+    }
+    if raw.request_bytes_per_peer_max > open_max(raw.request_bytes_max) {
+        let problem =
+            "must be at most seven eighths of listen.request_bytes_max: the rest is for others".to_owned();
+        checker.note("listen.request_bytes_per_peer_max", problem);
+    }
     Listen {
         address: checker.address("listen.address", &raw.address),
         message_bytes_max: checker.count("listen.message_bytes_max", raw.message_bytes_max),
         calls_max: checker.count("listen.calls_max", raw.calls_max),
+        calls_per_peer_max: checker.count("listen.calls_per_peer_max", raw.calls_per_peer_max),
+        calls_per_tenant_max: checker.count("listen.calls_per_tenant_max", raw.calls_per_tenant_max),
+        request_bytes_max: raw.request_bytes_max,
+        request_bytes_per_peer_max: raw.request_bytes_per_peer_max,
+        request_time_max: checker.time("listen.request_ms_max", raw.request_ms_max),
         call_time_max,
         connections_max: checker.count("listen.connections_max", raw.connections_max),
+        connections_per_peer_max: checker
+            .count("listen.connections_per_peer_max", raw.connections_per_peer_max),
+        connection_idle_max: checker.time("listen.connection_idle_ms_max", raw.connection_idle_ms_max),
+        connection_age_max: checker.time("listen.connection_age_ms_max", raw.connection_age_ms_max),
+        connection_age_grace: checker.time("listen.connection_age_grace_ms", raw.connection_age_grace_ms),
         streams_per_connection_max: checker
             .number("listen.streams_per_connection_max", raw.streams_per_connection_max),
         header_bytes_max: checker.number("listen.header_bytes_max", raw.header_bytes_max),
@@ -119,6 +140,7 @@ pub(crate) fn check_runner(raw: &RawRunner, checker: &mut Checker) {
         ("runner.debug_bytes_max", raw.debug_bytes_max),
         ("runner.reuse_runs_max", raw.reuse_runs_max),
         ("runner.ready_bytes_max", raw.ready_bytes_max),
+        ("runner.ready_entries_max", raw.ready_entries_max),
     ] {
         checker.positive(key, value);
     }
@@ -126,6 +148,7 @@ pub(crate) fn check_runner(raw: &RawRunner, checker: &mut Checker) {
         ("runner.compiler_connect_ms_max", raw.compiler_connect_ms_max),
         ("runner.deadline_ms_max", raw.deadline_ms_max),
         ("runner.call_ms_max", raw.call_ms_max),
+        ("runner.session_idle_ms_max", raw.session_idle_ms_max),
         ("runner.profile_keep_ms", raw.profile_keep_ms),
     ] {
         checker.time(key, value);

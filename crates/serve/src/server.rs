@@ -1,24 +1,23 @@
 //! Binds, serves and drains: one gRPC listener for any set of services, with health, reflection and metrics beside them.
 
-use std::{future::Future, io, net::SocketAddr, time::Duration};
+use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use tokio::{net::TcpListener, time::Instant};
-use tonic::{service::Routes, transport};
+use tokio::{net::TcpListener, sync::watch, time::Instant};
+use tonic::service::Routes;
 use tonic_reflection::server as reflection;
+use tower::Layer as _;
 
 use crate::{
     config::Listen,
+    connections::Connections,
     health::Health,
-    http,
-    listener::{bind, connections},
+    http::{self, HttpListener},
+    listener::bind,
     metrics::Metrics,
     page::Page,
     rpc::RpcLayer,
+    transport::{self, LINGER},
 };
-
-/// After the last call has ended: how long connections may take to close before they are dropped. Peers that are gone
-/// without a word, and health watchers, never close theirs.
-const LINGER: Duration = Duration::from_millis(500);
 
 /// How often draining looks whether calls are in progress.
 const DRAIN_STEP: Duration = Duration::from_millis(20);
@@ -55,9 +54,6 @@ pub enum ServeError {
     /// Reflection cannot be offered for these descriptors.
     #[error("reflection cannot be offered")]
     Reflection(#[from] reflection::Error),
-    /// The listener failed.
-    #[error("the gRPC listener failed")]
-    Transport(#[from] transport::Error),
 }
 
 /// A server that is bound and does not serve yet.
@@ -94,7 +90,7 @@ impl Server {
             tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
             tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
         ];
-        let layer = RpcLayer::new(&sets, listen.calls_max, listen.call_time_max, &metrics)?;
+        let layer = RpcLayer::new(&sets, listen, &metrics)?;
         let builder = || {
             let builder = reflection::Builder::configure()
                 .register_encoded_file_descriptor_set(app.descriptors)
@@ -142,60 +138,36 @@ impl Server {
 
     /// Serves until `stop`, then drains: health says NOT_SERVING, the listener closes, calls in progress may end. Returns
     /// when they have, or when the grace is over, whatever peers do. What is still open then ends with the runtime.
-    ///
-    /// # Errors
-    /// The listener fails.
-    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
+    pub async fn run(self, stop: impl Future<Output = ()>) {
         let listen = self.listen;
-        let (close, closed) = tokio::sync::oneshot::channel::<()>();
-        let grpc = transport_of(&listen)
-            .layer(self.layer.clone())
-            .add_routes(self.routes)
-            .serve_with_incoming_shutdown(
-                connections(self.grpc, listen.connections_max, listen.keepalive_timeout),
-                async {
-                    // A dropped sender means the same.
-                    let _ = closed.await;
-                },
-            );
-        let grpc = tokio::spawn(grpc);
+        let (close, closing) = watch::channel(false);
+        let most = (listen.connections_max, listen.connections_per_peer_max);
+        let connections = Arc::new(Connections::new("grpc", most.0, most.1, &self.metrics));
+        let service = self.layer.layer(self.routes.prepare());
+        let mut grpc =
+            tokio::spawn(transport::serve(self.grpc, listen.clone(), connections, service, closing));
         let http = self.http.map(|listener| {
+            let listener = HttpListener::new(listener, &self.metrics);
             let router = http::router(self.metrics.clone(), self.health.clone());
             let router = self.pages.iter().cloned().fold(router, |router, page| page.add_to(router));
             tokio::spawn(axum::serve(listener, router).into_future())
         });
-        let mut grpc = grpc;
-        tokio::select! {
-            ended = &mut grpc => return joined(ended),
-            () = stop => {}
-        }
+        stop.await;
         tracing::info!("draining");
         self.health.drain().await;
         tokio::time::sleep(listen.drain_delay).await;
-        drop(close);
-        let result = tokio::select! {
-            ended = &mut grpc => joined(ended),
-            () = quiet(&self.layer, listen.drain_grace) => Ok(()),
-        };
+        close.send_replace(true);
+        tokio::select! {
+            // Every connection is closed.
+            _ = &mut grpc => {}
+            () = quiet(&self.layer, listen.drain_grace) => {}
+        }
         grpc.abort();
         if let Some(http) = http {
             http.abort();
         }
         tracing::info!(calls_ended = self.layer.is_idle(), "drained");
-        result
     }
-}
-
-fn transport_of(listen: &Listen) -> transport::Server {
-    transport::Server::builder()
-        .max_concurrent_streams(listen.streams_per_connection_max)
-        .http2_keepalive_interval(Some(listen.keepalive_interval))
-        .http2_keepalive_timeout(Some(listen.keepalive_timeout))
-        .http2_max_pending_accept_reset_streams(Some(listen.pending_resets_max))
-        .http2_max_header_list_size(listen.header_bytes_max)
-        // Windows for chunks of some hundred KiB; memory per connection stays below 1 MiB plus what is being handled.
-        .initial_stream_window_size(512 << 10)
-        .initial_connection_window_size(1 << 20)
 }
 
 async fn bind_at(key: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
@@ -203,13 +175,6 @@ async fn bind_at(key: &'static str, address: SocketAddr) -> Result<(TcpListener,
     let listener = bind(address).await.map_err(error)?;
     let bound = listener.local_addr().map_err(error)?;
     Ok((listener, bound))
-}
-
-fn joined(ended: Result<Result<(), transport::Error>, tokio::task::JoinError>) -> Result<(), ServeError> {
-    match ended {
-        Ok(result) => Ok(result?),
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
-    }
 }
 
 /// Until no call is in progress and connections had a moment to close, or until `grace` is over.

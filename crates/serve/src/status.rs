@@ -90,6 +90,18 @@ impl Fault {
         Self::new(Code::DeadlineExceeded, "CALL_DEADLINE", "the deadline of the call passed")
     }
 
+    /// DEADLINE_EXCEEDED: a time that the server gives was over before the caller had done its part.
+    #[must_use]
+    pub fn late(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Code::DeadlineExceeded, reason, message)
+    }
+
+    /// RESOURCE_EXHAUSTED: it is larger than a limit, and a retry will not help.
+    #[must_use]
+    pub fn too_large(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Code::ResourceExhausted, reason, message)
+    }
+
     /// INTERNAL with a reason of its own: a fault of ours that callers may want to tell from others.
     #[must_use]
     pub fn failed(reason: &'static str, message: impl Into<String>) -> Self {
@@ -140,6 +152,24 @@ impl From<Fault> for Status {
         // Statuses travel in headers, which peers limit to 8 KiB and more; a detail of an ELF must not break the call.
         Status::with_error_details(facts.code, shorten(facts.message), details)
     }
+}
+
+/// How the framework begins what it says of bytes that are no message of the type asked for. It calls that INTERNAL.
+const UNDECODABLE: &str = "failed to decode Protobuf message";
+
+/// What reading a stream of the caller's failed with: the caller's mistake where the framework blames the server.
+#[must_use]
+pub fn caller_s(status: Status) -> Status {
+    if status.code() == Code::Internal && status.message().starts_with(UNDECODABLE) {
+        return Fault::invalid("MESSAGE_MALFORMED", status.message()).into();
+    }
+    status
+}
+
+/// As [`caller_s`], for an answer that has nothing but its status.
+pub(crate) fn caller_s_mistake(headers: &http::HeaderMap) -> Option<Status> {
+    let status = Status::from_header_map(headers).filter(|status| status.code() == Code::Internal)?;
+    Some(caller_s(status)).filter(|status| status.code() != Code::Internal)
 }
 
 /// At most 2,000 bytes of `text`.

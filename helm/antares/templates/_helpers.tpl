@@ -66,23 +66,26 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
-{{/* Probes. Liveness asks a name that answers for as long as the process does; readiness the whole. */}}
+{{/* Probes. Liveness asks what answers for as long as the process does; readiness the whole. They take the listener that gRPC
+clients cannot fill. */}}
 {{- define "antares.probes" -}}
 startupProbe:
-  grpc:
-    port: 50051
+  httpGet:
+    path: /healthz
+    port: metrics
   periodSeconds: 2
   failureThreshold: 90
 readinessProbe:
-  grpc:
-    port: 50051
+  httpGet:
+    path: /healthz
+    port: metrics
   periodSeconds: 5
   timeoutSeconds: 2
   failureThreshold: 2
 livenessProbe:
-  grpc:
-    port: 50051
-    service: liveness
+  httpGet:
+    path: /livez
+    port: metrics
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 3
@@ -118,10 +121,39 @@ prometheus.io/path: /metrics
 {{- add (mul 2 (int .Values.compiler.cache.budgetMiB)) 256 -}}
 {{- end -}}
 
-{{/* Resources of the compiler: its memory limit holds every worker at its most, 1 GiB for a baseline compile, and 1 GiB for the service. */}}
+{{/* Downloads of the compiler at once; each may hold one artifact of 64 MiB. */}}
+{{- define "antares.downloads" -}}
+8
+{{- end -}}
+
+{{/* Memory of a service process, MiB: itself, requests and what is made of them, and a quarter MiB for each connection. */}}
+{{- define "antares.serviceMiB" -}}
+{{- add 256 (mul 2 (int .requestsMiB)) (div (int .connections) 4) -}}
+{{- end -}}
+
+{{/* Resources of the compiler: its memory limit holds every worker at its most, 1 GiB for a baseline compile, the service, and
+downloads. */}}
 {{- define "antares.compilerResources" -}}
-{{- $memory := printf "%dMi" (add (mul (int .Values.compiler.workers) (int .Values.compiler.workerMemoryMiB)) 2048) -}}
+{{- $workers := mul (int .Values.compiler.workers) (int .Values.compiler.workerMemoryMiB) -}}
+{{- $downloads := mul 64 (int (include "antares.downloads" .)) -}}
+{{- $service := int (include "antares.serviceMiB" .Values.compiler) -}}
+{{- $memory := printf "%dMi" (add $workers 1024 $service $downloads) -}}
 {{- toYaml (mergeOverwrite (deepCopy .Values.compiler.resources) (dict "limits" (dict "memory" $memory))) -}}
+{{- end -}}
+
+{{/* Resources of a runner: its memory limit holds its workers, those that wait, the service, and what is kept ready. */}}
+{{- define "antares.runnerResources" -}}
+{{- $workers := mul 32 (add (int .Values.runner.workers) (int .Values.runner.idleWorkers)) -}}
+{{- $service := int (include "antares.serviceMiB" .Values.runner) -}}
+{{- $memory := printf "%dMi" (add $workers $service (int .Values.runner.readyMiB)) -}}
+{{- toYaml (mergeOverwrite (deepCopy .Values.runner.resources) (dict "limits" (dict "memory" $memory))) -}}
+{{- end -}}
+
+{{/* Budgets of a listener, from the values of its workload. */}}
+{{- define "antares.listenBudgets" -}}
+request_bytes_max: {{ mul 1048576 (int .requestsMiB) }}
+request_bytes_per_peer_max: {{ mul 524288 (int .requestsMiB) }}
+connections_max: {{ int .connections }}
 {{- end -}}
 
 {{/* A configuration file from sections: dict of dict of values. JSON's scalars and lists are TOML's as well. */}}
@@ -153,11 +185,14 @@ sandbox:
 {{- end -}}
 
 {{- define "antares.compilerConfig" -}}
-{{- $own := dict "cache" (dict "dir" "/var/lib/antares/cache" "budget_bytes" (mul 1048576 (int .Values.compiler.cache.budgetMiB))) "compiler" (dict "workers_max" (int .Values.compiler.workers) "memory_bytes_max" (mul 1048576 (int .Values.compiler.workerMemoryMiB))) -}}
-{{- include "antares.toml" (mergeOverwrite (include "antares.sharedConfig" . | fromYaml) (deepCopy .Values.compiler.config) $own) -}}
+{{- $listen := include "antares.listenBudgets" .Values.compiler | fromYaml -}}
+{{- $downloads := dict "compiler" (dict "downloads_max" (int (include "antares.downloads" .))) -}}
+{{- $own := dict "listen" $listen "cache" (dict "dir" "/var/lib/antares/cache" "budget_bytes" (mul 1048576 (int .Values.compiler.cache.budgetMiB))) "compiler" (dict "workers_max" (int .Values.compiler.workers) "memory_bytes_max" (mul 1048576 (int .Values.compiler.workerMemoryMiB))) -}}
+{{- include "antares.toml" (mergeOverwrite (include "antares.sharedConfig" . | fromYaml) (deepCopy .Values.compiler.config) $downloads $own) -}}
 {{- end -}}
 
 {{- define "antares.runnerConfig" -}}
-{{- $own := dict "runner" (dict "workers_max" (int .Values.runner.workers) "compiler_url" (printf "http://%s-compiler:50051" (include "antares.fullname" .))) -}}
+{{- $listen := include "antares.listenBudgets" .Values.runner | fromYaml -}}
+{{- $own := dict "listen" $listen "runner" (dict "workers_max" (int .Values.runner.workers) "idle_workers_max" (int .Values.runner.idleWorkers) "ready_bytes_max" (mul 1048576 (int .Values.runner.readyMiB)) "compiler_url" (printf "http://%s-compiler:50051" (include "antares.fullname" .))) -}}
 {{- include "antares.toml" (mergeOverwrite (include "antares.sharedConfig" . | fromYaml) (deepCopy .Values.runner.config) $own) -}}
 {{- end -}}

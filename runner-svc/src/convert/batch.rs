@@ -12,6 +12,7 @@ use super::{
 use crate::{
     batch::{BatchExecution, Context, Input},
     execute::{Ended, Prepared},
+    tenant::Tenant,
 };
 
 /// A batch as what is the same for all its runs and its inputs, or everything that is wrong with it.
@@ -57,7 +58,7 @@ fn context(
     let script = script(source.source, limits, &mut wrong)?;
     let ((script, options), tier) = wrong.unless_any(script.zip(options).zip(tier))?;
     Ok(Context {
-        tenant: "".into(),
+        tenant: Tenant::default(),
         script,
         options,
         tier,

@@ -13,6 +13,7 @@ use crate::{
     execute::Ended,
     programs::ProgramUse,
     status::transaction_fault,
+    tenant::Tenant,
     verify::{Verification, VerifyOrder},
 };
 
@@ -36,7 +37,7 @@ pub(crate) fn verify_order(
         Transaction::Fields(fields) => (TransactionForm::Molecule, encode(&fields)?),
     };
     Ok(VerifyOrder {
-        tenant: "".into(),
+        tenant: Tenant::default(),
         form,
         transaction,
         environment,

@@ -109,8 +109,7 @@ impl Node {
                 .run(async {
                     let _ = stopped.await;
                 })
-                .await
-                .unwrap();
+                .await;
         });
         let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
         let node = Self {

@@ -1,0 +1,108 @@
+//! Room for what is to be stored: within the budget, on the volume, in a directory that is still there.
+
+use std::sync::{PoisonError, atomic::Ordering};
+
+use crate::{
+    cache::{Inner, locked},
+    entry::Space,
+    error::StoreError,
+    stats::{CacheState, add},
+    store::BlobStore,
+    upkeep::Chore,
+};
+
+/// Entries evicted between two looks at the result.
+const EVICTION_GROUP: usize = 64;
+
+impl Inner {
+    /// Evicts until `charge` more bytes keep the budget; false when what is in use leaves no room.
+    pub(crate) fn make_room(&self, store: &dyn BlobStore, charge: u64) -> Result<bool, StoreError> {
+        let total_bytes = || locked(&self.account).charged_bytes();
+        if total_bytes().saturating_add(charge) <= self.config.high_bytes() {
+            return Ok(true);
+        }
+        let goal = self.config.low_bytes().saturating_sub(charge);
+        while total_bytes() > goal && self.evict(store, total_bytes() - goal)? > 0 {}
+        Ok(total_bytes().saturating_add(charge) <= self.config.budget_bytes)
+    }
+
+    /// Makes room on a full volume for the next try, if what the volume lacks is not more than the cache can give: evicts as much,
+    /// once until the rebuild has given it back.
+    pub(crate) fn relieve(&self, store: &dyn BlobStore, bytes: u64) {
+        let wanted = self.config.free_bytes_min.saturating_add(bytes);
+        let lack = wanted.saturating_sub(self.free_bytes());
+        if lack == 0 || lack > self.layout.disk_bytes() / 2 || self.is_short.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if self.evict(store, lack).is_ok_and(|evicted| evicted > 0) {
+            self.ask(Chore::Rebuild);
+        }
+    }
+
+    /// Evicts some entries, `bytes` at most and one: of the space that has more than its half of what is stored, so that scripts
+    /// that are uploaded do not push out native code. Gives how many.
+    fn evict(&self, store: &dyn BlobStore, bytes: u64) -> Result<usize, StoreError> {
+        let (removals, total_bytes) = {
+            let mut account = locked(&self.account);
+            let charged = account.charged();
+            let spaces = match charged.script >= charged.artifact {
+                true => [Space::Script, Space::Artifact],
+                false => [Space::Artifact, Space::Script],
+            };
+            // Not below the half of the other one, unless that has nothing to give.
+            let surplus = charged.of(spaces[0]) - charged.of(spaces[1]);
+            let mut removals = account.evict(spaces[0], bytes.min(surplus.max(1)), EVICTION_GROUP);
+            if removals.is_empty() {
+                removals = account.evict(spaces[1], bytes, EVICTION_GROUP);
+            }
+            (removals, account.charged_bytes())
+        };
+        if !removals.is_empty() {
+            store.remove(&removals, total_bytes)?;
+            add(&self.counters.evictions, removals.len() as u64);
+        }
+        Ok(removals.len())
+    }
+
+    /// Whether `bytes` more would leave the file system too little, or bring the directory over its hard limit. What was
+    /// set aside goes first; files that are too large are rebuilt.
+    pub(crate) fn is_disk_full(&self, bytes: u64) -> bool {
+        if self.free_bytes() < self.config.free_bytes_min.saturating_add(bytes) {
+            return true;
+        }
+        // Fresh bytes take less than twice their number.
+        let fits = || {
+            let disk_bytes = self.layout.disk_bytes().saturating_add(bytes.saturating_mul(2));
+            disk_bytes <= self.config.disk_bytes_max()
+        };
+        if fits() || self.layout.drop_quarantine().is_ok_and(|dropped| dropped) && fits() {
+            return false;
+        }
+        self.ask(Chore::Rebuild);
+        true
+    }
+
+    pub(crate) fn state(&self) -> CacheState {
+        let state = self.live.read().unwrap_or_else(PoisonError::into_inner).state;
+        let now = if !self.lock.is_there(&self.config.dir) {
+            CacheState::Lost
+        } else if self.began_short.load(Ordering::Relaxed) && self.free_bytes() < self.config.free_bytes_min {
+            CacheState::NoSpace
+        } else {
+            self.began_short.store(false, Ordering::Relaxed);
+            state
+        };
+        let before = std::mem::replace(&mut *locked(&self.told), now);
+        if before != now && !now.is_well() {
+            let dir = self.config.dir.display();
+            tracing::error!(%dir, state = now.name(), "the cache cannot keep anything");
+        }
+        now
+    }
+
+    fn free_bytes(&self) -> u64 {
+        // A file system that does not answer is judged by the write itself.
+        rustix::fs::statvfs(&self.config.dir)
+            .map_or(u64::MAX, |status| status.f_bavail.saturating_mul(status.f_frsize))
+    }
+}

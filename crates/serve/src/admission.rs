@@ -1,0 +1,164 @@
+//! Who may make a call now: places among the calls in progress, for each peer and for each tenant of a peer, and the budget for
+//! the bytes of requests. What one peer can take leaves room for others.
+
+use std::{sync::Arc, time::Duration};
+
+use http::HeaderMap;
+use prometheus::{IntCounterVec, IntGauge};
+
+use crate::{
+    budget::{Budget, Grant, Spent},
+    config::Listen,
+    metrics::{Metrics, set_gauge},
+    peer::Peer,
+    status::Fault,
+};
+
+/// Metadata with the caller's tenant. Calls without it have one tenant together.
+pub const TENANT: &str = "antares-tenant";
+
+/// Bytes of a tenant's name.
+pub const TENANT_BYTES_MAX: usize = 64;
+
+/// How long a caller that found the server full should wait.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// Health checks and reflection in progress at once; a watch is one for as long as it lasts.
+const EXEMPT_CALLS_MAX: u64 = 1024;
+
+/// Of these, of one peer.
+const EXEMPT_CALLS_PER_PEER_MAX: u64 = 64;
+
+/// A tenant as one peer names it. Another peer that says the same name is another tenant: nobody has proven a name.
+type Tenant = (Peer, Box<[u8]>);
+
+/// The places and bytes of a listener.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    calls: Arc<Budget<Peer>>,
+    tenants: Arc<Budget<Tenant>>,
+    exempt: Arc<Budget<Peer>>,
+    pub(crate) bytes: Arc<Budget<Peer>>,
+    refused: IntCounterVec,
+}
+
+/// What a call holds until it ends.
+#[derive(Debug)]
+pub(crate) struct Places {
+    _calls: Grant<Peer>,
+    _tenant: Option<Grant<Tenant>>,
+    /// For the bytes of its request.
+    pub(crate) bytes: Arc<Grant<Peer>>,
+}
+
+/// Why a call gets no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Server,
+    Peer,
+    Tenant,
+}
+
+impl Refused {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Peer => "peer",
+            Self::Tenant => "tenant",
+        }
+    }
+
+    pub(crate) fn fault(self) -> Fault {
+        let words = match self {
+            Self::Server => "too many calls are in progress on this server",
+            Self::Peer => "too many calls of this peer are in progress",
+            Self::Tenant => "too many calls of this tenant are in progress",
+        };
+        Fault::exhausted("OVERLOADED", words, RETRY_AFTER).metadata("scope", self.name())
+    }
+}
+
+impl Admission {
+    pub(crate) fn new(listen: &Listen, metrics: &Metrics) -> Self {
+        let bytes = Arc::new(Budget::new(listen.request_bytes_max, listen.request_bytes_per_peer_max));
+        let gauge: IntGauge = metrics.gauge("antares_request_bytes", "Bytes of requests in progress.");
+        let watched = bytes.clone();
+        metrics.before_scrape(move || set_gauge(&gauge, watched.total()));
+        Self {
+            calls: Arc::new(Budget::new(listen.calls_max as u64, listen.calls_per_peer_max as u64)),
+            tenants: Arc::new(Budget::new(u64::MAX, listen.calls_per_tenant_max as u64)),
+            exempt: Arc::new(Budget::new(EXEMPT_CALLS_MAX, EXEMPT_CALLS_PER_PEER_MAX)),
+            bytes,
+            refused: metrics.counters(
+                "antares_calls_refused_total",
+                "Calls that found no place, by whose places were taken.",
+                &["scope"],
+            ),
+        }
+    }
+
+    /// Places for a call of `peer` with these `headers`, of which one that is `exempt` takes none from others.
+    pub(crate) fn admit(&self, peer: Peer, headers: &HeaderMap, exempt: bool) -> Result<Places, Refused> {
+        let admitted = self.places(peer, headers, exempt);
+        if let Err(refused) = &admitted {
+            self.refused.with_label_values(&[refused.name()]).inc();
+        }
+        admitted
+    }
+
+    fn places(&self, peer: Peer, headers: &HeaderMap, exempt: bool) -> Result<Places, Refused> {
+        let spent = |spent| match spent {
+            Spent::All => Refused::Server,
+            Spent::Share => Refused::Peer,
+        };
+        let calls = if exempt { &self.exempt } else { &self.calls }.take(&peer, 1).map_err(spent)?;
+        let tenant = if exempt { None } else { Some(self.tenants.take(&tenant_of(peer, headers), 1)) };
+        let tenant = tenant.transpose().map_err(|_| Refused::Tenant)?;
+        let bytes = Arc::new(self.bytes.take(&peer, 0).map_err(spent)?);
+        Ok(Places { _calls: calls, _tenant: tenant, bytes })
+    }
+
+    /// Whether no call is in progress, health checks aside.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.calls.total() == 0
+    }
+}
+
+/// What the caller says, cut to what it may be; the service says no to other names.
+fn tenant_of(peer: Peer, headers: &HeaderMap) -> Tenant {
+    let name = headers.get(TENANT).map_or(&[][..], |value| value.as_bytes());
+    (peer, name[..name.len().min(TENANT_BYTES_MAX)].into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+    use crate::{Role, raw_config::RawConfig};
+
+    #[test]
+    fn one_peer_and_one_tenant_leave_room_for_others() {
+        let listen = RawConfig::default().check(Role::Both, &[]).unwrap().listen;
+        let listen = Listen { calls_max: 32, calls_per_peer_max: 16, calls_per_tenant_max: 10, ..listen };
+        let admission = Admission::new(&listen, &Metrics::new());
+        let peer = |number| Peer::from(SocketAddr::from(([127, 0, 0, number], 1)));
+        let headers =
+            |tenant: &'static str| HeaderMap::from_iter([(TENANT.parse().unwrap(), tenant.parse().unwrap())]);
+        let take = |number, tenant, exempt| admission.admit(peer(number), &headers(tenant), exempt);
+        let mut held: Vec<_> = (0..10).map(|_| take(1, "a", false).unwrap()).collect();
+        assert_eq!(take(1, "a", false).unwrap_err(), Refused::Tenant);
+        held.extend((0..6).map(|_| take(1, "b", false).unwrap()));
+        assert_eq!(take(1, "c", false).unwrap_err(), Refused::Peer);
+        // The same name of another peer is another tenant.
+        held.extend((0..10).map(|_| take(2, "a", false).unwrap()));
+        held.extend((0..2).map(|_| take(2, "b", false).unwrap()));
+        assert_eq!(take(2, "b", false).unwrap_err(), Refused::Server);
+        held.push(take(3, "a", false).unwrap());
+        // Health checks do not count.
+        held.push(take(1, "a", true).unwrap());
+        drop(held);
+        assert!(admission.is_idle());
+        assert_eq!(take(1, "a", false).map(drop), Ok(()));
+    }
+}

@@ -1,0 +1,162 @@
+//! A budget of places or bytes: so much in all, so much for each holder, and a reserve for those who hold little.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// One part in so many of a budget is kept for holders that have little.
+const RESERVE_PARTS: u64 = 8;
+
+/// One part in so many of the reserve is little.
+const NEWCOMERS: u64 = 4;
+
+/// What can be granted of a budget to holders that have much already.
+pub(crate) fn open_max(max: u64) -> u64 {
+    max - max / RESERVE_PARTS
+}
+
+/// Why nothing more is granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spent {
+    /// All of the budget, or all but the reserve.
+    All,
+    /// The holder's own share.
+    Share,
+}
+
+/// What is granted, by holder.
+#[derive(Debug)]
+pub(crate) struct Budget<K> {
+    max: u64,
+    share_max: u64,
+    state: Mutex<State<K>>,
+}
+
+#[derive(Debug)]
+struct State<K> {
+    total: u64,
+    held: HashMap<K, u64>,
+}
+
+/// A part of the budget; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Grant<K: Eq + Hash + Clone> {
+    budget: Arc<Budget<K>>,
+    holder: K,
+    amount: AtomicU64,
+}
+
+impl<K: Eq + Hash + Clone> Budget<K> {
+    /// `max` in all and `share_max` for one holder.
+    pub(crate) fn new(max: u64, share_max: u64) -> Self {
+        Self { max, share_max, state: Mutex::new(State { total: 0, held: HashMap::new() }) }
+    }
+
+    /// Grants `amount` to `holder`, or nothing.
+    pub(crate) fn take(self: &Arc<Self>, holder: &K, amount: u64) -> Result<Grant<K>, Spent> {
+        self.add(holder, amount)?;
+        Ok(Grant { budget: self.clone(), holder: holder.clone(), amount: amount.into() })
+    }
+
+    /// What is granted now, to all.
+    pub(crate) fn total(&self) -> u64 {
+        self.state().total
+    }
+
+    fn add(&self, holder: &K, amount: u64) -> Result<(), Spent> {
+        if amount == 0 {
+            return Ok(());
+        }
+        let mut state = self.state();
+        let held = state.held.get(holder).copied().unwrap_or(0).saturating_add(amount);
+        let total = state.total.saturating_add(amount);
+        if held > self.share_max {
+            return Err(Spent::Share);
+        }
+        let is_little = held <= self.max / RESERVE_PARTS / NEWCOMERS;
+        if total > self.max || total > open_max(self.max) && !is_little {
+            return Err(Spent::All);
+        }
+        state.total = total;
+        state.held.insert(holder.clone(), held);
+        Ok(())
+    }
+
+    fn give_back(&self, holder: &K, amount: u64) {
+        let mut state = self.state();
+        state.total -= amount;
+        if let Some(held) = state.held.get_mut(holder) {
+            *held -= amount;
+            if *held == 0 {
+                state.held.remove(holder);
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<K>> {
+        // No code under the lock can panic half-way through a change.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Eq + Hash + Clone> Grant<K> {
+    /// Adds `amount` to it, or nothing.
+    pub(crate) fn grow(&self, amount: u64) -> Result<(), Spent> {
+        self.budget.add(&self.holder, amount)?;
+        self.amount.fetch_add(amount, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Gives back what is more than `amount`.
+    pub(crate) fn shrink_to(&self, amount: u64) {
+        let before = self.amount.fetch_min(amount, Ordering::Relaxed);
+        if before > amount {
+            self.budget.give_back(&self.holder, before - amount);
+        }
+    }
+}
+
+impl<K: Eq + Hash + Clone> Drop for Grant<K> {
+    fn drop(&mut self) {
+        self.shrink_to(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_has_its_share_and_others_the_reserve() {
+        let budget = Arc::new(Budget::new(64, 40));
+        let first = budget.take(&'a', 40).unwrap();
+        assert_eq!(first.grow(1).unwrap_err(), Spent::Share);
+        let second = budget.take(&'b', 16).unwrap();
+        // 8 are left, for those who hold 2 at most.
+        assert_eq!(second.grow(1).unwrap_err(), Spent::All);
+        assert_eq!(budget.take(&'c', 3).unwrap_err(), Spent::All);
+        let newcomers: Vec<_> =
+            ['c', 'd', 'e', 'f'].iter().map(|name| budget.take(name, 2).unwrap()).collect();
+        assert_eq!(budget.take(&'g', 1).unwrap_err(), Spent::All);
+        drop(newcomers);
+        first.shrink_to(0);
+        assert_eq!(budget.total(), 16);
+        second.grow(24).unwrap();
+        drop((first, second));
+        assert_eq!((budget.total(), budget.state().held.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_budget_without_room_for_a_reserve_is_used_up() {
+        let budget = Arc::new(Budget::new(1, 1));
+        let one = budget.take(&(), 1).unwrap();
+        assert!(budget.take(&(), 1).is_err());
+        drop(one);
+        assert!(budget.take(&(), 1).is_ok());
+    }
+}

@@ -1,0 +1,253 @@
+//! Who may connect: a bounded number of connections in all and from each peer. One that comes when all places are taken gets
+//! the place of an idle connection of the peer that has most.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use prometheus::{IntCounterVec, IntGaugeVec};
+use tokio::sync::Notify;
+
+use crate::{metrics::Metrics, peer::Peer};
+
+/// Why a connection is closed by this side or not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closed {
+    /// It had no call for too long.
+    Idle,
+    /// It was open for long enough.
+    Age,
+    /// Another peer needed its place.
+    Room,
+    /// Its peer has as many as it may.
+    PeerFull,
+    /// There is no place.
+    Full,
+}
+
+impl Closed {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Age => "age",
+            Self::Room => "room",
+            Self::PeerFull => "peer_full",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// The connections of a listener.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    max: usize,
+    per_peer_max: usize,
+    state: Mutex<State>,
+    listener: &'static str,
+    open: IntGaugeVec,
+    closed: IntCounterVec,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    total: usize,
+    by_peer: HashMap<Peer, Vec<Arc<Link>>>,
+}
+
+/// What is known about a connection.
+#[derive(Debug)]
+pub(crate) struct Link {
+    peer: Peer,
+    usage: Mutex<Usage>,
+    room_wanted: Notify,
+}
+
+#[derive(Debug)]
+struct Usage {
+    calls: usize,
+    idle_since: Instant,
+}
+
+/// A connection's place; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    connections: Arc<Connections>,
+    pub(crate) link: Arc<Link>,
+}
+
+impl Connections {
+    /// At most `max`, and `per_peer_max` from one peer.
+    pub(crate) fn new(listener: &'static str, max: usize, per_peer_max: usize, metrics: &Metrics) -> Self {
+        let (open, closed) = (
+            metrics.gauges("antares_connections", "Open connections.", &["listener"]),
+            metrics.counters(
+                "antares_connections_closed_total",
+                "Connections that this side closed or did not take, by why.",
+                &["listener", "reason"],
+            ),
+        );
+        Self { max, per_peer_max, state: Mutex::default(), listener, open, closed }
+    }
+
+    /// A place for a connection of `peer`, if there is one.
+    pub(crate) fn admit(self: &Arc<Self>, peer: Peer) -> Option<Place> {
+        let link = Arc::new(Link {
+            peer,
+            usage: Mutex::new(Usage { calls: 0, idle_since: Instant::now() }),
+            room_wanted: Notify::new(),
+        });
+        let mut state = self.state();
+        let own = state.by_peer.get(&peer).map_or(0, Vec::len);
+        let refused = if own >= self.per_peer_max {
+            Some(Closed::PeerFull)
+        } else if state.total >= self.max && !state.make_room(own) {
+            Some(Closed::Full)
+        } else {
+            None
+        };
+        if let Some(refused) = refused {
+            drop(state);
+            self.note(refused);
+            return None;
+        }
+        state.total += 1;
+        state.by_peer.entry(peer).or_default().push(link.clone());
+        self.open.with_label_values(&[self.listener]).inc();
+        Some(Place { connections: self.clone(), link })
+    }
+
+    /// Counts a connection that was closed.
+    pub(crate) fn note(&self, why: Closed) {
+        self.closed.with_label_values(&[self.listener, why.name()]).inc();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No code under the lock can panic half-way through a change.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Closes what was idle longest among the connections of the peer that has most, if that is more than `own` and one more.
+    fn make_room(&mut self, own: usize) -> bool {
+        let Some(links) =
+            self.by_peer.values().max_by_key(|links| links.len()).filter(|links| links.len() > own + 1)
+        else {
+            return false;
+        };
+        let idle = links.iter().filter_map(|link| Some((link.idle_since()?, link)));
+        let Some(link) = idle.min_by_key(|(since, _)| *since).map(|(_, link)| link.clone()) else {
+            return false;
+        };
+        link.room_wanted.notify_one();
+        self.remove(&link);
+        true
+    }
+
+    fn remove(&mut self, link: &Arc<Link>) {
+        let Some(links) = self.by_peer.get_mut(&link.peer) else { return };
+        let Some(index) = links.iter().position(|other| Arc::ptr_eq(other, link)) else { return };
+        links.swap_remove(index);
+        self.total -= 1;
+        if links.is_empty() {
+            self.by_peer.remove(&link.peer);
+        }
+    }
+}
+
+impl Link {
+    /// Whose it is.
+    pub(crate) fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    /// Notes that a call begins.
+    pub(crate) fn begin_call(&self) {
+        self.usage().calls += 1;
+    }
+
+    /// Notes that a call has ended.
+    pub(crate) fn end_call(&self) {
+        let mut usage = self.usage();
+        usage.calls -= 1;
+        usage.idle_since = Instant::now();
+    }
+
+    /// Since when there is no call; none while there is one.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        let usage = self.usage();
+        (usage.calls == 0).then_some(usage.idle_since)
+    }
+
+    /// Until another connection needs the place.
+    pub(crate) async fn room_wanted(&self) {
+        self.room_wanted.notified().await;
+    }
+
+    fn usage(&self) -> MutexGuard<'_, Usage> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Counts that the connection is closed by this side.
+    pub(crate) fn note(&self, why: Closed) {
+        self.connections.note(why);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connections.open.with_label_values(&[self.connections.listener]).dec();
+        self.connections.state().remove(&self.link);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::SocketAddr, time::Duration};
+
+    use super::*;
+
+    fn peer(number: u8) -> Peer {
+        SocketAddr::from(([127, 0, 0, number], 1)).into()
+    }
+
+    fn connections(max: usize, per_peer_max: usize) -> Arc<Connections> {
+        Arc::new(Connections::new("grpc", max, per_peer_max, &Metrics::new()))
+    }
+
+    #[test]
+    fn a_peer_has_its_share() {
+        let connections = connections(10, 2);
+        let places: Vec<_> = (0..3).map(|_| connections.admit(peer(1))).collect();
+        assert_eq!(places.iter().filter(|place| place.is_some()).count(), 2);
+        assert!(connections.admit(peer(2)).is_some());
+        drop(places);
+        assert!(connections.admit(peer(1)).is_some());
+        let state = connections.state();
+        assert_eq!((state.total, state.by_peer.len()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_newcomer_gets_the_place_of_who_has_most_and_does_least() {
+        let connections = connections(3, 3);
+        let places: Vec<_> = (0..3).map(|_| connections.admit(peer(1)).unwrap()).collect();
+        places[0].link.begin_call();
+        // The peer that has most makes no room for itself, and neither for one that would have as many.
+        assert!(connections.admit(peer(1)).is_none());
+        let newcomer = connections.admit(peer(2)).unwrap();
+        tokio::time::timeout(Duration::from_secs(5), places[1].link.room_wanted()).await.unwrap();
+        assert!(connections.admit(peer(2)).is_none());
+        // Those with calls stay.
+        places[2].link.begin_call();
+        assert!(connections.admit(peer(3)).is_none());
+        places[2].link.end_call();
+        drop(places);
+        assert_eq!(connections.state().total, 1);
+        drop(newcomer);
+        assert_eq!(connections.state().total, 0);
+    }
+}

@@ -1,0 +1,56 @@
+//! Who is at the other end of a connection, as far as admission is concerned.
+
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+};
+
+/// Bits of an IPv6 address that its holder can choose at will.
+const HOST_BITS_V6: u32 = 64;
+
+/// The address of a peer. All addresses of an IPv6 network of 64 bits are one peer: whoever has one of them has all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Peer(IpAddr);
+
+impl Peer {
+    /// Where nothing is known, as in tests without a connection.
+    pub const UNKNOWN: Self = Self(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+
+    /// The peer of `request`.
+    #[must_use]
+    pub fn of<T>(request: &tonic::Request<T>) -> Self {
+        request.extensions().get().copied().unwrap_or(Self::UNKNOWN)
+    }
+}
+
+impl From<SocketAddr> for Peer {
+    fn from(address: SocketAddr) -> Self {
+        Self(match address.ip().to_canonical() {
+            IpAddr::V4(address) => address.into(),
+            IpAddr::V6(address) => {
+                Ipv6Addr::from_bits(address.to_bits() >> HOST_BITS_V6 << HOST_BITS_V6).into()
+            }
+        })
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_holder_are_one_peer() {
+        let peer = |text: &str| Peer::from(text.parse::<SocketAddr>().unwrap());
+        assert_eq!(peer("192.0.2.1:1"), peer("192.0.2.1:2"));
+        assert_eq!(peer("192.0.2.1:1"), peer("[::ffff:192.0.2.1]:2"));
+        assert_ne!(peer("192.0.2.1:1"), peer("192.0.2.2:1"));
+        assert_eq!(peer("[2001:db8::1]:1"), peer("[2001:db8::ffff:0:1]:1"));
+        assert_ne!(peer("[2001:db8::1]:1"), peer("[2001:db8:0:1::1]:1"));
+    }
+}

@@ -1,0 +1,176 @@
+//! One client takes all that it can get: connections, calls, bytes of requests. Others get their answers in time, and memory
+//! stays within its budgets. Each client has an address of its own on the loopback network.
+
+use std::{
+    io::Write as _,
+    net::{Ipv4Addr, SocketAddr, TcpStream},
+    time::{Duration, Instant},
+};
+
+use antares_proto::v1::{self, Tier, runner_service_client::RunnerServiceClient};
+use antares_tests::guests;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    net::TcpSocket,
+    sync::mpsc,
+    time::{sleep, timeout},
+};
+use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
+use tonic::{
+    Code,
+    body::Body,
+    transport::{Channel, Endpoint},
+};
+use tower::{Service as _, ServiceExt as _, service_fn};
+
+use crate::{
+    client::{exit_code, inline, reason},
+    server::{Server, until},
+};
+
+/// Who takes all.
+const GREEDY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+/// Who wants one answer.
+const MODEST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
+/// How long the modest one's call may take on a machine that does much else.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// A connection of the client at `from`.
+async fn connect(server: &Server, from: Ipv4Addr) -> Channel {
+    let address: SocketAddr = server.address.parse().unwrap();
+    let connector = service_fn(move |_| async move {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((from, 0).into())?;
+        socket.connect(address).await.map(TokioIo::new)
+    });
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+    endpoint.connect_with_connector(connector).await.unwrap()
+}
+
+/// How long the modest client waits for a connection and an answer.
+async fn modest_call(server: &Server) -> Duration {
+    let asked = Instant::now();
+    let elf = guests::bytes("exit-imc").unwrap();
+    let call = async {
+        let mut runner = RunnerServiceClient::new(connect(server, MODEST).await);
+        runner.execute(inline(&elf, &["7"], Tier::Interpreter)).await
+    };
+    let answer = timeout(ANSWER_TIME_MAX, call).await.expect("an answer in time").unwrap();
+    assert_eq!(exit_code(&answer.into_inner()), Some(7));
+    asked.elapsed()
+}
+
+/// A connection that says what it must and then nothing.
+async fn idle_connection(address: SocketAddr) -> Option<TcpStream> {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((GREEDY, 0).into()).unwrap();
+    let stream = timeout(Duration::from_secs(2), socket.connect(address)).await.ok()?.ok()?;
+    let mut stream = stream.into_std().unwrap();
+    // It may be closed already.
+    let _ = stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+    Some(stream)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_connections_of_one_client_shut_nobody_out() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    modest_call(&server).await;
+    let address = server.address.parse().unwrap();
+    let mut idle = Vec::new();
+    for _ in 0..1_100 {
+        idle.extend(idle_connection(address).await);
+    }
+    let took = modest_call(&server).await;
+    println!("{} idle connections of one client; another one's call took {took:?}", idle.len());
+    assert!(server.is_live() && server.is_ready());
+    drop(idle);
+}
+
+/// A request of `announced` bytes, of which `sent` come and then nothing.
+async fn half_sent(channel: &mut Channel, announced: u32, sent: usize) -> mpsc::Sender<Bytes> {
+    let (sender, receiver) = mpsc::channel(1);
+    let head = Bytes::from([&[0][..], &announced.to_be_bytes()].concat());
+    // One field of bytes, long enough for all.
+    let field = Bytes::from_static(&[0x0a, 0x80, 0x80, 0x80, 0x09]);
+    let chunk = Bytes::from(vec![b'x'; 64 << 10]);
+    let chunks = std::iter::repeat_n(chunk, sent / (64 << 10));
+    let parts = tokio_stream::iter([head, field].into_iter().chain(chunks));
+    let body = StreamBody::new(
+        parts
+            .chain(ReceiverStream::new(receiver))
+            .map(|data| Ok::<_, tonic::Status>(http_body::Frame::data(data))),
+    );
+    let request = http::Request::post("/antares.v1.RunnerService/VerifyTransaction")
+        .header("te", "trailers")
+        .header("content-type", "application/grpc")
+        .body(Body::new(body.boxed_unsync()))
+        .unwrap();
+    let call = channel.ready().await.unwrap().call(request);
+    // Its answer, a refusal, is of no interest.
+    tokio::spawn(async move { drop(call.await) });
+    sender
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_sent_requests_are_held_within_a_budget() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    modest_call(&server).await;
+    let before = server.memory_high();
+    let (mut open, mut channels) = (Vec::new(), Vec::new());
+    for _ in 0..2 {
+        let mut channel = connect(&server, GREEDY).await;
+        for _ in 0..32 {
+            open.push(half_sent(&mut channel, 20 << 20, 39 << 19).await);
+        }
+        channels.push(channel);
+    }
+    let mut slowest = Duration::ZERO;
+    let until = Instant::now() + Duration::from_secs(8);
+    while Instant::now() < until {
+        slowest = slowest.max(modest_call(&server).await);
+        sleep(Duration::from_millis(100)).await;
+    }
+    let grown = server.memory_high() - before;
+    println!("grown by {} MiB; another client's slowest call took {slowest:?}", grown >> 20);
+    // What one client may have on its way, twice for buffers that grow, and the windows of its connections.
+    assert!(grown < 384 << 20, "{} MiB", grown >> 20);
+    drop(open);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_sessions_of_one_client_shut_nobody_out() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    modest_call(&server).await;
+    let mut sessions = Vec::new();
+    let (mut refused, mut channels) = (0, Vec::new());
+    for _ in 0..5 {
+        let channel = connect(&server, GREEDY).await;
+        for _ in 0..210 {
+            let (sender, receiver) = mpsc::channel::<v1::ExecuteSessionRequest>(1);
+            let call = RunnerServiceClient::new(channel.clone())
+                .execute_session(ReceiverStream::new(receiver))
+                .await;
+            match call {
+                Ok(answers) => sessions.push((sender, answers)),
+                Err(status) => {
+                    assert_eq!((status.code(), &*reason(&status)), (Code::ResourceExhausted, "OVERLOADED"));
+                    refused += 1;
+                }
+            }
+        }
+        channels.push(channel);
+    }
+    let took = modest_call(&server).await;
+    println!(
+        "{} idle sessions of one client, {refused} refused; another one's call took {took:?}",
+        sessions.len()
+    );
+    assert!(refused > 0);
+    drop(sessions);
+    until("their places are free", || server.metric("antares_calls_in_progress") < 1.5);
+}
