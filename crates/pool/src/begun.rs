@@ -6,7 +6,7 @@ use crate::{
     PoolError, Verdict,
     job::{RunReport, RunWorkerReport},
     line::BYTES,
-    talk::{Heard, Talk},
+    talk::{Handover, Heard, Talk},
     terms::{Admitted, Given, Terms},
 };
 
@@ -17,6 +17,7 @@ pub struct Begun {
     /// The child, until the run is concluded.
     admitted: Option<Admitted>,
     given: Given,
+    handover: Handover,
     talk: Talk,
     /// What was heard, once something was.
     heard: Option<Heard>,
@@ -26,8 +27,9 @@ impl Begun {
     /// Gives `job`, a frame for which there is room, to the child.
     pub(crate) fn new(terms: Terms, admitted: Admitted, given: Given, job: &[u8]) -> Self {
         let mut talk = Talk::new(terms.reply_bytes_max);
+        let handover = Handover::begin(&admitted.line);
         let heard = talk.ask(&admitted.line, job);
-        Self { terms, admitted: Some(admitted), given, talk, heard }
+        Self { terms, admitted: Some(admitted), given, handover, talk, heard }
     }
 
     /// Looks for the answer, without sleeping, for `patience`. Whether it is there.
@@ -52,7 +54,8 @@ impl Begun {
         self.heard.as_ref()
     }
 
-    /// Waits for the answer. None if the child had died before it heard of the run, which then is to be run anew.
+    /// Waits for the answer. None if the child had died before it heard of the run, or does not read it; then it is to be run
+    /// anew.
     ///
     /// # Errors
     /// As [`crate::Pool::run`].
@@ -67,7 +70,15 @@ impl Begun {
             if self.heard.is_none() && is_late {
                 break Heard::TimedOut;
             }
-            is_late = self.heard.is_none() && !admitted.line.wait(BYTES, Some(self.terms.until.deadline));
+            if self.heard.is_some() {
+                continue;
+            }
+            let deadline = self.terms.until.deadline;
+            match self.handover.pending(&admitted.line).filter(|by| *by < deadline) {
+                Some(by) if Instant::now() >= by => break Heard::NotTaken,
+                Some(by) => drop(admitted.line.wait(BYTES, Some(by))),
+                None => is_late = !admitted.line.wait(BYTES, Some(deadline)),
+            }
         };
         if self.given.was_not_heard(&admitted, &heard) {
             return Ok(None);

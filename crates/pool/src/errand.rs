@@ -18,7 +18,7 @@ use crate::{
     ledger::{Admission, FIRST_TURN, Fate, Link},
     line::{Line, RING_BYTES},
     reuse::Warm,
-    talk::converse,
+    talk::{Handover, converse},
     terms::{Admitted, Given, Judged, Terms},
     wire::{self, Spawn},
 };
@@ -64,8 +64,9 @@ impl Errand<'_> {
             let admitted = self.admit()?;
             let given = Given::to(&admitted);
             let (bytes_max, deadline) = (self.terms.reply_bytes_max, self.terms.until.deadline);
-            let heard = converse(&admitted.line, &job, bytes_max, deadline, &mut take_part);
             let is_new = admitted.warm.is_none();
+            let handover = (!is_new).then(|| Handover::begin(&admitted.line));
+            let heard = converse(&admitted.line, &job, bytes_max, deadline, handover, &mut take_part);
             let is_lost = given.was_not_heard(&admitted, &heard) && (!is_new || may_lose_new);
             may_lose_new &= !is_new;
             if !is_lost {

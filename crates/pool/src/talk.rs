@@ -1,6 +1,6 @@
 //! One conversation with one child: the job goes out, the reply comes back, before a deadline and within a size.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::{
     frame::{self, LENGTH_BYTES},
@@ -16,6 +16,8 @@ pub(crate) enum Heard {
     Closed,
     /// The deadline passed first.
     TimedOut,
+    /// The child, which waited for a job, has not begun to read this one: it was stopped, or hangs.
+    NotTaken,
     /// What came is no frame.
     Malformed { detail: String },
 }
@@ -26,6 +28,29 @@ impl From<Spoiled> for Heard {
     }
 }
 
+/// How long a child that waited for a job has to begin to read it. It does so at once, on any machine that is not stuck.
+const HANDOVER_MAX: Duration = Duration::from_secs(1);
+
+/// A job on its way to a child that waited for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Handover {
+    /// Where it begins in the line.
+    place: u32,
+    by: Instant,
+}
+
+impl Handover {
+    /// Of what is written to `line` from now on.
+    pub(crate) fn begin(line: &Line) -> Self {
+        Self { place: line.place(), by: Instant::now() + HANDOVER_MAX }
+    }
+
+    /// Until when the child may still be waited for; none once it has begun to read.
+    pub(crate) fn pending(&self, line: &Line) -> Option<Instant> {
+        line.is_untouched_since(self.place).then_some(self.by)
+    }
+}
+
 /// Sends `job` (a frame) on `line` and reads frames of at most `reply_bytes_max` bytes together: any number that
 /// `take_part` takes, and one that it does not, which is the reply.
 pub(crate) fn converse(
@@ -33,6 +58,7 @@ pub(crate) fn converse(
     job: &[u8],
     reply_bytes_max: usize,
     deadline: Instant,
+    handover: Option<Handover>,
     mut take_part: impl FnMut(&[u8]) -> bool,
 ) -> Heard {
     if let Some(heard) = unasked(line) {
@@ -50,8 +76,13 @@ pub(crate) fn converse(
         if is_late {
             return Heard::TimedOut;
         }
+        let what = if unsent.is_empty() { BYTES } else { BYTES + ROOM };
         // One that is late may still have left words: they are read after that is known.
-        is_late = !line.wait(if unsent.is_empty() { BYTES } else { BYTES + ROOM }, Some(deadline));
+        match handover.and_then(|handover| handover.pending(line)).filter(|by| *by < deadline) {
+            Some(by) if Instant::now() >= by => return Heard::NotTaken,
+            Some(by) => drop(line.wait(what, Some(by))),
+            None => is_late = !line.wait(what, Some(deadline)),
+        }
     }
 }
 
@@ -153,7 +184,7 @@ fn receive(line: &Line, received: &mut Vec<u8>) -> Result<usize, Spoiled> {
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Write, time::Duration};
+    use std::io::Write;
 
     use super::*;
     use crate::line::tests::pair;
@@ -170,7 +201,7 @@ mod tests {
                 theirs.wait(BYTES, None);
                 (&theirs).write_all(words).unwrap();
             });
-            converse(&ours, b"job", bytes_max, soon() + Duration::from_secs(5), take_part)
+            converse(&ours, b"job", bytes_max, soon() + Duration::from_secs(5), None, take_part)
         })
     }
 
@@ -201,9 +232,22 @@ mod tests {
     fn silence_ends_at_the_deadline_and_with_the_child() {
         let (ours, _theirs) = pair();
         let job = vec![0; 8 << 20];
-        assert_eq!(converse(&ours, &job, 2, soon(), |_| false), Heard::TimedOut);
+        assert_eq!(converse(&ours, &job, 2, soon(), None, |_| false), Heard::TimedOut);
         ours.close();
-        assert_eq!(converse(&ours, b"", 2, soon(), |_| false), Heard::Closed);
+        assert_eq!(converse(&ours, b"", 2, soon(), None, |_| false), Heard::Closed);
+    }
+
+    #[test]
+    fn a_child_that_does_not_read_is_not_waited_for_until_the_deadline() {
+        let (ours, theirs) = pair();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let handover = Some(Handover { place: ours.place(), by: soon() });
+        assert_eq!(converse(&ours, b"job", 2, deadline, handover, |_| false), Heard::NotTaken);
+        // One that has begun to read has its time.
+        theirs.take(&mut [0]).unwrap();
+        let handover = Some(Handover { place: 0, by: soon() });
+        let deadline = soon() + Duration::from_millis(50);
+        assert_eq!(converse(&ours, b"job", 2, deadline, handover, |_| false), Heard::TimedOut);
     }
 
     #[test]
@@ -228,7 +272,7 @@ mod tests {
                 (&theirs).write_all(&[1, 0, 0, 0, 7]).unwrap();
                 ours.close();
             });
-            converse(&ours, b"job", 2, soon() + Duration::from_secs(5), |_| false)
+            converse(&ours, b"job", 2, soon() + Duration::from_secs(5), None, |_| false)
         });
         assert_eq!(heard, Heard::Reply(vec![7]));
     }
@@ -245,7 +289,7 @@ mod tests {
     fn what_nobody_asked_for_is_no_reply() {
         let (ours, theirs) = pair();
         (&theirs).write_all(&[1, 0, 0, 0, 7]).unwrap();
-        let heard = converse(&ours, b"job", 2, soon(), |_| false);
+        let heard = converse(&ours, b"job", 2, soon(), None, |_| false);
         assert!(matches!(heard, Heard::Malformed { .. }), "{heard:?}");
     }
 }

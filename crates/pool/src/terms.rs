@@ -85,9 +85,9 @@ impl Given {
         Self { since: Instant::now(), place: admitted.line.place() }
     }
 
-    /// Whether the child died before it heard of this job.
+    /// Whether the child died before it heard of this job, or does not read it.
     pub(crate) fn was_not_heard(self, admitted: &Admitted, heard: &Heard) -> bool {
-        *heard == Heard::Closed && admitted.line.is_untouched_since(self.place)
+        matches!(heard, Heard::Closed | Heard::NotTaken) && admitted.line.is_untouched_since(self.place)
     }
 }
 
@@ -150,6 +150,7 @@ impl Terms {
             Heard::Reply(content) => content,
             Heard::TimedOut => return ends(Verdict::DeadlineExceeded),
             Heard::Malformed { detail } => return lost(detail),
+            Heard::NotTaken => return lost("it did not take its job".to_owned()),
             Heard::Closed => {
                 let fate = self.ledger.fate(admitted.ticket, Instant::now() + END_WITHIN);
                 return ends(meaning(fate.as_ref(), &admitted.line));

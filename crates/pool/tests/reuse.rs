@@ -107,6 +107,20 @@ fn a_worker_that_dies_between_jobs_costs_nobody_an_answer() {
 }
 
 #[test]
+fn a_worker_that_was_stopped_between_jobs_is_replaced_and_costs_nobody_an_answer() {
+    let pool = start(2, &[]).unwrap();
+    let stopped = stay(&pool);
+    for worker in &stopped {
+        kill_process(pid(*worker), Signal::STOP).unwrap();
+    }
+    let asked = Instant::now();
+    stay(&pool);
+    assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
+    eventually("the stopped one is gone", || children(zygote(&pool)).is_disjoint(&stopped));
+    assert_eq!((pool.stats().lost_total, pool.stats().deadline_total), (0, 0));
+}
+
+#[test]
 fn spoiled_shared_memory_ends_the_worker_alone() {
     let pool = start(2, &[]).unwrap();
     // The worker's own report mends the places, unless somebody looks at them before.
