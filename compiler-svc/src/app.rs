@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use antares_cache::{Cache, CacheConfig, CacheError};
-use antares_pool::{Layer, Pool, PoolConfig, PoolError, worker_path};
+use antares_pool::{Layer, Pool, PoolConfig, PoolError, give_large_blocks_back, worker_path};
 use antares_proto::{FILE_DESCRIPTOR_SET, v1::compiler_service_server::CompilerServiceServer};
 use antares_serve::{App, Config, Health, Metrics};
 use tonic::service::Routes;
@@ -45,6 +45,7 @@ pub fn layer_names() -> [&'static str; Layer::ALL.len()] {
 /// # Errors
 /// The worker binary is not there or does not pass its self-test.
 pub fn start_pool(config: &Config) -> Result<Pool, PoolError> {
+    give_large_blocks_back();
     let workers_max = usize::try_from(config.compiler.workers_max).unwrap_or(usize::MAX);
     Pool::start(PoolConfig {
         allow_degraded: config.allow_degraded.iter().filter_map(|name| name.parse().ok()).collect(),

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use antares_pool::{Layer, Pool, PoolConfig, PoolError, Reuse, worker_path};
+use antares_pool::{Layer, Pool, PoolConfig, PoolError, Reuse, give_large_blocks_back, worker_path};
 use antares_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{profile_service_server::ProfileServiceServer, runner_service_server::RunnerServiceServer},
@@ -42,6 +42,7 @@ pub fn layer_names() -> [&'static str; Layer::ALL.len()] {
 /// # Errors
 /// The worker binary is not there or does not pass its self-test.
 pub fn start_pool(config: &Config) -> Result<Pool, PoolError> {
+    give_large_blocks_back();
     let workers_max = usize::try_from(config.runner.workers_max).unwrap_or(usize::MAX);
     Pool::start(PoolConfig {
         allow_degraded: config.allow_degraded.iter().filter_map(|name| name.parse().ok()).collect(),

@@ -26,7 +26,7 @@ use tonic::{
 use tower::{Service as _, ServiceExt as _, service_fn};
 
 use crate::{
-    client::{exit_code, inline, reason},
+    client::{Client, exit_code, inline, reason},
     server::{Server, until},
 };
 
@@ -173,4 +173,52 @@ async fn idle_sessions_of_one_client_shut_nobody_out() {
     assert!(refused > 0);
     drop(sessions);
     until("their places are free", || server.metric("antares_calls_in_progress") < 1.5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parallel_uploads_leave_no_memory_behind() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    modest_call(&server).await;
+    let before = server.possessions()[3];
+    for round in 0..2_u8 {
+        let uploads: Vec<_> = (0..16)
+            .map(|number| {
+                let address = server.address.clone();
+                tokio::spawn(async move {
+                    let mut client = Client::connect_to(&address).await.unwrap();
+                    client.upload(&vec![16 * round + number; 16 << 20]).await
+                })
+            })
+            .collect();
+        let mut stored = 0;
+        for upload in uploads {
+            match upload.await.unwrap() {
+                Ok(_) => stored += 1,
+                Err(status) => assert_eq!(status.code(), Code::ResourceExhausted, "{status}"),
+            }
+        }
+        println!("{stored} of 16 stored; {} KiB resident, {before} before", server.possessions()[3]);
+        assert!(stored > 0);
+    }
+    // The page cache of the store, which is bounded, and what the last ones left.
+    until("memory is given back", || server.possessions()[3] < before + (200 << 10));
+}
+
+#[test]
+fn a_server_that_may_open_too_few_files_does_not_start() {
+    let data = tempfile::tempdir().unwrap();
+    let antares = antares_pool::worker_path("antares").unwrap();
+    let started = std::process::Command::new("sh")
+        .args(["-c", "ulimit -n 1024 && exec \"$0\" serve --listen 127.0.0.1:0 --data \"$1\""])
+        .arg(antares)
+        .arg(Server::store(&data))
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&started.stderr);
+    assert_eq!(started.status.code(), Some(3), "{words}");
+    assert!(
+        words.contains("may have 1024 files open") && words.contains("runner.ready_entries_max"),
+        "{words}"
+    );
 }

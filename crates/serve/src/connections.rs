@@ -1,5 +1,5 @@
 //! Who may connect: a bounded number of connections in all and from each peer. One that comes when all places are taken gets
-//! the place of an idle connection of the peer that has most.
+//! the place of an idle connection of the peer that has most, and one of a peer that has all it may that of an idle one of its own.
 
 use std::{
     collections::HashMap,
@@ -100,9 +100,10 @@ impl Connections {
         });
         let mut state = self.state();
         let own = state.by_peer.get(&peer).map_or(0, Vec::len);
-        let refused = if own >= self.per_peer_max {
+        let is_peer_full = own >= self.per_peer_max;
+        let refused = if is_peer_full && !state.make_room_of(peer) {
             Some(Closed::PeerFull)
-        } else if state.total >= self.max && !state.make_room(own) {
+        } else if !is_peer_full && state.total >= self.max && !state.make_room_for(peer, own) {
             Some(Closed::Full)
         } else {
             None
@@ -130,13 +131,17 @@ impl Connections {
 }
 
 impl State {
-    /// Closes what was idle longest among the connections of the peer that has most, if that is more than `own` and one more.
-    fn make_room(&mut self, own: usize) -> bool {
-        let Some(links) =
-            self.by_peer.values().max_by_key(|links| links.len()).filter(|links| links.len() > own + 1)
-        else {
-            return false;
-        };
+    /// Makes room for a connection of `peer`, which has `own`: at the cost of the peer that has most, if that is more than `own` and
+    /// one more, or else at its own.
+    fn make_room_for(&mut self, peer: Peer, own: usize) -> bool {
+        let most = self.by_peer.iter().max_by_key(|(_, links)| links.len());
+        let other = most.filter(|(_, links)| links.len() > own + 1).map(|(other, _)| *other);
+        self.make_room_of(other.unwrap_or(peer))
+    }
+
+    /// Closes the connection of `peer` that was idle longest, if one is idle.
+    fn make_room_of(&mut self, peer: Peer) -> bool {
+        let links = self.by_peer.get(&peer).map_or(&[][..], Vec::as_slice);
         let idle = links.iter().filter_map(|link| Some((link.idle_since()?, link)));
         let Some(link) = idle.min_by_key(|(since, _)| *since).map(|(_, link)| link.clone()) else {
             return false;
@@ -222,11 +227,15 @@ mod tests {
     #[test]
     fn a_peer_has_its_share() {
         let connections = connections(10, 2);
-        let places: Vec<_> = (0..3).map(|_| connections.admit(peer(1))).collect();
-        assert_eq!(places.iter().filter(|place| place.is_some()).count(), 2);
+        let places: Vec<_> = (0..2).map(|_| connections.admit(peer(1)).unwrap()).collect();
+        places.iter().for_each(|place| place.link.begin_call());
+        assert!(connections.admit(peer(1)).is_none());
         assert!(connections.admit(peer(2)).is_some());
-        drop(places);
-        assert!(connections.admit(peer(1)).is_some());
+        // A new one takes the place of an idle one.
+        places[1].link.end_call();
+        let third = connections.admit(peer(1)).unwrap();
+        assert_eq!(connections.state().total, 2);
+        drop((places, third));
         let state = connections.state();
         assert_eq!((state.total, state.by_peer.len()), (0, 0));
     }
@@ -236,10 +245,10 @@ mod tests {
         let connections = connections(3, 3);
         let places: Vec<_> = (0..3).map(|_| connections.admit(peer(1)).unwrap()).collect();
         places[0].link.begin_call();
-        // The peer that has most makes no room for itself, and neither for one that would have as many.
-        assert!(connections.admit(peer(1)).is_none());
         let newcomer = connections.admit(peer(2)).unwrap();
         tokio::time::timeout(Duration::from_secs(5), places[1].link.room_wanted()).await.unwrap();
+        // One that would then have as many makes room for itself, and not at another's cost.
+        newcomer.link.begin_call();
         assert!(connections.admit(peer(2)).is_none());
         // Those with calls stay.
         places[2].link.begin_call();

@@ -6,6 +6,7 @@ use tokio::runtime::{Builder, EnterGuard, Runtime};
 
 use crate::{
     config::Config,
+    files::{TooFewFiles, allow_files},
     health::Health,
     metrics::Metrics,
     server::{App, ServeError, Server, stop_signal},
@@ -29,6 +30,9 @@ pub enum HostError {
     /// Logs or traces.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
+    /// Too few files.
+    #[error(transparent)]
+    Files(#[from] TooFewFiles),
     /// The server.
     #[error(transparent)]
     Serve(#[from] ServeError),
@@ -46,8 +50,9 @@ impl Host {
     /// Starts the runtime, logs, and traces if they are on, in the name of `service`.
     ///
     /// # Errors
-    /// The system refuses threads, or the configuration of logs and traces is of no use.
+    /// The system refuses threads, or allows too few open files, or the configuration of logs and traces is of no use.
     pub fn start(config: &Config, service: &'static str) -> Result<Self, HostError> {
+        allow_files(config)?;
         let runtime = Builder::new_multi_thread()
             .enable_all()
             .build()

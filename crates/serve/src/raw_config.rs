@@ -59,7 +59,7 @@ pub struct RawListen {
     pub request_ms_max: u64,
     /// Connections at once; one more gets the place of an idle one of the peer that has most, or is closed.
     pub connections_max: u64,
-    /// Of these, of one peer; more are closed.
+    /// Of these, of one peer; one more gets the place of an idle one of its own, or is closed.
     pub connections_per_peer_max: u64,
     /// A connection without calls is closed after so long, milliseconds.
     pub connection_idle_ms_max: u64,

@@ -92,6 +92,19 @@ impl Node {
             .await
     }
 
+    /// Both services in one process, on a volume without room: only the runner is waited for.
+    pub async fn both_without_room() -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let config = config_for(Role::Both, &data, |raw| raw.cache.free_bytes_min = u64::MAX / 2);
+        let metrics = Metrics::new();
+        let pools = embedded::start_pools(&config).expect("workers are built and start");
+        let both = embedded::build(&config, pools, &metrics).unwrap();
+        let app = both.app(&config);
+        let node = Self::begin(&config, app, metrics, data, |health| both.watch_health(health)).await;
+        wait_until("the runner serves", || async { node.health(runner_app::SERVICE).await == Some(1) }).await;
+        node
+    }
+
     async fn serve(
         config: &Config,
         app: App,
@@ -100,6 +113,20 @@ impl Node {
         watch: impl FnOnce(&antares_serve::Health),
     ) -> Self {
         let services = app.services.clone();
+        let node = Self::begin(config, app, metrics, data, watch).await;
+        for service in services {
+            wait_until("the service serves", || async { node.health(service).await == Some(1) }).await;
+        }
+        node
+    }
+
+    async fn begin(
+        config: &Config,
+        app: App,
+        metrics: Metrics,
+        data: tempfile::TempDir,
+        watch: impl FnOnce(&antares_serve::Health),
+    ) -> Self {
         let server = Server::bind(&config.listen, config.metrics, app, metrics.clone()).await.unwrap();
         let (address, metrics_address) = (server.address(), server.metrics_address());
         watch(&server.health());
@@ -112,7 +139,7 @@ impl Node {
                 .await;
         });
         let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
-        let node = Self {
+        Self {
             address,
             metrics_address,
             metrics,
@@ -120,11 +147,7 @@ impl Node {
             stop: Some(stop),
             served: Some(served),
             _data: data,
-        };
-        for service in services {
-            wait_until("the service serves", || async { node.health(service).await == Some(1) }).await;
         }
-        node
     }
 
     /// Tells the server to drain.

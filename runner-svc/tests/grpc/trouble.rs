@@ -75,8 +75,11 @@ async fn rubbish_in_the_store_is_compiled_over_and_never_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_store_does_not_fail_a_run() {
-    let node = Node::both(|raw| raw.cache.free_bytes_min = u64::MAX / 2).await;
+async fn a_volume_without_room_is_told_and_fails_no_run() {
+    let node = Node::both_without_room().await;
+    // Nothing can be stored, and whoever asks is told so; runs go on.
+    assert_eq!(node.health(antares_compiler_svc::app::SERVICE).await, Some(2));
+    assert_eq!(node.metric("antares_cache_state{state=\"no_space\"}"), Some(1.0));
     let elf = guest::exits(4);
     let executed = node.execute(inline(&elf, v1::Tier::Native)).await.unwrap();
     assert_eq!(executed.verdict.unwrap().exit_code, Some(4));

@@ -1,0 +1,80 @@
+//! How many files the process may have open, against how many its configuration can need.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::config::{Config, Role};
+
+/// Descriptors beside those that are counted: the store, logs, the runtime, the zygotes, connections for probes.
+const OTHER_FILES: u64 = 512;
+
+/// Memory files that a call can hold: a script, a transaction, native code that is not kept ready.
+const FILES_PER_CALL: u64 = 2;
+
+/// Descriptors that the process holds for a worker: a handle, and what is sent along with a job.
+const FILES_PER_WORKER: u64 = 4;
+
+/// The system lets the process open too few files.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "this process may have {allowed} files open (RLIMIT_NOFILE), and its configuration can need {needed}: raise the limit, or lower \
+     listen.connections_max, listen.calls_max or runner.ready_entries_max"
+)]
+pub struct TooFewFiles {
+    allowed: u64,
+    needed: u64,
+}
+
+/// Raises the limit on open files as far as the system lets it, if the configuration can need that.
+///
+/// # Errors
+/// It cannot be raised far enough. Accepting connections would fail later, for everybody.
+pub(crate) fn allow_files(config: &Config) -> Result<(), TooFewFiles> {
+    let needed = files_of(config);
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let is_enough = |limit: Option<u64>| limit.is_none_or(|limit| limit >= needed);
+    if is_enough(current) {
+        return Ok(());
+    }
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let allowed = if raised.is_ok() { maximum } else { current };
+    if is_enough(allowed) {
+        Ok(())
+    } else {
+        Err(TooFewFiles { allowed: allowed.unwrap_or(u64::MAX), needed })
+    }
+}
+
+fn files_of(config: &Config) -> u64 {
+    let runner = &config.runner;
+    let (workers, ready) = match config.role {
+        Role::Compiler => (config.compiler.workers_max, 0),
+        Role::Runner => (runner.workers_max + runner.idle_workers_max, runner.ready_entries_max),
+        Role::Both => (
+            config.compiler.workers_max + runner.workers_max + runner.idle_workers_max,
+            runner.ready_entries_max,
+        ),
+    };
+    let calls = (config.listen.calls_max as u64).saturating_mul(FILES_PER_CALL);
+    (config.listen.connections_max as u64)
+        .saturating_add(calls)
+        .saturating_add(workers.saturating_mul(FILES_PER_WORKER))
+        .saturating_add(ready)
+        .saturating_add(OTHER_FILES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raw_config::RawConfig;
+
+    #[test]
+    fn what_no_process_may_open_is_told_with_both_numbers() {
+        let mut config = RawConfig::default().check(Role::Both, &[]).unwrap();
+        assert!(files_of(&config) > (config.listen.connections_max + config.listen.calls_max) as u64);
+        config.listen.connections_max = usize::MAX / 2;
+        if getrlimit(Resource::Nofile).maximum.is_some() {
+            let text = allow_files(&config).unwrap_err().to_string();
+            assert!(text.contains("listen.connections_max") && text.contains("RLIMIT_NOFILE"), "{text}");
+        }
+    }
+}
