@@ -25,9 +25,13 @@ use crate::{
 /// theirs.
 pub(crate) const LINGER: Duration = Duration::from_millis(500);
 
-/// Bytes that a peer may send before they are taken, on one stream and on one connection: a chunk of an upload, and
-/// what sum of memory all connections can take without a place for a call.
-const WINDOW_BYTES: u32 = 256 << 10;
+/// Bytes that a peer may send on a stream before they are taken: a chunk of an upload. All calls together can hold as many times
+/// this as there are places for calls.
+const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+
+/// The same for a connection. The HTTP/2 library closes connections whose frames are many and small for this window: a smaller one
+/// ends sessions whose inputs come all at once.
+const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 
 /// Serves connections of `listener` with clones of `service` until `closing`; returns when all of them have ended.
 pub(crate) async fn serve<S>(
@@ -77,8 +81,8 @@ fn builder_of(listen: &Listen) -> http2::Builder<TokioExecutor> {
         .keep_alive_timeout(listen.keepalive_timeout)
         .max_pending_accept_reset_streams(Some(listen.pending_resets_max))
         .max_header_list_size(listen.header_bytes_max)
-        .initial_stream_window_size(WINDOW_BYTES)
-        .initial_connection_window_size(WINDOW_BYTES);
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
     builder
 }
 

@@ -126,9 +126,9 @@ prometheus.io/path: /metrics
 8
 {{- end -}}
 
-{{/* Memory of a service process, MiB: itself, requests and what is made of them, and a quarter MiB for each connection. */}}
+{{/* Memory of a service process, MiB: itself, requests and what is made of them, and a quarter MiB for each call. */}}
 {{- define "antares.serviceMiB" -}}
-{{- add 256 (mul 2 (int .requestsMiB)) (div (int .connections) 4) -}}
+{{- add 256 (mul 2 (int .requestsMiB)) (div (int (dig "listen" "calls_max" 1024 .config)) 4) -}}
 {{- end -}}
 
 {{/* Resources of the compiler: its memory limit holds every worker at its most, 1 GiB for a baseline compile, the service, and
