@@ -44,9 +44,9 @@ async fn profiles_add_up_to_what_callers_were_told() {
     let top = client.top_functions(top).await.unwrap().into_inner();
     assert_eq!(top.cycles, told);
     assert_eq!(top.functions.iter().map(|function| function.self_cycles).sum::<u64>(), told);
-    // Two runs of three were sampled; the interpreter's is unknown.
+    // Two runs of three were sampled; the interpreter's is unknown, and so is what no sample of a run stands for.
     let hottest = &top.functions[0];
-    assert!(hottest.self_cycles >= told / 3 * 2 - 1000, "{top:?}");
+    assert!(hottest.self_cycles >= told / 3 * 2 - 2 * 10_000, "{top:?}");
     assert_ne!(hottest.name, "[other]");
 
     let graph = v1::GetCallGraphRequest { selection: of(Some(&long)), function: hottest.name.clone() };
