@@ -84,16 +84,21 @@ impl Admission {
         let gauge: IntGauge = metrics.gauge("antares_request_bytes", "Bytes of requests in progress.");
         let watched = bytes.clone();
         metrics.before_scrape(move || set_gauge(&gauge, watched.total()));
+        let refused = metrics.counters(
+            "antares_calls_refused_total",
+            "Calls that found no place, by whose places were taken.",
+            &["scope"],
+        );
+        // All there from the start, as zeros.
+        for scope in [Refused::Server, Refused::Peer, Refused::Tenant] {
+            refused.with_label_values(&[scope.name()]);
+        }
         Self {
             calls: Arc::new(Budget::new(listen.calls_max as u64, listen.calls_per_peer_max as u64)),
             tenants: Arc::new(Budget::new(u64::MAX, listen.calls_per_tenant_max as u64)),
             exempt: Arc::new(Budget::new(EXEMPT_CALLS_MAX, EXEMPT_CALLS_PER_PEER_MAX)),
             bytes,
-            refused: metrics.counters(
-                "antares_calls_refused_total",
-                "Calls that found no place, by whose places were taken.",
-                &["scope"],
-            ),
+            refused,
         }
     }
 

@@ -28,6 +28,8 @@ pub(crate) enum Closed {
 }
 
 impl Closed {
+    const ALL: [Self; 5] = [Self::Idle, Self::Age, Self::Room, Self::PeerFull, Self::Full];
+
     fn name(self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -88,6 +90,10 @@ impl Connections {
                 &["listener", "reason"],
             ),
         );
+        // All there from the start, as zeros.
+        for why in Closed::ALL {
+            closed.with_label_values(&[listener, why.name()]);
+        }
         Self { max, per_peer_max, state: Mutex::default(), listener, open, closed }
     }
 
