@@ -5,6 +5,7 @@
 mod attacks;
 mod check;
 mod compiles;
+mod contract;
 mod formats;
 mod insights;
 mod pauses;

@@ -62,7 +62,7 @@ fn natively(mock: &Mock, environment: &Environment, tier: Tier) -> Report {
 /// Runs `code` as a lock, with `others` as further deps, and compares all tiers with ckb-script. Gives the error's words, and how native
 /// code fared.
 #[track_caller]
-fn check(code: &[u8], others: &[Bytes], hash_type: ScriptHashType) -> (Option<String>, Report) {
+pub(crate) fn check(code: &[u8], others: &[Bytes], hash_type: ScriptHashType) -> (Option<String>, Report) {
     let deps = [&[Bytes::copy_from_slice(code)], others].concat();
     let mock = locked_by(&deps, hash_type).unwrap();
     let environment = Environment::default();
@@ -87,7 +87,7 @@ fn check(code: &[u8], others: &[Bytes], hash_type: ScriptHashType) -> (Option<St
 }
 
 #[track_caller]
-fn is(error: Option<String>, name: &str) {
+pub(crate) fn is(error: Option<String>, name: &str) {
     assert!(error.as_ref().is_some_and(|error| error.contains(name)), "{error:?} instead of {name}");
 }
 

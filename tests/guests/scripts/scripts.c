@@ -251,4 +251,14 @@ u64 script(void) {
   print('b', b);
   return 0;
 }
+
+#elif defined(CASE_BODY)
+/* What the test says. */
+#define R(...) print('r', call(__VA_ARGS__))
+static volatile u64 words[512] IN_DATA = {7};
+static volatile u8 area[4 * PAGE] __attribute__((aligned(PAGE)));
+u64 script(u64 argc, char **argv) {
+  BODY;
+  return 0;
+}
 #endif
