@@ -7,7 +7,7 @@ use antares_tests::{
 use bytes::Bytes;
 use ckb_types::core::ScriptHashType;
 
-use crate::verdicts::{check, is};
+use crate::verdicts::{check, check_within, is};
 
 const V0: ScriptHashType = ScriptHashType::Data;
 const V1: ScriptHashType = ScriptHashType::Data1;
@@ -77,6 +77,11 @@ fn an_index_above_u32_max_is_out_of_bound() {
                 R(2092,(u64)area,(u64)words,0,1ul<<32,3,0); print('w',words[0])";
     for version in [V1, V2] {
         assert_eq!(values(body, &[], version), [1, 1, 9]);
+    }
+    let code = "li a5,1\nslli a3,a5,32\nmv a4,a3\nli a5,3\nli a0,0x40000\nmv a1,a0\nli a7,2091\necall\n";
+    let data = "li a5,1\nslli a3,a5,32\nli a4,3\nli a0,0x40000\nmv a1,a0\nli a2,0\nli a7,2092\necall\n";
+    for text in [code, data] {
+        is(check(&program(&format!("{text}{EXIT_A0}")), &[], V0).0, "error code 1 ");
     }
     let spawn = "R(2601,1ul<<32,3,0,0,(u64)words,0); R(2601,0,3,2,0,(u64)words,0)";
     assert_eq!(values(spawn, &[], V2), [1, 1]);
@@ -182,13 +187,13 @@ fn processes_see_what_is_theirs() {
         static const char*a[1]={\"c\"}; print('s',spawn(1,a,&pid,f)); print('w',wait(pid))";
     let printed = values(inherited, &[], V2);
     assert_eq!(printed[..4], [0, 3, 2, 6], "{printed:x?}");
-    // Two wait for the same one, then one does so once more.
+    // Who asks after the end takes the exit code away.
     let waiters = "static const char*a[2]={\"c\",\"d\"}; u64 pid,q; if(argc==1){ for(volatile int i=0;i<9999;i++); return 3; } \
         if(argc==2){ print('c',wait(1)); return 0; } \
         print('s',spawn(1,a,&pid,0)); print('s',spawn(2,a,&q,0)); print('w',wait(1)); print('v',wait(1)); print('v',wait(1)); \
         print('v',wait(q)); print('v',wait(1))";
     let printed = values(waiters, &[], V2);
-    assert!(printed.contains(&3), "{printed:x?}");
+    assert_eq!(printed, [0, 3, 0, 0x500, 0x500, 0x500, 0, 0x500]);
 }
 
 #[test]
@@ -311,5 +316,75 @@ fn stores_across_pages_and_odd_program_counters() {
             let bytes = [vec![1; at], text].concat();
             check(&elf(0x1_0000 + at as u64, vec![segment(0x1_0000, 5, bytes)]), &[], version);
         }
+    }
+}
+
+#[test]
+fn an_exit_code_stays_for_a_second_waiter() {
+    let body = "static const char*a[2]={\"c\",\"d\"}; u64 p[2],f[2]={0},pid,q; if(argc==1)return wait_to_read(); \
+        if(argc==2){ print('c',wait(1)); return 0; } \
+        call(2604,(u64)p,0,0,0,0,0); f[0]=p[0]; spawn(1,a,&pid,f); spawn(2,a,&q,0); \
+        words[0]=8; call(2605,p[1],(u64)area,(u64)words,0,0,0); \
+        print('q',wait(q)); print('w',wait(1)); print('w',wait(1))";
+    assert_eq!(values(body, &[], V2), [3, 0, 3, 0x500]);
+}
+
+#[test]
+fn which_process_is_put_aside() {
+    // Loaded code shows whether its VM was: behind the 64 bytes there is more of the cell then.
+    let body = "u64 pid,q[2],p[4][2],f[2]={0}; static const char*a[1]={\"c\"}; \
+        call(2091,(u64)area,PAGE,0,64,1,3); u64 b=sum(area,PAGE); \
+        if(argc){ wait_to_read(); print('k',sum(area,PAGE)==b); return 0; } \
+        for(int i=0;i<4;i++){ call(2604,(u64)p[i],0,0,0,0,0); f[0]=p[i][0]; spawn(1,a,&pid,f); } \
+        print('k',sum(area,PAGE)==b); \
+        for(int i=0;i<4;i++){ words[0]=8; call(2605,p[i][1],(u64)words+64,(u64)words,0,0,0); print('w',wait(1+i)); }";
+    let cell = Bytes::from_iter((0..8192_u32).map(|at| (at % 251) as u8));
+    // The spawner, the first child for it, the second for the first.
+    assert_eq!(values(body, &[cell], V2), [0, 0, 0, 0, 0, 1, 0, 1, 0]);
+}
+
+#[test]
+fn the_limit_of_cycles_comes_between_decoding_and_faults() {
+    let fault = program("li t1,-64\nld a0,0(t1)\nnop\nnop\nnop\nj 1f\n1:\nnop\n");
+    let invalid = program("li t1,-64\nld a0,0(t1)\nnop\nnop\nnop\n.half 0\n");
+    for version in [V0, V1, V2] {
+        let kind = |program: &Bytes, cycles| {
+            let error = check_within(program, &[], version, cycles).0.expect("an error");
+            let names = ["ExceededMaximumCycles", "MemOutOfBound", "InvalidInstruction"];
+            names.iter().position(|name| error.contains(name)).unwrap()
+        };
+        let kinds: Vec<_> = (0..24).map(|cycles| (kind(&fault, cycles), kind(&invalid, cycles))).collect();
+        // The whole trace takes 10.
+        assert_eq!(kinds.iter().filter(|kinds| **kinds == (0, 2)).count(), 10, "{kinds:?}");
+        assert_eq!((kinds[0], kinds[23]), ((0, 0), (1, 2)));
+    }
+}
+
+#[test]
+fn odd_program_counters_at_the_end_of_a_page() {
+    for version in [V0, V1, V2] {
+        for (at, next_flags) in [(0xffa, 6), (0xffc, 6), (0xffc, 5), (0xffe, 6), (0xffe, 5)] {
+            let text = code(&format!(".space 0xf00\n1:\n{EXIT_0}.org {at}\nc.j 1b\n.space 64\n"));
+            let mut bytes = [vec![1], text].concat();
+            let next = bytes.split_off(4096);
+            let segments = vec![segment(0x1_0000, 5, bytes), segment(0x1_1000, next_flags, next)];
+            let (error, _) = check(&elf(0x1_0001 + at, segments), &[], version);
+            let needs_next = at >= 0xffc;
+            assert_eq!(error.is_some(), needs_next && next_flags == 6, "{at:x}: {error:?}");
+        }
+    }
+}
+
+#[test]
+fn reads_and_writes_look_at_the_length_first() {
+    // A read on a write's end, the other way round, and without an end: the length is loaded before.
+    let calls = "u64 p[2]; call(2604,(u64)p,0,0,0,0,0); words[0]=8; R(2606,p[1],(u64)area,(u64)words,0,0,0); \
+        R(2605,p[0],(u64)area,(u64)words,0,0,0); R(2606,99,(u64)area,(u64)words,0,0,0)";
+    let printed = values(calls, &[], V2);
+    assert_eq!(printed, [6; 3]);
+    for (number, end) in [(2606, 1), (2605, 0)] {
+        let call =
+            format!("u64 p[2]; call(2604,(u64)p,0,0,0,0,0); R({number},p[{end}],(u64)area,1ul<<40,0,0,0)");
+        is(run(&call, &[], V2).0, "MemOutOfBound");
     }
 }

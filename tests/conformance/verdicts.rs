@@ -28,7 +28,7 @@ fn blob() -> Bytes {
 }
 
 /// What ckb-script says with ckb-vm's machine, and what the script printed.
-fn oracle(mock: &Mock, environment: &Environment) -> (Result<u64, String>, Vec<String>) {
+fn oracle(mock: &Mock, environment: &Environment, limits: Limits) -> (Result<u64, String>, Vec<String>) {
     let mock = mock.as_ckb();
     let resource = Resource::from_mock_tx(mock).unwrap();
     let resolved =
@@ -48,29 +48,41 @@ fn oracle(mock: &Mock, environment: &Environment) -> (Result<u64, String>, Vec<S
         Arc::new(TxVerifyEnv::new_commit(&header)),
         printer,
     );
-    let result = verifier.verify(LIMITS.cycles_max).map_err(|error| error.to_string());
+    let result = verifier.verify(limits.cycles_max).map_err(|error| error.to_string());
     drop(verifier);
     (result, std::mem::take(&mut *lines.lock().unwrap()))
 }
 
-fn natively(mock: &Mock, environment: &Environment, tier: Tier) -> Report {
+fn natively(mock: &Mock, environment: &Environment, tier: Tier, limits: Limits) -> Report {
     let prepared = Prepared::new(mock, environment).unwrap();
     let engine = Native::new(mock, &prepared, environment, tier).unwrap();
-    Verifier::new(prepared, LIMITS, engine, Cancel::new()).verify(Selection::All).unwrap()
+    Verifier::new(prepared, limits, engine, Cancel::new()).verify(Selection::All).unwrap()
 }
 
 /// Runs `code` as a lock, with `others` as further deps, and compares all tiers with ckb-script. Gives the error's words, and how native
 /// code fared.
 #[track_caller]
 pub(crate) fn check(code: &[u8], others: &[Bytes], hash_type: ScriptHashType) -> (Option<String>, Report) {
+    check_within(code, others, hash_type, LIMITS.cycles_max)
+}
+
+/// The same with a limit of cycles.
+#[track_caller]
+pub(crate) fn check_within(
+    code: &[u8],
+    others: &[Bytes],
+    hash_type: ScriptHashType,
+    cycles_max: u64,
+) -> (Option<String>, Report) {
+    let limits = Limits { cycles_max, ..LIMITS };
     let deps = [&[Bytes::copy_from_slice(code)], others].concat();
     let mock = locked_by(&deps, hash_type).unwrap();
     let environment = Environment::default();
-    let (expected, lines) = oracle(&mock, &environment);
+    let (expected, lines) = oracle(&mock, &environment, limits);
     let mut error = None;
     let mut native = None;
     for tier in [Tier::Interpreter, Tier::Native] {
-        let report = natively(&mock, &environment, tier);
+        let report = natively(&mock, &environment, tier, limits);
         let group = &report.groups[0];
         assert_eq!(group.debug, lines, "{tier:?}");
         match &expected {
