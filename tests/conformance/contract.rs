@@ -205,14 +205,14 @@ fn exec_v1_that_fails_goes_on() {
     let at_0 = elf(0x1_0000, vec![segment(0, 5, code(EXIT_0)), beyond()]);
     values(exec, &[at_0], V1);
     let at_0 = elf(0x1_0000, vec![segment(0, 5, code(EXIT_A0)), beyond()]);
-    error(exec, &[at_0], V1);
+    is(run(exec, &[at_0], V1).0, "error code 4 ");
     for bytes in [elf(0, vec![beyond()]), Bytes::from_static(b"nothing")] {
         is(run(exec, &[bytes], V1).0, "MemWriteOnExecutablePage");
     }
-    // No argument can be written: the new program starts nevertheless.
+    // No argument can be written: the new program starts nevertheless, with 4 in a0.
     let stack = segment(0x3f_f000, 5, vec![1; 4096]);
-    let program = elf(0x1_0000, vec![segment(0x1_0000, 5, code(EXIT_0)), stack]);
-    values(exec, &[program], V1);
+    let program = elf(0x1_0000, vec![segment(0x1_0000, 5, code(EXIT_A0)), stack]);
+    is(run(exec, &[program], V1).0, "error code 4 ");
 }
 
 #[test]
