@@ -129,11 +129,10 @@ pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
         sample_cycles: 0,
         sample_salt: 0,
     };
-    let code_tier = libraries.iter().map(|(_, native)| native.tier).min();
     let libraries: Vec<&Sealed> = libraries.iter().map(|(_, native)| &native.library).collect();
     let deadline = Instant::now() + request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
     let ended = |outcome, error: &str| Verdict::without_figures(outcome, error.to_owned());
-    let mut verdict = match pool.verify(&job, &transaction, &libraries, deadline).map_err(failed)? {
+    let verdict = match pool.verify(&job, &transaction, &libraries, deadline).map_err(failed)? {
         PoolVerdict::Done(VerifyReport::Done { outcome, cycles, groups, read_us, run_us, .. }) => {
             Verdict::of_worker(outcome, cycles, groups, (read_us, run_us))
         }
@@ -144,7 +143,6 @@ pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
         PoolVerdict::SandboxViolation { detail } => ended(verdict::Outcome::SandboxViolation, &detail),
         PoolVerdict::WorkerLost { detail } => ended(verdict::Outcome::WorkerLost, &detail),
     };
-    verdict.code_tier = code_tier;
     let wanted = elfs.iter().map(|(elf, options)| Wanted { elf, options: *options });
     code.improve(&wanted.collect::<Vec<_>>());
     Ok(verdict)

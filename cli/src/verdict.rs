@@ -2,14 +2,10 @@
 
 use std::{fmt::Write as _, process::ExitCode};
 
-use antares_abi::CodeTier;
 use antares_pool::job::{self, VerifyOutcome};
 use serde::Serialize;
 
-use crate::{
-    output::printable,
-    report::{as_name, grouped},
-};
+use crate::{output::printable, report::grouped};
 
 /// How the verification of a transaction, or of one of its groups, ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -94,9 +90,6 @@ pub(crate) struct Verdict {
     pub groups: Vec<Group>,
     /// Why it did not end well.
     pub error: Option<String>,
-    /// Which generator made the native code, the baseline if there is any of it; none if there was none.
-    #[serde(serialize_with = "as_name")]
-    pub code_tier: Option<CodeTier>,
     /// Time to read and check the transaction, and to run its scripts, microseconds.
     #[serde(skip)]
     pub took_us: Option<(u64, u64)>,
@@ -105,7 +98,7 @@ pub(crate) struct Verdict {
 impl Verdict {
     /// A verdict of a verification that left no figures.
     pub(crate) fn without_figures(outcome: Outcome, error: String) -> Self {
-        Self { outcome, cycles: 0, groups: Vec::new(), error: Some(error), code_tier: None, took_us: None }
+        Self { outcome, cycles: 0, groups: Vec::new(), error: Some(error), took_us: None }
     }
 
     /// What a worker answered.
@@ -124,7 +117,7 @@ impl Verdict {
         let error = error
             .or_else(|| (outcome == VerifyOutcome::OutputLimit).then(|| "too much debug output".to_owned()));
         let outcome = of_worker(outcome);
-        Self { outcome, cycles, groups, error, code_tier: None, took_us: Some(took_us) }
+        Self { outcome, cycles, groups, error, took_us: Some(took_us) }
     }
 
     /// 0: accepted. 1: ended otherwise. 3: the worker was lost, so nothing is known of the transaction.
@@ -280,7 +273,7 @@ mod tests {
              \"outcome\":\"failed\",{rest}{{\"kind\":\"VMInternalError\",\"vm_error\":\"ElfBits\",\"source\":\
              \"Inputs[1].Lock\",\"detail\":\"VM Internal Error: ElfBits\"}},{tail}}},{{\"script_hash\":\"0x{hash}\",\
              \"kind\":\"lock\",\"outcome\":\"not_run\",{rest}null,{tail}}}],\"error\":\"TransactionScriptError {{ \
-             source: Inputs[1].Lock, cause: VM Internal Error: ElfBits }}\",\"code_tier\":null}}\n"
+             source: Inputs[1].Lock, cause: VM Internal Error: ElfBits }}\"}}\n"
         );
         assert_eq!(verdict.to_json(), expected);
     }

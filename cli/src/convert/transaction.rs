@@ -6,7 +6,7 @@ use antares_proto::v1::{self, rules::Rules, script_group::Cell, verify_transacti
 use antares_transaction::Environment;
 use anyhow::{Context as _, bail};
 
-use super::{code_tier, run_limits, tier};
+use super::{run_limits, tier};
 use crate::{
     verdict::{self, Verdict},
     verify::Request,
@@ -53,11 +53,8 @@ pub(crate) fn verdict(response: v1::VerifyTransactionResponse) -> anyhow::Result
         outcome => self::outcome(outcome)?,
     };
     let timings = response.timings.unwrap_or_default();
-    let used = response.programs.iter().filter_map(|program| code_tier(program.artifact.as_ref()?));
-    let code_tier = used.min();
     let groups = response.groups.into_iter().map(group_report).collect::<anyhow::Result<_>>()?;
-    let verdict = Verdict::of_worker(outcome, response.cycles, groups, (timings.load_us, timings.run_us));
-    Ok(Verdict { code_tier, ..verdict })
+    Ok(Verdict::of_worker(outcome, response.cycles, groups, (timings.load_us, timings.run_us)))
 }
 
 /// Why programs were run by the interpreter, each reason once.
