@@ -76,7 +76,7 @@ impl Sampler {
     }
 
     /// What was sampled of a run of `cycles`. A run ends in the middle of a period. Where that has a sample, what it stands for
-    /// beyond the run is its [`Recording::claim`] on other runs; where it has none, its cycles are unknown and
+    /// beyond the run is its claim on other runs; where it has none, its cycles are unknown and
     /// [`Recording::unseen`]. So are, without being unseen, those that were spent where nobody could look.
     #[must_use]
     pub fn finish(mut self, cycles: u64) -> Recording {
