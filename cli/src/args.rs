@@ -329,6 +329,9 @@ pub(crate) struct ExplainArgs {
     /// What to show
     #[arg(long, value_enum)]
     pub stage: Stage,
+    /// With the targets that runs on this machine went to and that recovery does not find by itself
+    #[arg(long)]
+    pub hinted: bool,
     /// Where to write it [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,

@@ -10,7 +10,7 @@ use std::{
     process::{Command, ExitCode, Stdio},
 };
 
-use antares_abi::{CodeTier, CompileOptions, Isa, Sha256Digest};
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Hints, Isa, Sha256Digest};
 use antares_pool::{Sealed, job::Stage};
 
 use crate::{failure::Failure, kept::Kept, local};
@@ -18,13 +18,21 @@ use crate::{failure::Failure, kept::Kept, local};
 /// The hidden command that the process runs.
 pub(crate) const COMMAND: &str = "compile-behind";
 
-/// Version of the VM, instruction set, and length of the ELF that follows.
-const HEAD_BYTES: usize = 4 + 1 + 8;
+/// Version of the VM, instruction set, length of the ELF that follows, and of the hints behind it.
+const HEAD_BYTES: usize = 4 + 1 + 8 + 4;
 
 /// A script that is to have full code the next time.
 pub(crate) struct Wanted<'a> {
     pub(crate) elf: &'a [u8],
     pub(crate) options: CompileOptions,
+    pub(crate) hints: Hints,
+}
+
+impl Wanted<'_> {
+    fn key(&self) -> ArtifactKey {
+        let key = Sha256Digest::for_artifact(Sha256Digest::of(self.elf), self.options, CodeTier::Full);
+        key.with_hints(self.hints.digest())
+    }
 }
 
 /// Has the full code of `wanted` made, if somebody is not at it already. That it cannot be is no matter.
@@ -34,11 +42,14 @@ pub(crate) fn start(kept: &Kept, wanted: &[Wanted<'_>]) {
         return;
     }
     let mut jobs = Vec::new();
-    for Wanted { elf, options } in wanted {
+    for Wanted { elf, options, hints } in wanted {
+        let hints = hints.to_bytes();
         jobs.extend(options.vm_version.to_le_bytes());
         jobs.push(options.isa.0);
         jobs.extend((elf.len() as u64).to_le_bytes());
+        jobs.extend(u32::try_from(hints.len()).unwrap_or(0).to_le_bytes());
         jobs.extend(*elf);
+        jobs.extend(hints);
     }
     let jobs = Sealed::new("jobs", &jobs).and_then(|jobs| jobs.as_fd().try_clone_to_owned());
     let (Ok(jobs), Ok(antares)) = (jobs, env::current_exe()) else { return };
@@ -50,7 +61,7 @@ pub(crate) fn start(kept: &Kept, wanted: &[Wanted<'_>]) {
 }
 
 fn is_settled(kept: &Kept, wanted: &Wanted<'_>) -> bool {
-    let key = Sha256Digest::for_artifact(Sha256Digest::of(wanted.elf), wanted.options, CodeTier::Full);
+    let key = wanted.key();
     kept.has(key) || kept.is_marked(key)
 }
 
@@ -68,8 +79,8 @@ pub(crate) fn compile(folder: &Path) -> Result<ExitCode, Failure> {
     let pool = local::start("antares-compile-worker")?;
     for wanted in decode(&jobs).iter().filter(|wanted| !is_settled(&kept, wanted)) {
         let elf = local::seal(wanted.elf)?;
-        let key = Sha256Digest::for_artifact(elf.digest(), wanted.options, CodeTier::Full);
-        match local::compile_library(&pool, &elf, wanted.options, Stage::Library) {
+        let key = wanted.key();
+        match local::compile_library(&pool, &elf, (wanted.options, &wanted.hints), Stage::Library) {
             Ok(compiled) => {
                 compiled.output.read().and_then(|library| kept.put(key, &library)).map_err(ours)?;
             }
@@ -82,12 +93,15 @@ pub(crate) fn compile(folder: &Path) -> Result<ExitCode, Failure> {
 fn decode(mut jobs: &[u8]) -> Vec<Wanted<'_>> {
     let mut wanted = Vec::new();
     while let Some((head, rest)) = jobs.split_first_chunk::<HEAD_BYTES>() {
-        let ([vm_version @ .., isa], length) = head.split_at(5) else { break };
+        let ([vm_version @ .., isa], lengths) = head.split_at(5) else { break };
+        let (length_of_elf, hints) = lengths.split_at(8);
         let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-        let length = usize::try_from(number(length)).unwrap_or(usize::MAX);
-        let Some((elf, behind)) = rest.split_at_checked(length) else { break };
+        let length = |bytes| usize::try_from(number(bytes)).unwrap_or(usize::MAX);
+        let Some((elf, behind)) = rest.split_at_checked(length(length_of_elf)) else { break };
+        let Some((hints, behind)) = behind.split_at_checked(length(hints)) else { break };
         let vm_version = u32::try_from(number(vm_version)).unwrap_or(u32::MAX);
-        wanted.push(Wanted { elf, options: CompileOptions { vm_version, isa: Isa(*isa) } });
+        let options = CompileOptions { vm_version, isa: Isa(*isa) };
+        wanted.push(Wanted { elf, options, hints: Hints::from_bytes(hints) });
         jobs = behind;
     }
     wanted

@@ -5,7 +5,7 @@ use std::{
     process::ExitCode,
 };
 
-use antares_abi::{CodeTier, Sha256Digest};
+use antares_abi::{CodeTier, Hints, Sha256Digest};
 use antares_pool::job::Stage;
 use anyhow::{Context as _, anyhow};
 
@@ -19,7 +19,7 @@ pub(crate) fn compile(args: &CompileArgs) -> Result<ExitCode, Failure> {
     };
     let elf = local::seal(&input::read_script(&args.script.elf)?)?;
     let options = args.script.options();
-    let compiled = local::compile(&elf, options, Stage::Library)?;
+    let compiled = local::compile(&elf, (options, &Hints::default()), Stage::Library)?;
     let bytes = compiled.output.read().context("cannot read the output").map_err(Failure::Service)?;
     output::write(&path, &bytes)?;
     if !input::is_stdio(&path) {

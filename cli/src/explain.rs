@@ -2,24 +2,28 @@
 
 use std::process::ExitCode;
 
-use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
+use antares_abi::{CodeTier, CompileOptions, Hints, Sha256Digest};
 use antares_pool::job;
 use anyhow::Context as _;
 
 use crate::{
     args::{ExplainArgs, Stage},
     failure::Failure,
-    input, local, output,
+    input,
+    kept::Kept,
+    local, output,
 };
 
 /// Shows what `args` say.
 pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let elf = input::read_script(&args.script.elf)?;
     let options = args.script.options();
+    let kept = args.hinted.then(|| Kept::of_user(false)).flatten();
+    let hints = kept.map(|kept| kept.hints(Sha256Digest::of(&elf), options)).unwrap_or_default();
     let shown = match compiler_stage(args.stage) {
-        None => hash(&elf, options).into_bytes(),
+        None => hash(&elf, options, &hints).into_bytes(),
         Some(stage) => {
-            let compiled = local::compile(&local::seal(&elf)?, options, stage)?;
+            let compiled = local::compile(&local::seal(&elf)?, (options, &hints), stage)?;
             compiled.output.read().context("cannot read the output").map_err(Failure::Service)?
         }
     };
@@ -46,11 +50,11 @@ fn compiler_stage(stage: Stage) -> Option<job::Stage> {
 }
 
 /// What names the script and its artifact, and what the latter is made of beside the bytes.
-fn hash(elf: &[u8], options: CompileOptions) -> String {
+fn hash(elf: &[u8], options: CompileOptions, hints: &Hints) -> String {
     let digest = Sha256Digest::of(elf);
     format!(
         "script   {digest}\nartifact {}\noptions  version {}, isa {}\nengine   {}, abi {}, llvm {}\ntarget   {} {} {}\n",
-        Sha256Digest::for_artifact(digest, options, CodeTier::Full),
+        Sha256Digest::for_artifact(digest, options, CodeTier::Full).with_hints(hints.digest()),
         options.vm_version,
         options.isa,
         antares_abi::ENGINE_VERSION,

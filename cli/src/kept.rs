@@ -10,7 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use antares_abi::{ArtifactKey, Sha256Digest};
+use antares_abi::{ArtifactKey, CompileOptions, HINTS_MAX, Hints, Sha256Digest};
 use antares_pool::{Sealed, verify_library};
 use rustix::fs::OFlags;
 
@@ -23,6 +23,12 @@ const HEAD_BYTES: usize = MAGIC.len() + 32 + 32;
 
 /// What the name of a mark ends with: of a script without full code.
 const WITHOUT: &str = "without";
+
+/// What the name of a file with hints ends with.
+const HINTS: &str = "hints";
+
+/// Times that the hints of a script may change; one that shows new ones for ever is left alone.
+const HINT_ROUNDS_MAX: u32 = 8;
 
 /// The folder.
 #[derive(Clone, Debug)]
@@ -79,12 +85,41 @@ impl Kept {
         if library.len() as u64 > KEPT_LIBRARY_BYTES_MAX {
             return Ok(());
         }
+        self.write(&self.path(key), key, library)
+    }
+
+    /// Where the script with this digest was seen to go, by runs on this machine; none where nothing was seen.
+    pub(crate) fn hints(&self, elf: Sha256Digest, options: CompileOptions) -> Hints {
+        self.round_of_hints(elf, options).1
+    }
+
+    /// Keeps hints, unless they have changed too often.
+    pub(crate) fn put_hints(&self, elf: Sha256Digest, options: CompileOptions, hints: &Hints) {
+        let (round, known) = self.round_of_hints(elf, options);
+        if round >= HINT_ROUNDS_MAX || *hints == known {
+            return;
+        }
+        let key = hints_key(elf, options);
+        let content = [(round + 1).to_le_bytes().as_slice(), &hints.to_bytes()].concat();
+        // Without them it stays as it was.
+        drop(self.write(&self.path(key).with_extension(HINTS), key, &content));
+    }
+
+    fn round_of_hints(&self, elf: Sha256Digest, options: CompileOptions) -> (u32, Hints) {
+        let key = hints_key(elf, options);
+        let content = open(&self.path(key).with_extension(HINTS)).ok().and_then(|file| read(&file, key));
+        let content = content.unwrap_or_default();
+        let Some((round, hints)) = content.split_first_chunk() else { return (0, Hints::default()) };
+        (u32::from_le_bytes(*round), Hints::from_bytes(&hints[..hints.len().min(4 * HINTS_MAX)]))
+    }
+
+    fn write(&self, path: &Path, key: ArtifactKey, content: &[u8]) -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
         file.write_all(MAGIC)?;
         file.write_all(&key.0)?;
-        file.write_all(&Sha256Digest::of(library).0)?;
-        file.write_all(library)?;
-        file.persist(self.path(key)).map_err(|error| error.error)?;
+        file.write_all(&Sha256Digest::of(content).0)?;
+        file.write_all(content)?;
+        file.persist(path).map_err(|error| error.error)?;
         self.make_room();
         Ok(())
     }
@@ -136,6 +171,13 @@ impl Kept {
             }
         }
     }
+}
+
+/// What hints are kept under: those of another engine are as good.
+fn hints_key(elf: Sha256Digest, options: CompileOptions) -> Sha256Digest {
+    Sha256Digest::of(
+        &[b"hints".as_slice(), &elf.0, &options.vm_version.to_le_bytes(), &[options.isa.0]].concat(),
+    )
 }
 
 /// What a command that was killed left behind.

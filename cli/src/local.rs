@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use antares_abi::{CompileOptions, Isa};
+use antares_abi::{CompileOptions, Hints, Isa, Sha256Digest};
 use antares_pool::{
     Pool, PoolConfig, PoolError, Sealed, Verdict as PoolVerdict,
     job::{
@@ -37,14 +37,23 @@ pub(crate) struct Compiled {
 }
 
 /// Compiles up to `stage` in a jailed worker.
-pub(crate) fn compile(elf: &Sealed, options: CompileOptions, stage: Stage) -> Result<Compiled, Failure> {
-    compile_in(&start("antares-compile-worker")?, elf, options, stage)
+pub(crate) fn compile(
+    elf: &Sealed,
+    source: (CompileOptions, &Hints),
+    stage: Stage,
+) -> Result<Compiled, Failure> {
+    compile_in(&start("antares-compile-worker")?, elf, source, stage)
 }
 
-fn compile_in(pool: &Pool, elf: &Sealed, options: CompileOptions, stage: Stage) -> Result<Compiled, Failure> {
+fn compile_in(
+    pool: &Pool,
+    elf: &Sealed,
+    (options, hints): (CompileOptions, &Hints),
+    stage: Stage,
+) -> Result<Compiled, Failure> {
     let limits = CompileLimits::default();
     let deadline = Instant::now() + Duration::from_millis(limits.wall_ms_max) + WORKER_START_MAX;
-    let job = CompileJob { options, stage, limits };
+    let job = CompileJob { options, stage, hints: hints.clone(), limits };
     let verdict =
         progress::while_working("compiling", || pool.compile(&job, elf, deadline)).map_err(failed)?;
     let compiled = match verdict {
@@ -90,16 +99,22 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
     let deadline = Instant::now() + request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
     let library = native.as_ref().map(|native| &native.library);
     let ended = |outcome, detail| Report::without_figures(outcome, detail, request.artifact());
+    let mut seen = None;
     let mut report = match pool.run(&job, &elf, library, deadline).map_err(failed)? {
-        PoolVerdict::Done(run) => Report::of_worker(run, request.artifact()),
+        PoolVerdict::Done(mut run) => {
+            seen = run.seen.take();
+            Report::of_worker(run, request.artifact())
+        }
         PoolVerdict::DeadlineExceeded => ended(Outcome::DeadlineExceeded, None),
         PoolVerdict::SandboxViolation { detail } => ended(Outcome::SandboxViolation, Some(detail)),
         PoolVerdict::WorkerLost { detail } => ended(Outcome::WorkerLost, Some(detail)),
     };
     report.code_tier = native.as_ref().map(|native| native.tier);
     report.compile_ms = native.as_ref().map_or(0, |native| native.made_ms);
-    if native.is_some() {
-        code.improve(&[Wanted { elf: &request.elf, options: request.options }]);
+    if let Some(native) = native {
+        let options = request.options;
+        let hints = code.learn(elf.digest(), options, &native, seen.as_ref());
+        code.improve(&[Wanted { elf: &request.elf, options, hints }]);
     }
     Ok(report)
 }
@@ -129,11 +144,13 @@ pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
         sample_cycles: 0,
         sample_salt: 0,
     };
-    let libraries: Vec<&Sealed> = libraries.iter().map(|(_, native)| &native.library).collect();
+    let files: Vec<&Sealed> = libraries.iter().map(|(_, native)| &native.library).collect();
     let deadline = Instant::now() + request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
     let ended = |outcome, error: &str| Verdict::without_figures(outcome, error.to_owned());
-    let verdict = match pool.verify(&job, &transaction, &libraries, deadline).map_err(failed)? {
-        PoolVerdict::Done(VerifyReport::Done { outcome, cycles, groups, read_us, run_us, .. }) => {
+    let mut found = Vec::new();
+    let verdict = match pool.verify(&job, &transaction, &files, deadline).map_err(failed)? {
+        PoolVerdict::Done(VerifyReport::Done { outcome, cycles, groups, seen, read_us, run_us, .. }) => {
+            found = seen;
             Verdict::of_worker(outcome, cycles, groups, (read_us, run_us))
         }
         PoolVerdict::Done(VerifyReport::Refused { detail, .. }) => {
@@ -143,7 +160,11 @@ pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
         PoolVerdict::SandboxViolation { detail } => ended(verdict::Outcome::SandboxViolation, &detail),
         PoolVerdict::WorkerLost { detail } => ended(verdict::Outcome::WorkerLost, &detail),
     };
-    let wanted = elfs.iter().map(|(elf, options)| Wanted { elf, options: *options });
+    let wanted = elfs.iter().zip(&libraries).zip(0..).map(|(((elf, options), (_, native)), number)| {
+        let seen = found.iter().find(|(library, _)| *library == number).map(|(_, seen)| seen);
+        let hints = code.learn(Sha256Digest::of(elf), *options, native, seen);
+        Wanted { elf, options: *options, hints }
+    });
     code.improve(&wanted.collect::<Vec<_>>());
     Ok(verdict)
 }
@@ -189,10 +210,10 @@ pub(crate) fn seal(elf: &[u8]) -> Result<Sealed, Failure> {
 pub(crate) fn compile_library(
     pool: &Pool,
     elf: &Sealed,
-    options: CompileOptions,
+    source: (CompileOptions, &Hints),
     stage: Stage,
 ) -> Result<Compiled, Failure> {
-    let compiled = compile_in(pool, elf, options, stage)?;
+    let compiled = compile_in(pool, elf, source, stage)?;
     verify_library(&compiled.output, compiled.summary.sha256)
         .context("the compiler gave a shared object that must not be loaded")
         .map_err(Failure::Service)?;

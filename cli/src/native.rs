@@ -2,7 +2,7 @@
 
 use std::{cell::OnceCell, thread};
 
-use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
+use antares_abi::{CodeTier, CompileOptions, Hints, Seen, Sha256Digest};
 use antares_pool::{Pool, Sealed, job::Stage};
 
 use crate::{
@@ -17,6 +17,8 @@ use crate::{
 pub(crate) struct Native {
     pub(crate) library: Sealed,
     pub(crate) tier: CodeTier,
+    /// What was known of the script when it was made.
+    pub(crate) hints: Hints,
     /// Wall time of its compile, milliseconds; 0 if it was kept.
     pub(crate) made_ms: u64,
 }
@@ -35,20 +37,44 @@ impl Code {
 
     /// The best code that there is at once; the full tier's, if that is asked for.
     pub(crate) fn find(&self, elf: &Sealed, options: CompileOptions) -> Result<Native, Failure> {
-        if let Some(full) = self.kept(elf, options, CodeTier::Full) {
+        let hints = self.kept.as_ref().map(|kept| kept.hints(elf.digest(), options)).unwrap_or_default();
+        match self.find_hinted(elf, options, &hints) {
+            // Without hints it may be within the limits.
+            Err(Failure::Refused { .. }) if !hints.is_empty() => {
+                self.find_hinted(elf, options, &Hints::default())
+            }
+            found => found,
+        }
+    }
+
+    fn find_hinted(&self, elf: &Sealed, options: CompileOptions, hints: &Hints) -> Result<Native, Failure> {
+        if let Some(full) = self.kept(elf, options, hints, CodeTier::Full) {
             return Ok(full);
         }
         if self.is_full {
-            return self.make(elf, options, CodeTier::Full);
+            return self.make(elf, options, hints, CodeTier::Full);
         }
-        if let Some(baseline) = self.kept(elf, options, CodeTier::Baseline) {
+        if let Some(baseline) = self.kept(elf, options, hints, CodeTier::Baseline) {
             return Ok(baseline);
         }
-        match self.make(elf, options, CodeTier::Baseline) {
+        match self.make(elf, options, hints, CodeTier::Baseline) {
             // The other generator may manage what this one does not.
-            Err(Failure::Service(_)) => self.make(elf, options, CodeTier::Full),
+            Err(Failure::Service(_)) => self.make(elf, options, hints, CodeTier::Full),
             made => made,
         }
+    }
+
+    /// The hints for the next compile, after a run of `native` that has `seen` something that it does not know.
+    pub(crate) fn learn(
+        &self,
+        elf: Sha256Digest,
+        options: CompileOptions,
+        native: &Native,
+        seen: Option<&Seen>,
+    ) -> Hints {
+        let (Some(kept), Some(seen)) = (&self.kept, seen) else { return native.hints.clone() };
+        kept.put_hints(elf, options, &native.hints.learn(seen));
+        kept.hints(elf, options)
     }
 
     /// Has full code made for the next time, where there is none.
@@ -58,25 +84,32 @@ impl Code {
         }
     }
 
-    fn kept(&self, elf: &Sealed, options: CompileOptions, tier: CodeTier) -> Option<Native> {
-        let library = self.kept.as_ref()?.get(Sha256Digest::for_artifact(elf.digest(), options, tier))?;
-        Some(Native { library, tier, made_ms: 0 })
+    fn kept(&self, elf: &Sealed, options: CompileOptions, hints: &Hints, tier: CodeTier) -> Option<Native> {
+        let key = Sha256Digest::for_artifact(elf.digest(), options, tier).with_hints(hints.digest());
+        let library = self.kept.as_ref()?.get(key)?;
+        Some(Native { library, tier, hints: hints.clone(), made_ms: 0 })
     }
 
-    fn make(&self, elf: &Sealed, options: CompileOptions, tier: CodeTier) -> Result<Native, Failure> {
+    fn make(
+        &self,
+        elf: &Sealed,
+        options: CompileOptions,
+        hints: &Hints,
+        tier: CodeTier,
+    ) -> Result<Native, Failure> {
         let stage = match tier {
             CodeTier::Baseline => Stage::Baseline,
             CodeTier::Full => Stage::Library,
         };
-        let compiled = compile_library(self.compilers()?, elf, options, stage)?;
+        let compiled = compile_library(self.compilers()?, elf, (options, hints), stage)?;
         let library = compiled.output;
         if let Some(kept) = &self.kept {
             // Without it the next run compiles again.
-            let key = Sha256Digest::for_artifact(elf.digest(), options, tier);
+            let key = Sha256Digest::for_artifact(elf.digest(), options, tier).with_hints(hints.digest());
             let _ = library.read().and_then(|bytes| kept.put(key, &bytes));
         }
         // Less than a millisecond was a compile, too.
-        Ok(Native { library, tier, made_ms: compiled.summary.compile_ms.max(1) })
+        Ok(Native { library, tier, hints: hints.clone(), made_ms: compiled.summary.compile_ms.max(1) })
     }
 
     fn compilers(&self) -> Result<&Pool, Failure> {

@@ -225,6 +225,7 @@ mod tests {
             native_cycles: 1_234_567,
             interpreted_cycles: 0,
             restarted: None,
+            seen: None,
             debug: vec!["hello \u{1b}[31m".to_owned()],
             load_us: 1,
             run_us: 12_345,

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest, parts_of};
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Hints, Sha256Digest, parts_of};
 use antares_cache::{Cache, CacheError, Put, Rejection, Space};
 use antares_pool::{
     ArtifactError, Compiled, LayerStatus, Pool, PoolError, Sealed, Verdict,
@@ -15,7 +15,10 @@ use antares_pool::{
 };
 use antares_serve::{Flights, Metrics, RawCompiler, chain};
 use bytes::Bytes;
-use tokio::{sync::Semaphore, task::JoinError};
+use tokio::{
+    sync::{Mutex, Semaphore},
+    task::JoinError,
+};
 use tracing::Instrument;
 
 use crate::{follow::Followers, metrics::CompilerMetrics};
@@ -36,6 +39,8 @@ pub struct Artifact {
     pub key: ArtifactKey,
     /// Which generator made it.
     pub tier: CodeTier,
+    /// Digest of the hints that it was made with, if there were some.
+    pub hints: Option<Sha256Digest>,
     /// Digest of its bytes.
     pub sha256: Sha256Digest,
     /// The shared object.
@@ -116,8 +121,10 @@ pub struct Compiler {
 }
 
 pub(crate) struct Shared {
-    cache: Cache,
+    pub(crate) cache: Cache,
     pool: Pool,
+    /// Hints change one after another.
+    pub(crate) learning: Mutex<()>,
     pub(crate) limits: RawCompiler,
     slots: Semaphore,
     /// Of baseline compiles, which never wait for others.
@@ -133,6 +140,7 @@ pub(crate) struct Order {
     pub(crate) script: Sha256Digest,
     options: CompileOptions,
     tier: CodeTier,
+    pub(crate) hints: Hints,
     pub(crate) key: ArtifactKey,
     /// The script's bytes, where the caller has them.
     pub(crate) elf: Option<Bytes>,
@@ -145,7 +153,14 @@ impl Order {
         tier: CodeTier,
         elf: Option<Bytes>,
     ) -> Self {
-        Self { script, options, tier, key: Sha256Digest::for_artifact(script, options, tier), elf }
+        let key = Sha256Digest::for_artifact(script, options, tier);
+        Self { script, options, tier, hints: Hints::default(), key, elf }
+    }
+
+    /// The same with what is known of the script.
+    pub(crate) fn hinted(self, hints: &Hints) -> Self {
+        let key = Sha256Digest::for_artifact(self.script, self.options, self.tier);
+        Self { key: key.with_hints(hints.digest()), hints: hints.clone(), ..self }
     }
 }
 
@@ -158,6 +173,7 @@ impl Compiler {
             metrics: CompilerMetrics::new(metrics),
             cache,
             pool,
+            learning: Mutex::default(),
             limits: limits.clone(),
             slots: Semaphore::new(workers),
             quick_slots: Semaphore::new(QUICK_WORKERS),
@@ -241,7 +257,13 @@ impl Compiler {
         options: CompileOptions,
         elf: Option<Bytes>,
     ) -> Result<Arc<Artifact>, CompileError> {
-        self.join(Order::new(script, options, CodeTier::Full, elf)).await
+        let order = Order::new(script, options, CodeTier::Full, elf);
+        let hints = self.hints(script, options).await?;
+        match self.join(order.clone().hinted(&hints)).await {
+            // Without hints it may be within the limits.
+            Err(CompileError::Refused { .. }) if !hints.is_empty() => self.join(order).await,
+            joined => joined,
+        }
     }
 
     /// The artifact that `order` asks for; equal orders at the same time are one.
@@ -267,7 +289,7 @@ impl Compiler {
 }
 
 impl Shared {
-    async fn get(&self, space: Space, key: Sha256Digest) -> Result<Option<Bytes>, CompileError> {
+    pub(crate) async fn get(&self, space: Space, key: Sha256Digest) -> Result<Option<Bytes>, CompileError> {
         let cache = self.cache.clone();
         match blocking(move || cache.get(space, key.0)).await {
             Ok(Ok(found)) => Ok(found.map(Bytes::from)),
@@ -314,13 +336,13 @@ impl Shared {
 
     /// The stored artifact, if there is one and it is a library of ours. Anything else is a miss.
     pub(crate) async fn find(&self, order: &Order) -> Result<Option<Artifact>, CompileError> {
-        let (key, tier) = (order.key, order.tier);
+        let (key, tier, hints) = (order.key, order.tier, order.hints.digest());
         let Some(bytes) = self.get(Space::Artifact, key).await? else { return Ok(None) };
         let checked = blocking(move || {
             let library = Sealed::new("antares-library", &bytes).map_err(WorkError::Seal)?;
             let sha256 = library.digest();
             verify_library(&library, sha256)?;
-            Ok::<_, WorkError>(Artifact { key, tier, sha256, bytes, made: None, stored: true })
+            Ok::<_, WorkError>(Artifact { key, tier, hints, sha256, bytes, made: None, stored: true })
         });
         match checked.await {
             Ok(Ok(artifact)) => Ok(Some(artifact)),
@@ -349,8 +371,8 @@ impl Shared {
         };
         // A store that cannot take it does not fail the compile: the artifact is handed out all the same.
         let stored = matches!(put, Ok(Put::Stored | Put::AlreadyThere));
-        let (tier, sha256) = (order.tier, summary.sha256);
-        Ok(Arc::new(Artifact { key, tier, sha256, bytes, made: Some(summary), stored }))
+        let (tier, hints, sha256) = (order.tier, order.hints.digest(), summary.sha256);
+        Ok(Arc::new(Artifact { key, tier, hints, sha256, bytes, made: Some(summary), stored }))
     }
 
     /// The compile itself, in a worker; the library has been checked.
@@ -376,7 +398,7 @@ impl Shared {
         if !is_full {
             limits.memory_bytes_max = limits.memory_bytes_max.min(QUICK_MEMORY_BYTES_MAX);
         }
-        let job = CompileJob { options: order.options, stage, limits };
+        let job = CompileJob { options: order.options, stage, hints: order.hints.clone(), limits };
         // The pool ends it by its own wall time; the rest is for a zygote that is being replaced.
         let deadline = Instant::now() + Duration::from_millis(limits.wall_ms_max) + queue;
         let worked = blocking(move || {
@@ -491,9 +513,11 @@ fn internal(step: &'static str, error: &dyn std::error::Error) -> CompileError {
 
 /// The blocking work panicked; the panic hook has told where.
 #[derive(Debug)]
-struct Panicked;
+pub(crate) struct Panicked;
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Panicked> {
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Panicked> {
     let span = tracing::Span::current();
     tokio::task::spawn_blocking(move || span.in_scope(work)).await.map_err(|_: JoinError| Panicked)
 }

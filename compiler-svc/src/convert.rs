@@ -1,8 +1,8 @@
 //! The border between wire types and ours. Proto types go no further than this file and `service.rs`.
 
 use antares_abi::{
-    ABI_VERSION, CodeTier, CompileOptions, ENGINE_VERSION, Isa, LLVM_VERSION, Sha256Digest, TARGET_CPU,
-    TARGET_FEATURES, TARGET_TRIPLE,
+    ABI_VERSION, CodeTier, CompileOptions, ENGINE_VERSION, HINTS_MAX, Hints, Isa, LLVM_VERSION, Seen,
+    Sha256Digest, TARGET_CPU, TARGET_FEATURES, TARGET_TRIPLE,
 };
 use antares_pool::LayerStatus;
 use antares_proto::v1;
@@ -61,11 +61,26 @@ pub(crate) fn compiled(artifact: &Artifact) -> v1::CompileResponse {
             blocks: made.blocks,
         }),
         stored: artifact.stored,
+        hints_sha256: hints(artifact.hints),
         code_tier: match artifact.tier {
             CodeTier::Baseline => v1::CodeTier::Baseline.into(),
             CodeTier::Full => v1::CodeTier::Full.into(),
         },
     }
+}
+
+/// The digest of hints, if there are some.
+pub(crate) fn hints(digest: Option<Sha256Digest>) -> String {
+    digest.map(|digest| digest.to_string()).unwrap_or_default()
+}
+
+/// What a run has seen.
+pub(crate) fn seen(left: Option<u64>, targets: Vec<u32>) -> Result<Seen, Fault> {
+    if targets.len() > HINTS_MAX {
+        let problem = format!("{} targets, at most {HINTS_MAX} are allowed", targets.len());
+        return Err(Fault::invalid("TOO_MANY_HINTS", problem.clone()).violation("targets", problem));
+    }
+    Ok(Seen { left, hints: Hints::from(targets) })
 }
 
 /// Limits, versions and the fence.

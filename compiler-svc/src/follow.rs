@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Hints, Sha256Digest};
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 use tracing::Instrument;
@@ -86,14 +86,31 @@ impl Compiler {
         options: CompileOptions,
         elf: Option<Bytes>,
     ) -> Result<Arc<Artifact>, CompileError> {
-        let full = Order::new(script, options, CodeTier::Full, elf.clone());
+        let hints = self.hints(script, options).await?;
+        match self.best(script, options, &hints, elf.clone()).await {
+            // Without hints it may be within the limits.
+            Err(CompileError::Refused { .. }) if !hints.is_empty() => {
+                self.best(script, options, &Hints::default(), elf).await
+            }
+            best => best,
+        }
+    }
+
+    async fn best(
+        &self,
+        script: Sha256Digest,
+        options: CompileOptions,
+        hints: &Hints,
+        elf: Option<Bytes>,
+    ) -> Result<Arc<Artifact>, CompileError> {
+        let full = Order::new(script, options, CodeTier::Full, elf.clone()).hinted(hints);
         if !self.shared.limits.baseline {
             return self.join(full).await;
         }
         if let Some(artifact) = self.shared.find(&full).await? {
             return Ok(Arc::new(artifact));
         }
-        let baseline = Order::new(script, options, CodeTier::Baseline, elf);
+        let baseline = Order::new(script, options, CodeTier::Baseline, elf).hinted(hints);
         match self.join(baseline).await {
             Ok(artifact) => {
                 self.follow(full);
@@ -109,7 +126,7 @@ impl Compiler {
     }
 
     /// Has `full` compiled some time.
-    fn follow(&self, mut full: Order) {
+    pub(crate) fn follow(&self, mut full: Order) {
         match self.shared.followers.enter(full.key, self.shared.limits.followers_max) {
             Ok(()) => {}
             Err(result) => {

@@ -5,6 +5,7 @@ pub mod app;
 mod compiler;
 mod convert;
 mod follow;
+mod learn;
 mod metrics;
 mod service;
 mod status;

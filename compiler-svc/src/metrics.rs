@@ -31,6 +31,32 @@ impl FollowerResult {
     }
 }
 
+/// What became of what a run had found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HintsResult {
+    /// The next compile takes it.
+    Learnt,
+    /// Nothing was new.
+    Known,
+    /// The script has learnt too often.
+    LeftAlone,
+    /// The store could not take it.
+    NotStored,
+}
+
+impl HintsResult {
+    const ALL: [Self; 4] = [Self::Learnt, Self::Known, Self::LeftAlone, Self::NotStored];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Learnt => "learnt",
+            Self::Known => "known",
+            Self::LeftAlone => "left_alone",
+            Self::NotStored => "not_stored",
+        }
+    }
+}
+
 /// Metrics of compiles.
 #[derive(Clone, Debug)]
 pub(crate) struct CompilerMetrics {
@@ -39,6 +65,7 @@ pub(crate) struct CompilerMetrics {
     baselines: IntCounterVec,
     baseline_seconds: Histogram,
     followers: IntCounterVec,
+    hints: IntCounterVec,
     pub(crate) queue_depth: IntGauge,
 }
 
@@ -60,6 +87,14 @@ impl CompilerMetrics {
         for result in FollowerResult::ALL {
             followers.with_label_values(&[result.name()]);
         }
+        let hints = metrics.counters(
+            "antares_hints_total",
+            "Reports of runs that left native code for places that it does not know, by what became of them.",
+            &["result"],
+        );
+        for result in HintsResult::ALL {
+            hints.with_label_values(&[result.name()]);
+        }
         Self {
             compiles: by_result("antares_compiles_total", "Full compiles by how they ended."),
             baselines: by_result("antares_baseline_compiles_total", "Baseline compiles by how they ended."),
@@ -69,6 +104,7 @@ impl CompilerMetrics {
                 RUN_SECONDS,
             ),
             followers,
+            hints,
             seconds: metrics.histogram(
                 "antares_compile_seconds",
                 "Wall time of full compiles that gave an artifact, as the worker measured it.",
@@ -80,6 +116,10 @@ impl CompilerMetrics {
 
     pub(crate) fn note_follower(&self, result: FollowerResult) {
         self.followers.with_label_values(&[result.name()]).inc();
+    }
+
+    pub(crate) fn note_hints(&self, result: HintsResult) {
+        self.hints.with_label_values(&[result.name()]).inc();
     }
 
     pub(crate) fn note_compile(&self, tier: CodeTier, made: &Result<Arc<Artifact>, CompileError>) {

@@ -14,7 +14,7 @@ use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use crate::{
     compiler::Compiler,
-    convert::{capabilities, compiled, digest, options},
+    convert::{capabilities, compiled, digest, hints, options, seen},
 };
 
 /// How long a caller should wait when all uploads or downloads are taken.
@@ -238,6 +238,14 @@ impl compiler_service_server::CompilerService for Service {
         };
         let artifact = artifact.map_err(Fault::from)?;
         Ok(Response::new(compiled(&artifact)))
+    }
+
+    async fn learn(&self, request: Request<v1::LearnRequest>) -> Result<Response<v1::LearnResponse>, Status> {
+        let v1::LearnRequest { script_sha256, options: asked, left, targets } = request.into_inner();
+        let script = digest("script_sha256", &script_sha256)?;
+        let (options, seen) = (options(asked)?, seen(left, targets)?);
+        let learnt = self.compiler.learn(script, options, &seen).await.map_err(Fault::from)?;
+        Ok(Response::new(v1::LearnResponse { hints_sha256: hints(learnt) }))
     }
 
     async fn get_artifact(

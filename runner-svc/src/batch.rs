@@ -107,6 +107,7 @@ impl Runner {
             sample_salt: next_salt(),
         };
         let (elf, native) = (prepared.script.elf.clone(), prepared.native.clone());
+        let learning = native.clone();
         let key = native.as_ref().map(|native| native.key);
         shared.metrics.note_native(native.iter().map(|native| native.tier), count as u64);
         let run = move |pool: &Pool, until| {
@@ -131,6 +132,11 @@ impl Runner {
         for ended in results.iter().flatten() {
             shared.metrics.note_ended(ended);
             shared.keep_profile(&context.tenant.name, prepared.script.digest, ended);
+        }
+        // One of them is enough: what others leave for, they tell the next time.
+        let leaves = |ended: &&Ended| matches!(ended, Ended::Reported(report) if report.seen.is_some());
+        if let Some(ended) = results.iter().flatten().find(leaves) {
+            shared.learn_from(learning.as_ref(), ended);
         }
         shared.metrics.note_queue(queue);
         results.resize(count, None);

@@ -413,6 +413,7 @@ mod tests {
             native_cycles: 5,
             interpreted_cycles: 2,
             restarted: None,
+            seen: None,
             debug: vec!["hello".to_owned()],
             load_us: 1,
             run_us: 2,

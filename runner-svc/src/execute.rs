@@ -17,6 +17,7 @@ use tracing::{Instrument, Span};
 
 use crate::{
     hot::Hot,
+    learn::Learnt,
     metrics::RunnerMetrics,
     patience::Patience,
     profiles::Profiles,
@@ -109,8 +110,10 @@ pub(crate) struct Shared {
     pub(crate) hot: Hot,
     pub(crate) ready: Ready,
     scripts: Flights<Sha256Digest, Result<Arc<Sealed>, SourceError>>,
+    pub(crate) learnt: Learnt,
     /// By the full tier's key, and the key of what is at hand.
-    pub(crate) libraries: Flights<(ArtifactKey, Option<ArtifactKey>), Result<Option<Native>, SourceError>>,
+    pub(crate) libraries:
+        Flights<(ArtifactKey, Option<ArtifactKey>), Result<Option<HintedNative>, SourceError>>,
     pub(crate) metrics: RunnerMetrics,
     pub(crate) profiles: Profiles,
     pub(crate) push: Option<ProfilePush>,
@@ -119,11 +122,16 @@ pub(crate) struct Shared {
 /// Native code, ready to be loaded.
 #[derive(Clone, Debug)]
 pub(crate) struct Native {
+    pub(crate) script: Sha256Digest,
+    pub(crate) options: CompileOptions,
     pub(crate) key: ArtifactKey,
     pub(crate) tier: CodeTier,
     pub(crate) library: Arc<Sealed>,
     pub(crate) made_ms: Option<u64>,
 }
+
+/// Native code, and the digest of the hints that it was made with.
+pub(crate) type HintedNative = (Native, Option<Sha256Digest>);
 
 /// How native code was had, for the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,6 +190,7 @@ impl Runner {
             profiles: Profiles::new(keep, config.profile_push.is_some()),
             push: config.profile_push.clone(),
             scripts: Flights::default(),
+            learnt: Learnt::default(),
             libraries: Flights::default(),
             metrics: RunnerMetrics::new(metrics),
             limits: limits.clone(),
@@ -238,7 +247,7 @@ impl Shared {
         let keys = origin.map(|origin| origin.key);
         self.metrics.note_native(origin.as_slice().iter().map(|origin| origin.tier), 1);
         let elf = script.elf;
-        let library = native.map(|native| native.library);
+        let library = native.as_ref().map(|native| native.library.clone());
         let work = async {
             let lent = self.run_one(slot, run_time, deadline, job, elf, library).await?;
             let ended = self.judge(lent, keys.as_slice())?;
@@ -249,6 +258,7 @@ impl Shared {
         };
         let ended = work.instrument(tracing::info_span!("worker")).await?;
         self.keep_profile(&tenant.name, script.digest, &ended);
+        self.learn_from(native.as_ref(), &ended);
         Ok(Execution { script: script.digest, ended, native: origin, fallback, fetch, queue, sample_salt })
     }
 

@@ -8,6 +8,7 @@ mod convert;
 pub mod embedded;
 mod execute;
 mod hot;
+mod learn;
 mod library;
 mod limits;
 #[cfg(feature = "embedded")]

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::{
     execute::{Native, Shared, seal},
     ready::ReadyKey,
-    source::{SourceError, Wanted},
+    source::{Fetched, SourceError, Wanted},
 };
 
 /// How long a run that has native code waits for the answer whether there is better.
@@ -28,11 +28,11 @@ impl Shared {
         elf: Option<&Bytes>,
         options: CompileOptions,
     ) -> Result<Native, SourceError> {
-        let key = |tier| Sha256Digest::for_artifact(script, options, tier);
+        let hints = self.learnt.find(script, options);
         let ready = |tier| {
-            let key = key(tier);
+            let key = Sha256Digest::for_artifact(script, options, tier).with_hints(hints);
             let library = self.ready.get(ReadyKey::Library(key))?;
-            Some(Native { key, tier, library, made_ms: None })
+            Some(Native { script, options, key, tier, library, made_ms: None })
         };
         if let Some(full) = ready(CodeTier::Full) {
             return Ok(full);
@@ -62,14 +62,19 @@ impl Shared {
         let fetched = self.libraries.join(flight, || async move {
             let (script, options) = (wanted.script, wanted.options);
             let Some(fetched) = source.artifact(wanted).await? else { return Ok(None) };
-            let key = Sha256Digest::for_artifact(script, options, fetched.tier);
+            let key = Sha256Digest::for_artifact(script, options, fetched.tier).with_hints(fetched.hints);
             if fetched.key != key {
                 return Err(SourceError::OtherVersion { expected: key, found: fetched.key });
             }
-            let library = Arc::new(seal_library(fetched.bytes, fetched.sha256).await?);
-            Ok(Some(Native { key, tier: fetched.tier, library, made_ms: fetched.made_ms }))
+            let library = Arc::new(seal_library(fetched.bytes.clone(), fetched.sha256).await?);
+            let Fetched { tier, hints, made_ms, .. } = fetched;
+            Ok(Some((Native { script, options, key, tier, library, made_ms }, hints)))
         });
-        let native = fetched.await.unwrap_or(Err(SourceError::Internal))?;
+        let fetched = fetched.await.unwrap_or(Err(SourceError::Internal))?;
+        if let Some((native, hints)) = &fetched {
+            self.learnt.note(native.script, native.options, *hints);
+        }
+        let native = fetched.map(|(native, _)| native);
         if let Some(native) = &native {
             self.ready.put(ReadyKey::Library(native.key), &native.library);
         }

@@ -62,3 +62,9 @@ pub(crate) const PROFILE_ROWS_DEFAULT: u32 = 20;
 
 /// Programs of a profile whose symbols are read for an answer.
 pub(crate) const PROFILE_PROGRAMS_MAX: usize = 32;
+
+/// Scripts of which it is remembered with which hints they are compiled.
+pub(crate) const LEARNT_SCRIPTS_MAX: usize = 4096;
+
+/// Reports on a script, one after another, that brought nothing new: then no more are sent until it is compiled anew.
+pub(crate) const LEARNT_VAIN_MAX: u32 = 3;

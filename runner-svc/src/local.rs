@@ -1,6 +1,6 @@
 //! The compiler in this process as a source.
 
-use antares_abi::Sha256Digest;
+use antares_abi::{CompileOptions, Seen, Sha256Digest};
 use antares_compiler_svc::{CompileError, Compiler};
 use antares_serve::Fault;
 use bytes::Bytes;
@@ -31,10 +31,20 @@ impl ArtifactSource for LocalSource {
         Ok((known != Some(artifact.key)).then(|| Fetched {
             key: artifact.key,
             tier: artifact.tier,
+            hints: artifact.hints,
             sha256: artifact.sha256,
             bytes: artifact.bytes.clone(),
             made_ms: artifact.made.map(|made| made.compile_ms),
         }))
+    }
+
+    async fn learn(
+        &self,
+        script: Sha256Digest,
+        options: CompileOptions,
+        seen: Seen,
+    ) -> Result<Option<Sha256Digest>, SourceError> {
+        self.0.learn(script, options, &seen).await.map_err(told)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use antares_abi::{ArtifactKey, CodeTier, Sha256Digest};
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Seen, Sha256Digest};
 use antares_proto::v1::{
     self, compiler_service_client::CompilerServiceClient, get_artifact_response, get_script_response,
     upload_request,
@@ -60,10 +60,7 @@ impl RemoteSource {
     }
 
     async fn compile(&self, wanted: &Wanted) -> Result<v1::CompileResponse, SourceError> {
-        let options = v1::ScriptOptions {
-            vm_version: Some(wanted.options.vm_version),
-            isa: Some(wanted.options.isa.to_string()),
-        };
+        let options = options(wanted.options);
         let message = || v1::CompileRequest {
             script_sha256: wanted.script.to_string(),
             options: Some(options.clone()),
@@ -141,11 +138,36 @@ impl ArtifactSource for RemoteSource {
         Ok(Some(Fetched {
             key: parse(&compiled.artifact_key)?,
             tier: tier(&compiled)?,
+            hints: hints(&compiled.hints_sha256)?,
             sha256: parse(&blob.sha256)?,
             bytes: blob.bytes,
             made_ms: made.then_some(compiled.compile_ms),
         }))
     }
+
+    async fn learn(
+        &self,
+        script: Sha256Digest,
+        of: CompileOptions,
+        seen: Seen,
+    ) -> Result<Option<Sha256Digest>, SourceError> {
+        let message = v1::LearnRequest {
+            script_sha256: script.to_string(),
+            options: Some(options(of)),
+            left: seen.left,
+            targets: seen.hints.into(),
+        };
+        let learnt = self.client.clone().learn(self.request(message)).await;
+        hints(&learnt.map_err(|status| told(script, status))?.into_inner().hints_sha256)
+    }
+}
+
+fn options(options: CompileOptions) -> v1::ScriptOptions {
+    v1::ScriptOptions { vm_version: Some(options.vm_version), isa: Some(options.isa.to_string()) }
+}
+
+fn hints(text: &str) -> Result<Option<Sha256Digest>, SourceError> {
+    (!text.is_empty()).then(|| parse(text)).transpose()
 }
 
 fn parse(text: &str) -> Result<Sha256Digest, SourceError> {

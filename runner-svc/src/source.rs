@@ -1,6 +1,6 @@
 //! Where scripts and artifacts come from: a compiler in this process or one behind gRPC.
 
-use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Seen, Sha256Digest};
 use bytes::Bytes;
 use tonic::{Status, async_trait};
 
@@ -11,6 +11,8 @@ pub struct Fetched {
     pub key: ArtifactKey,
     /// Which generator made it.
     pub tier: CodeTier,
+    /// Digest of the hints that it was made with, if there were some.
+    pub hints: Option<Sha256Digest>,
     /// Digest that its bytes must have.
     pub sha256: Sha256Digest,
     /// The shared object.
@@ -140,4 +142,15 @@ pub trait ArtifactSource: Send + Sync + 'static {
     /// # Errors
     /// There is none.
     async fn artifact(&self, wanted: Wanted) -> Result<Option<Fetched>, SourceError>;
+
+    /// Tells what a run of a script has seen. Gives the digest of the hints that the next artifact is made with.
+    ///
+    /// # Errors
+    /// It is not stored, or the source cannot be reached.
+    async fn learn(
+        &self,
+        script: Sha256Digest,
+        options: CompileOptions,
+        seen: Seen,
+    ) -> Result<Option<Sha256Digest>, SourceError>;
 }

@@ -103,6 +103,7 @@ impl Shared {
         self.metrics.note_native(libraries.iter().map(|(_, native)| native.tier), 1);
         let keys: Vec<ArtifactKey> = libraries.iter().map(|(_, native)| native.key).collect();
         let job = job(&order, &sealed, &libraries, self.limits.sample_cycles);
+        let learning: Vec<Native> = libraries.iter().map(|(_, native)| native.clone()).collect();
         let sample_salt = (job.sample_cycles > 0).then_some(job.sample_salt);
         let run = move |pool: &Pool, until| {
             let libraries = libraries.iter().map(|(_, native)| &*native.library);
@@ -122,6 +123,7 @@ impl Shared {
                 cycles,
                 groups,
                 hot,
+                seen,
                 samples,
                 read_us,
                 run_us,
@@ -133,6 +135,10 @@ impl Shared {
                     (cycles, native_cycles(&groups)),
                 );
                 self.learn(hot, &met);
+                for (number, seen) in seen {
+                    let native = usize::try_from(number).ok().and_then(|number| learning.get(number));
+                    native.into_iter().for_each(|native| self.learn_seen(native, seen.clone()));
+                }
                 Ended::Reported(Verified { outcome, cycles, groups, read_us, run_us })
             }
             Ended::Reported(VerifyReport::Refused { path, detail }) => {

@@ -1,6 +1,6 @@
 //! One ELF on both tiers and on the oracle.
 
-use antares_abi::{CodeTier, CompileOptions, Isa};
+use antares_abi::{CodeTier, CompileOptions, Hints, Isa};
 use antares_tests::{
     differential::{Equal, compare},
     native,
@@ -44,7 +44,7 @@ pub(crate) fn check_within(
     let interpreted = compare(&mut machine, &case, None).unwrap();
     let interpreted = interpreted.unwrap_or_else(|difference| panic!("{context}, interpreter: {difference}"));
     let mut native = |tier| {
-        let library = native::compile_with(elf, options, tier);
+        let library = native::compile_with(elf, options, tier, &Hints::default());
         let library = library.unwrap_or_else(|error| panic!("{context}, {tier}: {error:#}"))?;
         let equal = compare(&mut machine, &case, Some(&library)).unwrap();
         let equal = equal.unwrap_or_else(|difference| panic!("{context}, {tier}: {difference}"));

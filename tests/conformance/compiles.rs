@@ -40,7 +40,12 @@ fn a_library_is_the_same_in_parts() {
     let elf = guests::bytes("secp256k1-imc").unwrap();
     assert!(parts_of(elf.len() as u64) > 1);
     let whole = native::output(&elf, script(2), Stage::Library).unwrap();
-    let request = Request { options: script(2), stage: Stage::Library, limits: Limits::default() };
+    let request = Request {
+        options: script(2),
+        stage: Stage::Library,
+        hints: antares_abi::Hints::default(),
+        limits: Limits::default(),
+    };
     let parts = compile_in_parallel(&elf, &request, 2).unwrap();
     assert!(whole.bytes == parts.bytes);
     assert_eq!((whole.functions, whole.guest_code_bytes), (parts.functions, parts.guest_code_bytes));
@@ -138,7 +143,12 @@ fn parts_in_two_groups_share_nothing_and_link() {
         assert_eq!((equal.native_cycles, equal.debug.len()), (equal.cycles, 156));
     }
     let whole = native::output(&elf, script(2), Stage::Library).unwrap();
-    let request = Request { options: script(2), stage: Stage::Library, limits: Limits::default() };
+    let request = Request {
+        options: script(2),
+        stage: Stage::Library,
+        hints: antares_abi::Hints::default(),
+        limits: Limits::default(),
+    };
     assert!(whole.bytes == compile_in_parallel(&elf, &request, 2).unwrap().bytes);
 }
 

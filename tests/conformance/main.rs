@@ -8,6 +8,7 @@ mod compiles;
 mod contract;
 mod formats;
 mod insights;
+mod learning;
 mod pauses;
 mod profiles;
 mod programs;

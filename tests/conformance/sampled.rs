@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use antares_abi::CodeTier;
+use antares_abi::{CodeTier, Hints};
 use antares_program::{read, recover};
 use antares_tests::{guests, kept, native};
 use antares_vm::{Library, Limits, Machine, Place, Recording, Report, Sampling, Script, Tier};
@@ -40,7 +40,7 @@ impl Guest {
         let limits =
             antares_program::Limits { code_bytes_max: 4 << 20, functions_max: 1 << 16, blocks_max: 1 << 20 };
         let image = read(&elf, script(2), &limits).unwrap();
-        let program = recover(&image, &limits).unwrap();
+        let program = recover(&image, &limits, &Hints::default()).unwrap();
         let functions = program.functions.iter().map(|function| function.entry.0).collect();
         let args = vec![Bytes::from_static(b"-"), Bytes::from_static(times.as_bytes())];
         Self { name, elf, args, functions }
@@ -53,7 +53,9 @@ impl Guest {
     fn library(&self, tier: CodeTier) -> Library {
         match tier {
             CodeTier::Full => kept::library(&self.elf, script(2)).unwrap().unwrap(),
-            CodeTier::Baseline => native::compile_with(&self.elf, script(2), tier).unwrap().unwrap(),
+            CodeTier::Baseline => {
+                native::compile_with(&self.elf, script(2), tier, &Hints::default()).unwrap().unwrap()
+            }
         }
     }
 

@@ -73,7 +73,7 @@ impl Functions {
         let limits =
             antares_program::Limits { code_bytes_max: 4 << 20, functions_max: 1 << 16, blocks_max: 1 << 20 };
         let image = read(&elf, script(2), &limits).unwrap();
-        let program = recover(&image, &limits).unwrap();
+        let program = recover(&image, &limits, &antares_abi::Hints::default()).unwrap();
         self.0.push((elf, program.functions.iter().map(|function| function.entry.0).collect()));
         self.0.len() - 1
     }

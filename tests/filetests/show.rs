@@ -1,6 +1,6 @@
 //! What a stage shows of an ELF: the compiler's text without what is the same in every library, or a run's outcome.
 
-use antares_abi::CodeTier;
+use antares_abi::{CodeTier, Hints};
 use antares_baseline::Listing;
 use antares_compiler::Stage;
 use antares_program::Limits;
@@ -75,7 +75,8 @@ fn instructions(assembly: &str) -> Vec<String> {
 /// The guest's functions as the baseline generates them. Places inside a function are numbered from its start.
 fn baseline(case: &Case, elf: &[u8]) -> Result<Vec<String>> {
     let limits = Limits { code_bytes_max: 1 << 20, functions_max: 1000, blocks_max: 10_000 };
-    let program = antares_program::recover(&antares_program::read(elf, case.options, &limits)?, &limits)?;
+    let image = antares_program::read(elf, case.options, &limits)?;
+    let program = antares_program::recover(&image, &limits, &Hints::default())?;
     let listing = antares_baseline::listing(&antares_lift::lift(&program, 1 << 20, CodeTier::Baseline)?)?;
     let mut lines = Vec::new();
     for (entry, range) in &listing.functions {
@@ -118,7 +119,7 @@ fn outcome(case: &Case, elf: &[u8]) -> Result<Vec<String>> {
         code: None,
     };
     let run = |tier| {
-        let library = native::compile_with(elf, case.options, tier)?;
+        let library = native::compile_with(elf, case.options, tier, &Hints::default())?;
         let library = library.map_err(|reason| anyhow::anyhow!("refused: {reason}"))?;
         let compared = compare(&mut Machine::new()?, &oracle_case, Some(&library))?;
         compared.map_err(|difference| anyhow::anyhow!("{difference}")).context("unlike ckb-vm")

@@ -1,6 +1,6 @@
 //! The IR's verifier against IR that claims more than is true.
 
-use antares_abi::CodeTier;
+use antares_abi::{CodeTier, Hints};
 use antares_lift::{
     ir::{Module, Op},
     lift, verify,
@@ -15,7 +15,8 @@ fn module(name: &str) -> Module {
     let text = std::fs::read_to_string(path).unwrap();
     let (elf, options) = (guests::assemble(&text).unwrap(), Case::parse(&text).unwrap().options);
     let limits = Limits { code_bytes_max: 1 << 20, functions_max: 1000, blocks_max: 10_000 };
-    lift(&recover(&read(&elf, options, &limits).unwrap(), &limits).unwrap(), 1 << 20, CodeTier::Full).unwrap()
+    let program = recover(&read(&elf, options, &limits).unwrap(), &limits, &Hints::default()).unwrap();
+    lift(&program, 1 << 20, CodeTier::Full).unwrap()
 }
 
 /// Places of all operations that `is_wanted`.

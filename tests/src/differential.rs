@@ -6,6 +6,7 @@ mod tally;
 
 use std::{fmt, sync::Arc};
 
+use antares_abi::Seen;
 use antares_vm::{
     LeaveReason, Library, Limits, Machine, NativeMachine, Outcome, Report, Script, Session, Tier,
 };
@@ -32,6 +33,8 @@ pub struct Equal {
     pub native_cycles: u64,
     /// Why native code was left, if it was.
     pub restarted: Option<LeaveReason>,
+    /// What native code did not know, if it was left for such a place.
+    pub seen: Option<Seen>,
     /// Debug output.
     pub debug: Vec<String>,
 }
@@ -91,6 +94,7 @@ pub fn compare(
             cycles: report.cycles,
             native_cycles: report.native_cycles,
             restarted: report.restarted,
+            seen: report.seen,
             debug: report.debug,
         }),
     })
@@ -120,6 +124,7 @@ pub fn compare_in(session: &Arc<Session>, case: &Case) -> Result<Equal, Differen
             cycles: run.cycles,
             native_cycles: counts.native_cycles,
             restarted: counts.restarted,
+            seen: session.take_seen().into_iter().next().map(|(_, seen)| seen),
             debug: run.debug,
         }),
     }

@@ -43,7 +43,7 @@ fn options(data: &[u8]) -> (CompileOptions, &[u8]) {
 }
 
 fn compiles(elf: &[u8], options: CompileOptions, stage: Stage) -> Result<(), &'static str> {
-    let request = Request { options, stage, limits: Limits::default() };
+    let request = Request { options, stage, hints: antares_abi::Hints::default(), limits: Limits::default() };
     match antares_compiler::compile(elf, &request) {
         Ok(_) => Ok(()),
         Err(CompileError::Refused { reason, .. }) => Err(reason),

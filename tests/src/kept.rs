@@ -43,7 +43,12 @@ pub fn bytes(elf: &[u8], options: CompileOptions) -> Result<Result<Vec<u8>, Stri
     if let Ok(reason) = fs::read_to_string(&refused) {
         return Ok(Err(reason));
     }
-    let request = Request { options, stage: Stage::Library, limits: Limits::default() };
+    let request = Request {
+        options,
+        stage: Stage::Library,
+        hints: antares_abi::Hints::default(),
+        limits: Limits::default(),
+    };
     match antares_compiler::compile(elf, &request) {
         Ok(output) => {
             keep(&folder, &kept, &output.bytes)?;

@@ -2,7 +2,7 @@
 
 use std::{fs::File, io::Write, os::fd::AsFd};
 
-use antares_abi::{CodeTier, CompileOptions};
+use antares_abi::{CodeTier, CompileOptions, Hints};
 use antares_codegen::{Form, Part};
 use antares_compiler::{CompileError, Limits, Output, Request, Stage};
 use antares_lift::ir::{Convention, Module};
@@ -15,20 +15,26 @@ use anyhow::{Context, Result, anyhow};
 ///
 /// The compiler failed, or its library cannot be loaded.
 pub fn compile(elf: &[u8], options: CompileOptions) -> Result<Result<Library, String>> {
-    compile_with(elf, options, CodeTier::Full)
+    compile_with(elf, options, CodeTier::Full, &Hints::default())
 }
 
-/// The same with either generator.
+/// The same with either generator, and with hints.
 ///
 /// # Errors
 ///
 /// As [`compile`].
-pub fn compile_with(elf: &[u8], options: CompileOptions, tier: CodeTier) -> Result<Result<Library, String>> {
+pub fn compile_with(
+    elf: &[u8],
+    options: CompileOptions,
+    tier: CodeTier,
+    hints: &Hints,
+) -> Result<Result<Library, String>> {
     let stage = match tier {
         CodeTier::Baseline => Stage::Baseline,
         CodeTier::Full => Stage::Library,
     };
-    match antares_compiler::compile(elf, &request(options, stage)) {
+    let request = Request { hints: hints.clone(), ..request(options, stage) };
+    match antares_compiler::compile(elf, &request) {
         Ok(output) => Ok(Ok(load(&output.bytes)?)),
         Err(CompileError::Refused { reason, .. }) => Ok(Err(reason.to_owned())),
         Err(CompileError::Failed { detail }) => Err(anyhow!("the compiler failed: {detail}")),
@@ -55,7 +61,8 @@ pub fn compile_through_state(elf: &[u8], options: CompileOptions) -> Result<Resu
 fn lift(elf: &[u8], options: CompileOptions) -> Result<Module, CompileError> {
     let Limits { code_bytes_max, functions_max, blocks_max, operations_max } = Limits::default();
     let limits = antares_program::Limits { code_bytes_max, functions_max, blocks_max };
-    let program = antares_program::recover(&antares_program::read(elf, options, &limits)?, &limits)?;
+    let image = antares_program::read(elf, options, &limits)?;
+    let program = antares_program::recover(&image, &limits, &Hints::default())?;
     Ok(antares_lift::lift(&program, operations_max, CodeTier::Full)?)
 }
 
@@ -92,5 +99,5 @@ pub fn load(bytes: &[u8]) -> Result<Library> {
 }
 
 fn request(options: CompileOptions, stage: Stage) -> Request {
-    Request { options, stage, limits: Limits::default() }
+    Request { options, stage, hints: Hints::default(), limits: Limits::default() }
 }

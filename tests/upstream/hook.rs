@@ -83,7 +83,7 @@ fn library(elf: &[u8], options: CompileOptions, key: &Sha256Digest) -> Option<Pa
     if path.exists() {
         return Some(path);
     }
-    let request = Request { options, stage: Stage::Library, limits: Limits::default() };
+    let request = Request { options, stage: Stage::Library, hints: antares_abi::Hints::default(), limits: Limits::default() };
     match antares_compiler::compile(elf, &request) {
         Ok(output) => {
             keep(&folder, &path, &output.bytes);

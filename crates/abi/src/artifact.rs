@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use crate::ABI_VERSION;
 
 /// Version of the code generator; raised with every change that alters generated code.
-pub const ENGINE_VERSION: u32 = 14;
+pub const ENGINE_VERSION: u32 = 15;
 /// Major and minor version of LLVM that generates the code.
 pub const LLVM_VERSION: &str = "22.1";
 /// Target triple of generated code.
@@ -91,6 +91,17 @@ impl Sha256Digest {
             hash.update(text.as_bytes());
         }
         hash.update(elf.0);
+        Self(hash.finalize().into())
+    }
+
+    /// Key of the artifact that the same compile gives with hints of this digest, if there are some.
+    #[must_use]
+    pub fn with_hints(self, hints: Option<Sha256Digest>) -> ArtifactKey {
+        let Some(hints) = hints else { return self };
+        let mut hash = Sha256::new();
+        hash.update(b"antares-hinted-v1\0");
+        hash.update(self.0);
+        hash.update(hints.0);
         Self(hash.finalize().into())
     }
 }

@@ -6,6 +6,7 @@
 mod artifact;
 mod entry_table;
 mod frames;
+mod hints;
 mod state;
 
 pub use artifact::{
@@ -14,7 +15,8 @@ pub use artifact::{
 };
 pub use entry_table::{ENTRIES_PER_GROUP, ENTRY_GROUPS_MAX, ENTRY_PAGE_BYTES, EntryTable};
 pub use frames::{FrameAt, FrameError, FrameRow, FrameTable};
+pub use hints::{HINTS_MAX, Hints, Seen};
 pub use state::{
     ABI_VERSION, GUARD_BYTES, GUEST_MEMORY_BYTES, LIBRARY_MAGIC, LIBRARY_SYMBOL, LeaveReason, LibraryHeader,
-    METER_MARK, STATE_OFFSET, State,
+    METER_MARK, NAMES_TARGET, PAST_TABLE, STATE_OFFSET, State,
 };

@@ -31,6 +31,12 @@ pub const LIBRARY_MAGIC: [u8; 8] = *b"ANTARES\x01";
 /// registers needs one. A SIB byte follows, and 4 bytes with the number.
 pub const METER_MARK: [u8; 3] = [0x0f, 0x1f, 0x84];
 
+/// Beside the number of [`LeaveReason::UnknownTarget`] in a trap: the target is in `pc`.
+pub const NAMES_TARGET: u8 = 0x40;
+
+/// As [`NAMES_TARGET`], from a jump that only goes to what it lists.
+pub const PAST_TABLE: u8 = 0x80;
+
 /// What generated code and host exchange. Fields are read and written by generated code through their offsets.
 #[repr(C)]
 #[derive(Debug)]
@@ -44,8 +50,8 @@ pub struct State {
     pub cycles_left: i64,
     /// Why native code was left: a [`LeaveReason`] as a number, 0 while it runs.
     pub leave_reason: u64,
-    /// Whether all of `registers` are current, so that the script can go on from them. Written before each ecall and
-    /// before native code is left for an unknown target.
+    /// 1 if all of `registers` are current, so that the script can go on from them. Written before each ecall and
+    /// before native code is left for an unknown target. [`NAMES_TARGET`] or [`PAST_TABLE`] if only `pc` is.
     pub is_complete: u64,
     /// Host stack pointer to return to when native code is left; written by the host's `enter`.
     pub host_stack_pointer: u64,

@@ -49,7 +49,7 @@ impl FunctionEmitter<'_, '_> {
                 values.finish(self.code);
                 self.switch(candidates);
                 if !may_call {
-                    return self.code.asm.jump(self.context.stubs.unknown_target);
+                    return self.code.asm.jump(self.context.stubs.past_table);
                 }
                 self.call_indirect();
                 self.return_if_own(link);

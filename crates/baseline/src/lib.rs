@@ -62,6 +62,8 @@ pub(crate) struct Stubs {
     carryless: Label,
     bad_address: Label,
     unknown_target: Label,
+    unknown_callee: Label,
+    past_table: Label,
     unsupported: Label,
 }
 
@@ -124,6 +126,8 @@ pub fn listing(module: &Module) -> Result<Listing, BaselineError> {
         ("carryless", stubs.carryless),
         ("bad_address", stubs.bad_address),
         ("unknown_target", stubs.unknown_target),
+        ("unknown_callee", stubs.unknown_callee),
+        ("past_table", stubs.past_table),
         ("unsupported", stubs.unsupported),
     ];
     let place = |(name, label)| Ok((name, code.asm.place(label)?));
@@ -148,6 +152,8 @@ impl<'m> Context<'m> {
             carryless: asm.label(),
             bad_address: asm.label(),
             unknown_target: asm.label(),
+            unknown_callee: asm.label(),
+            past_table: asm.label(),
             unsupported: asm.label(),
         };
         let functions = module.functions.iter().map(|_| asm.label()).collect();

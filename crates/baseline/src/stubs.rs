@@ -1,6 +1,6 @@
 //! Small pieces of every library: the way in, the ways to the host, indirect calls, division, the carry-less product.
 
-use antares_abi::{ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, LeaveReason};
+use antares_abi::{ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, LeaveReason, NAMES_TARGET, PAST_TABLE};
 use antares_program::Reg;
 
 use crate::{
@@ -32,6 +32,14 @@ pub(crate) fn emit(context: &Context, code: &mut Code) {
     for (label, reason) in traps {
         asm.bind(label);
         asm.trap(number(reason));
+    }
+    // The target of a jump is in rax.
+    for (label, flag) in
+        [(context.stubs.unknown_callee, NAMES_TARGET), (context.stubs.past_table, PAST_TABLE)]
+    {
+        asm.bind(label);
+        asm.store(8, registers::pc(), Gpr::RAX);
+        asm.trap(number(LeaveReason::UnknownTarget) | flag);
     }
 }
 
@@ -97,7 +105,7 @@ fn ecall(context: &Context, asm: &mut Assembler) {
 /// Goes to the function at the guest address in rax, which returns to our caller. Without one it leaves native code, or asks
 /// the host for another library's.
 fn dispatch(context: &Context, asm: &mut Assembler) {
-    let unknown = if context.module.is_open { asm.label() } else { context.stubs.unknown_target };
+    let unknown = if context.module.is_open { asm.label() } else { context.stubs.unknown_callee };
     let (index, table, group) = (Gpr::RCX, Gpr::RDX, Gpr::RSI);
     let bits = |count: u64| u8::try_from(count.trailing_zeros()).unwrap_or(0);
     let per_group = ENTRIES_PER_GROUP as u64;

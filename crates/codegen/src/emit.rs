@@ -28,10 +28,13 @@ use inkwell::{
     module::{Linkage, Module},
     targets::TargetMachine,
     types::{BasicMetadataTypeEnum, BasicTypeEnum, FunctionType, IntType, PointerType},
-    values::{CallSiteValue, FunctionValue, GlobalValue, IntValue},
+    values::{CallSiteValue, FunctionValue, GlobalValue, IntValue, PointerValue},
 };
 
-use crate::{CodegenError, Share, emit::signature::Signature};
+use crate::{
+    CodegenError, Share,
+    emit::{signature::Signature, state::Field},
+};
 
 /// LLVM's number of `x86_regcallcc`.
 const REGCALL: u32 = 92;
@@ -450,7 +453,17 @@ impl<'c, 'm> Emitter<'c, 'm> {
 
     /// Leaves native code here; the block ends.
     fn leave(&self, reason: LeaveReason) -> Result<(), CodegenError> {
-        let number = self.context.i8_type().const_int(reason as u64, false);
+        self.trap(reason as u64)
+    }
+
+    /// Leaves native code for a guest address that it does not know; the block ends.
+    fn leave_for(&self, base: PointerValue<'c>, target: IntValue<'c>, flag: u8) -> Result<(), CodegenError> {
+        self.write_state(base, Field::PC, target)?;
+        self.trap(LeaveReason::UnknownTarget as u64 | u64::from(flag))
+    }
+
+    fn trap(&self, number: u64) -> Result<(), CodegenError> {
+        let number = self.context.i8_type().const_int(number, false);
         let call = self.builder.build_call(self.trap, &[number.into()], "")?;
         call.add_attribute(AttributeLoc::Function, self.attribute("nomerge"));
         call.add_attribute(AttributeLoc::Function, self.attribute("cold"));

@@ -4,7 +4,7 @@
 
 use std::{os::unix::fs::FileExt, time::Instant};
 
-use antares_abi::{CompileOptions, Isa, Sha256Digest};
+use antares_abi::{CompileOptions, Hints, Isa, Sha256Digest};
 use antares_compiler::{CompileError, Limits, Output, Request};
 use antares_pool::{
     Files, OUTPUT_BYTES_MAX, Worker,
@@ -30,7 +30,7 @@ impl CompileWorker {
     /// compile would do better.
     fn prepare() -> Result<Self, String> {
         let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
-        let request = request(options, Stage::Library, &CompileLimits::default());
+        let request = request(options, Stage::Library, Hints::default(), &CompileLimits::default());
         antares_compiler::compile(&sample::elf(), &request).map_err(|error| error.to_string())?;
         Ok(Self)
     }
@@ -51,7 +51,10 @@ impl Worker for CompileWorker {
         let elf = files.elf().map_err(|error| format!("cannot read the ELF: {error}"))?;
         let made = match job.stage {
             Stage::Link => link(&elf),
-            stage => antares_compiler::compile(&elf, &request(job.options, stage, &job.limits)),
+            stage => {
+                let request = request(job.options, stage, job.hints, &job.limits);
+                antares_compiler::compile(&elf, &request)
+            }
         };
         let output = match made {
             Ok(output) => output,
@@ -85,7 +88,7 @@ fn link(mut blob: &[u8]) -> Result<Output, CompileError> {
     Ok(Output { bytes, guest_code_bytes: 0, functions: 0, blocks: 0 })
 }
 
-fn request(options: CompileOptions, stage: Stage, limits: &CompileLimits) -> Request {
+fn request(options: CompileOptions, stage: Stage, hints: Hints, limits: &CompileLimits) -> Request {
     let limits = Limits {
         code_bytes_max: limits.code_bytes_max,
         functions_max: limits.functions_max,
@@ -103,7 +106,7 @@ fn request(options: CompileOptions, stage: Stage, limits: &CompileLimits) -> Req
         Stage::Library | Stage::Link => antares_compiler::Stage::Library,
         Stage::Baseline => antares_compiler::Stage::Baseline,
     };
-    Request { options, stage, limits }
+    Request { options, stage, hints, limits }
 }
 
 fn summary(output: &Output, output_bytes: u64, started: Instant) -> CompileSummary {

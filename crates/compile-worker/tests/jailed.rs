@@ -26,7 +26,12 @@ fn pool() -> Pool {
 fn compile(pool: &Pool, elf: &[u8], stage: Stage, limits: CompileLimits) -> Verdict<Compiled> {
     let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
     let elf = Sealed::new("elf", elf).unwrap();
-    pool.compile(&CompileJob { options, stage, limits }, &elf, Instant::now() + PATIENCE).unwrap()
+    pool.compile(
+        &CompileJob { options, stage, hints: antares_abi::Hints::default(), limits },
+        &elf,
+        Instant::now() + PATIENCE,
+    )
+    .unwrap()
 }
 
 #[track_caller]
@@ -75,7 +80,7 @@ fn a_library_in_parts_is_the_same_library() {
     let whole = done(compile(&pool, &elf, Stage::Library, CompileLimits::default()));
     let (options, limits) =
         (CompileOptions { vm_version: 2, isa: Isa::of_version(2) }, CompileLimits::default());
-    let job = CompileJob { options, stage: Stage::Library, limits };
+    let job = CompileJob { options, stage: Stage::Library, hints: antares_abi::Hints::default(), limits };
     let until = Instant::now() + PATIENCE;
     let parts = done(pool.compile_in_parts(&job, &Sealed::new("elf", &elf).unwrap(), 2, until).unwrap());
     let (CompileReport::Done(whole_summary), CompileReport::Done(summary)) = (&whole.report, &parts.report)
@@ -95,7 +100,7 @@ fn junk_in_parts_is_refused_once() {
     let elf = vec![7; 200 << 10];
     let (options, limits) =
         (CompileOptions { vm_version: 2, isa: Isa::of_version(2) }, CompileLimits::default());
-    let job = CompileJob { options, stage: Stage::Library, limits };
+    let job = CompileJob { options, stage: Stage::Library, hints: antares_abi::Hints::default(), limits };
     let until = Instant::now() + PATIENCE;
     let compiled = done(pool.compile_in_parts(&job, &Sealed::new("elf", &elf).unwrap(), 2, until).unwrap());
     assert!(matches!(compiled.report, CompileReport::Refused { .. }), "{:?}", compiled.report);
@@ -138,7 +143,7 @@ fn a_compile_ends_at_its_own_deadline() {
     let pool = pool();
     let limits = CompileLimits { wall_ms_max: 0, ..CompileLimits::default() };
     let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
-    let job = CompileJob { options, stage: Stage::Library, limits };
+    let job = CompileJob { options, stage: Stage::Library, hints: antares_abi::Hints::default(), limits };
     let elf = Sealed::new("elf", &sample::elf()).unwrap();
     let verdict = pool.compile(&job, &elf, Instant::now() + PATIENCE).unwrap();
     assert!(matches!(verdict, Verdict::DeadlineExceeded), "{verdict:?}");

@@ -7,7 +7,7 @@ mod limits;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use antares_abi::{CodeTier, CompileOptions, parts_of};
+use antares_abi::{CodeTier, CompileOptions, Hints, parts_of};
 use antares_baseline::BaselineError;
 use antares_codegen::{CodegenError, Form, Part};
 use antares_lift::{LiftError, VerifyError, ir::Module};
@@ -46,12 +46,14 @@ pub enum Stage {
 }
 
 /// One compile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// VM version and ISA.
     pub options: CompileOptions,
     /// What to give.
     pub stage: Stage,
+    /// Where the script was seen to go.
+    pub hints: Hints,
     /// Limits.
     pub limits: Limits,
 }
@@ -139,7 +141,7 @@ pub fn compile(elf: &[u8], request: &Request) -> Result<Output, CompileError> {
     if request.stage == Stage::Image {
         return Ok(Output { bytes: image.to_string().into(), guest_code_bytes: 0, functions: 0, blocks: 0 });
     }
-    let program = antares_program::recover(&image, &limits)?;
+    let program = antares_program::recover(&image, &limits, &request.hints)?;
     drop(image);
     if request.stage == Stage::Program {
         return Ok(output(&program, program.to_string().into()));
@@ -169,7 +171,7 @@ pub fn link(parts: &[Vec<u8>]) -> Result<Vec<u8>, CompileError> {
 /// As [`compile`].
 pub fn compile_in_parallel(elf: &[u8], request: &Request, threads: usize) -> Result<Output, CompileError> {
     let of = parts_of(elf.len() as u64);
-    let part = |index| compile(elf, &Request { stage: Stage::Part { index, of }, ..*request });
+    let part = |index| compile(elf, &Request { stage: Stage::Part { index, of }, ..request.clone() });
     let next = AtomicU32::new(0);
     let work = || {
         let indices = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));

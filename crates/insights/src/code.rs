@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use antares_abi::{CompileOptions, Isa};
+use antares_abi::{CompileOptions, Hints, Isa};
 use antares_profile::{Frame, Value};
 use antares_profile_view::{Symbols, View};
 use antares_program::{Function, Instruction, Limits, Op, Program, Reg, Terminator, read, recover};
@@ -57,7 +57,7 @@ impl<'a> Code<'a> {
         let elf = view.programs().elf(&known.elf?)?;
         let options = CompileOptions { vm_version: known.vm_version, isa: Isa(known.isa) };
         let image = read(elf, options, &LIMITS).ok()?;
-        let code = recover(&image, &LIMITS).ok()?;
+        let code = recover(&image, &LIMITS, &Hints::default()).ok()?;
         let mut costs: BTreeMap<u64, Value> = BTreeMap::new();
         for node in view.profile().nodes() {
             if let Frame::Code { program: own, pc } = node.frame

@@ -13,16 +13,19 @@ use crate::{
 pub(crate) struct StackFacts {
     /// Where it is after a call of the function.
     pub(crate) after: SpAfter,
+    /// By how much a call of the function moves it.
+    moves: Distance,
     /// By block: distance of `sp` from its place at the function's entry.
     pub(crate) distances: Vec<Option<i64>>,
 }
 
-/// Analyzes all functions. Starts by trusting every function and withdraws trust until nothing changes; since a
+/// Analyzes all functions. Starts with functions that never return and withdraws trust until nothing changes; since a
 /// function only returns after its callees have, what remains is true by induction over the length of a run. Where trust
 /// is gone because nobody knows where `sp` is, callers compare, and the distance is known again behind the call.
 pub(crate) fn analyze(functions: &[FunctionDraft]) -> Vec<StackFacts> {
     let fact = |function: &FunctionDraft| StackFacts {
         after: SpAfter::Same,
+        moves: Distance::Unvisited,
         distances: vec![None; function.blocks.len()],
     };
     let mut facts: Vec<StackFacts> = functions.iter().map(fact).collect();
@@ -32,10 +35,11 @@ pub(crate) fn analyze(functions: &[FunctionDraft]) -> Vec<StackFacts> {
     while let Some(index) = queue.pop_front() {
         is_queued[index] = false;
         let distances = distances(&functions[index], &facts);
-        let after = worse(facts[index].after, after(&functions[index], &distances, &facts));
+        let (after, moves) = after(&functions[index], &distances, &facts);
+        let (after, moves) = (worse(facts[index].after, after), facts[index].moves.meet(moves));
         facts[index].distances = distances.into_iter().map(|at| at.sp.known()).collect();
-        if after != facts[index].after {
-            facts[index].after = after;
+        if (after, moves) != (facts[index].after, facts[index].moves) {
+            (facts[index].after, facts[index].moves) = (after, moves);
             for &caller in &callers[index] {
                 if !std::mem::replace(&mut is_queued[caller], true) {
                     queue.push_back(caller);
@@ -89,6 +93,18 @@ impl Distance {
         }
     }
 
+    /// Behind a function that starts there.
+    fn behind(self, callee: &StackFacts) -> Self {
+        match (callee.after, callee.moves) {
+            // As far as is known it never returns.
+            (_, Self::Unvisited) => Self::Unvisited,
+            (SpAfter::Moved, Self::Known(moves)) => self.plus(moves),
+            (SpAfter::Moved, Self::Unknown) => Self::Unknown,
+            // Callers compare where it is not certain.
+            (SpAfter::Same | SpAfter::Compared, _) => self,
+        }
+    }
+
     fn meet(self, other: Self) -> Self {
         match (self, other) {
             (Self::Unvisited, distance) | (distance, Self::Unvisited) => distance,
@@ -134,10 +150,8 @@ fn distances(function: &FunctionDraft, facts: &[StackFacts]) -> Vec<Distances> {
             // What the callee did with `s0` is not known.
             out.frame = Distance::Unknown;
         }
-        if let Terminator::Call { callee, .. } = block.terminator
-            && facts[callee.0 as usize].after == SpAfter::Moved
-        {
-            out.sp = Distance::Unknown;
+        if let Terminator::Call { callee, .. } = block.terminator {
+            out.sp = out.sp.behind(&facts[callee.0 as usize]);
         }
         for successor in block.terminator.successors() {
             let successor = successor.0 as usize;
@@ -151,25 +165,38 @@ fn distances(function: &FunctionDraft, facts: &[StackFacts]) -> Vec<Distances> {
     distances
 }
 
-/// Where `sp` is after the function, if it is after those that it calls as `facts` say.
-fn after(function: &FunctionDraft, distances: &[Distances], facts: &[StackFacts]) -> SpAfter {
+/// Where `sp` is after the function, and by how much it has moved, if it is after those that it calls as `facts` say.
+fn after(function: &FunctionDraft, distances: &[Distances], facts: &[StackFacts]) -> (SpAfter, Distance) {
     // Millicode is there to move it, and so is what calls nobody and moves it by a number.
     let is_leaf = !function.blocks.iter().any(|block| block.terminator.is_call());
-    let mut after = SpAfter::Same;
+    let (mut after, mut moves) = (SpAfter::Same, Distance::Unvisited);
     for (block, distances) in function.blocks.iter().zip(distances) {
-        let end = match distances.after(block).sp {
-            _ if *distances == Distances::UNVISITED => SpAfter::Same,
-            Distance::Known(0) => SpAfter::Same,
+        if *distances == Distances::UNVISITED {
+            continue;
+        }
+        let end = distances.after(block).sp;
+        let (end, callee) = match &block.terminator {
+            Terminator::Return { .. } | Terminator::JumpIndirect { may_call: true, .. } => {
+                (end, SpAfter::Same)
+            }
+            // It will be let go where the frame is gone, and comes back with that.
+            Terminator::JumpIndirect { .. } if end == Distance::Known(0) => (end, SpAfter::Same),
+            Terminator::TailCall { callee, .. } => {
+                let callee = &facts[callee.0 as usize];
+                (
+                    end.behind(callee),
+                    if callee.after == SpAfter::Moved { SpAfter::Same } else { callee.after },
+                )
+            }
+            _ => continue,
+        };
+        let own = match end {
+            Distance::Known(0) | Distance::Unvisited => SpAfter::Same,
             Distance::Known(_) if is_leaf => SpAfter::Moved,
             _ if function.link != Reg::RA => SpAfter::Moved,
             _ => SpAfter::Compared,
         };
-        let end = match &block.terminator {
-            Terminator::Return { .. } | Terminator::JumpIndirect { may_call: true, .. } => end,
-            Terminator::TailCall { callee, .. } => worse(end, facts[callee.0 as usize].after),
-            _ => SpAfter::Same,
-        };
-        after = worse(after, end);
+        (after, moves) = (worse(after, worse(own, callee)), moves.meet(end));
     }
-    after
+    (after, moves)
 }

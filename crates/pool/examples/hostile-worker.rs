@@ -154,6 +154,7 @@ fn report(what: String) -> RunReport {
         native_cycles: 0,
         interpreted_cycles: 0,
         restarted: None,
+        seen: None,
         debug: vec![what],
         load_us: 0,
         run_us: 0,

@@ -7,7 +7,7 @@ mod batch;
 mod profile;
 mod verify;
 
-use antares_abi::{CompileOptions, Sha256Digest};
+use antares_abi::{CompileOptions, Hints, Seen, Sha256Digest};
 use serde::{Deserialize, Serialize};
 
 use crate::terms::Judged;
@@ -141,6 +141,8 @@ pub struct RunReport {
     pub interpreted_cycles: u64,
     /// Why native code was left before the end, if it was: a `LeaveReason` name.
     pub restarted: Option<String>,
+    /// What native code did not know, if it was left for such a place.
+    pub seen: Option<Seen>,
     /// Lines of debug output, in order.
     pub debug: Vec<String>,
     /// Time to load the library and the ELF, microseconds.
@@ -212,12 +214,14 @@ impl Default for CompileLimits {
 }
 
 /// One compile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompileJob {
     /// VM version and ISA.
     pub options: CompileOptions,
     /// What to give.
     pub stage: Stage,
+    /// Where the script was seen to go.
+    pub hints: Hints,
     /// Limits.
     pub limits: CompileLimits,
 }

@@ -52,7 +52,7 @@ impl Pool {
             }
         }
         let blob = Sealed::new("antares-parts", &blob).map_err(PoolError::io("make a file of parts"))?;
-        let linked = self.compile(&CompileJob { stage: Stage::Link, ..*job }, &blob, until)?;
+        let linked = self.compile(&CompileJob { stage: Stage::Link, ..job.clone() }, &blob, until)?;
         Ok(linked.map(|mut linked| {
             if let (CompileReport::Done(summary), Some(first)) = (&mut linked.report, first) {
                 summary.guest_code_bytes = first.guest_code_bytes;
@@ -81,7 +81,7 @@ impl Pool {
                 if index >= of {
                     return;
                 }
-                let job = CompileJob { stage: Stage::Part { index, of }, ..*job };
+                let job = CompileJob { stage: Stage::Part { index, of }, ..job.clone() };
                 let answer = self.compile(&job, elf, until.clone());
                 let is_object =
                     matches!(&answer, Ok(Verdict::Done(Compiled { report: CompileReport::Done(_), .. })));

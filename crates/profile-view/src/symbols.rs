@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use antares_abi::CompileOptions;
+use antares_abi::{CompileOptions, Hints};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind, read::elf::ElfFile64};
 
 use crate::{
@@ -213,7 +213,7 @@ fn recovered(elf: &[u8], options: CompileOptions) -> Vec<Extent> {
         blocks_max: BLOCKS_MAX,
     };
     let Ok(image) = antares_program::read(elf, options, &limits) else { return Vec::new() };
-    let Ok(program) = antares_program::recover(&image, &limits) else { return Vec::new() };
+    let Ok(program) = antares_program::recover(&image, &limits, &Hints::default()) else { return Vec::new() };
     let mut entries: Vec<u64> = program.functions.iter().map(|function| function.entry.0).collect();
     entries.sort_unstable();
     entries.dedup();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use antares_abi::{CompileOptions, Isa};
+use antares_abi::{CompileOptions, Hints, Isa};
 
 use crate::{
     Block, BlockId, Decoder, Function, FunctionId, GuestAddr, Image, Instruction, Op, Program, Reg,
@@ -11,6 +11,12 @@ use crate::{
     recover::Key,
     trace::is_overlong,
 };
+
+/// Bytes of a call of millicode: `jal t0` has no short form.
+const CALL_BYTES: u64 = 4;
+
+/// Instructions of millicode that are looked at: it stores or loads some registers and moves the stack.
+const MILLICODE_INSTRUCTIONS_MAX: usize = 32;
 
 /// The program that `drafts` describe; functions in `exposed` may be entered from anywhere.
 pub(crate) fn assemble(
@@ -38,6 +44,7 @@ pub(crate) fn assemble(
         .collect();
     Program {
         options: image.options,
+        hints: Hints::default(),
         entry: image.entry,
         code_start: image.executable.first().map_or(0, |range| range.0),
         code_end: image.executable.last().map_or(0, |range| range.1),
@@ -156,6 +163,26 @@ impl<'a, 'd> Builder<'a, 'd> {
         }
     }
 
+    /// Whether `start` is where millicode returns to that gives the stack frame back.
+    fn is_behind_restore(&mut self, start: u64) -> bool {
+        let call = start.wrapping_sub(CALL_BYTES);
+        let is_call = |i: &&Instruction| i.op == Op::Jal && i.rd == Reg::T0;
+        let Some(&Instruction { imm, .. }) = self.draft.walked.get(&call).filter(is_call) else {
+            return false;
+        };
+        let mut pc = call.wrapping_add_signed(imm);
+        for _ in 0..MILLICODE_INSTRUCTIONS_MAX {
+            match self.decoder.decode(pc) {
+                Some(instruction) if gives_back(&instruction) => return true,
+                Some(instruction) if !matches!(instruction.op, Op::Jal | Op::Jalr) => {
+                    pc += u64::from(instruction.length);
+                }
+                _ => return false,
+            }
+        }
+        false
+    }
+
     fn indirect(&mut self, next: u64, line: &[(GuestAddr, Instruction)]) -> Terminator {
         let Some(((_, instruction), before)) = line.split_last() else { return Terminator::Leave };
         let Instruction { rd, rs1, imm, .. } = *instruction;
@@ -185,9 +212,8 @@ impl<'a, 'd> Builder<'a, 'd> {
             return Terminator::IndirectCall { return_pc: GuestAddr(next), to: self.number(next) };
         }
         // Who gives the stack frame back is done with this function.
-        let gives_back =
-            |i: &Instruction| i.op == Op::Addi && (i.rd, i.rs1) == (Reg::SP, Reg::SP) && i.imm > 0;
-        if rd == Reg::ZERO && before.iter().any(|(_, instruction)| gives_back(instruction)) {
+        let is_done = before.iter().any(|(_, instruction)| gives_back(instruction));
+        if rd == Reg::ZERO && (is_done || self.is_behind_restore(line[0].0.0)) {
             return Terminator::IndirectJump { candidates: Vec::new(), is_table: false };
         }
         let table = known.origin(rs1).and_then(|table| self.draft.tables.get(&table));
@@ -199,6 +225,12 @@ impl<'a, 'd> Builder<'a, 'd> {
         let candidates = candidates.into_iter().map(|pc| self.number(pc)).collect();
         Terminator::IndirectJump { candidates, is_table }
     }
+}
+
+/// Whether an instruction shrinks the stack.
+fn gives_back(instruction: &Instruction) -> bool {
+    let Instruction { op, rd, rs1, imm, .. } = *instruction;
+    op == Op::Addi && (rd, rs1) == (Reg::SP, Reg::SP) && imm > 0
 }
 
 /// Whether the `ecall` that ends `line` is the exit syscall: `a7` was last set to 93 in the same line.

@@ -72,6 +72,10 @@ pub(crate) struct Surroundings {
     pub(crate) words: Vec<u64>,
     /// Addresses that code computes ([`references`](jump_table::references)).
     pub(crate) references: Vec<u64>,
+    /// What was jumped to while the script ran, ascending.
+    pub(crate) jumped: Vec<u64>,
+    /// Whether something was called by its address while the script ran that recovery does not know.
+    pub(crate) has_called: bool,
 }
 
 /// Follows the function `key`; jumps out of the range between its neighbours in `starts` leave it.
@@ -100,6 +104,7 @@ pub(crate) fn explore(
         others: BTreeSet::new(),
         computed: BTreeSet::new(),
         jumps: 0,
+        has_called: surroundings.has_called,
     };
     loop {
         explorer.follow(decoder);
@@ -107,6 +112,12 @@ pub(crate) fn explore(
             return explorer.draft;
         }
     }
+}
+
+/// Those of `addresses`, which are ascending, that lie in `range`.
+fn inside<'a>(addresses: &'a [u64], range: &Range<u64>) -> &'a [u64] {
+    let place = |address: u64| addresses.partition_point(|other| *other < address);
+    addresses.get(place(range.start)..place(range.end)).unwrap_or_default()
 }
 
 struct Explorer {
@@ -124,6 +135,8 @@ struct Explorer {
     computed: BTreeSet<u64>,
     /// Indirect jumps of any kind.
     jumps: usize,
+    /// As in [`Surroundings`]: then no computed call is taken for one into this function's own middle.
+    has_called: bool,
 }
 
 /// Register values that are known along one straight line.
@@ -323,7 +336,7 @@ impl Explorer {
             }
         }
         let is_computed = line.from_auipc[rs1.index()] && self.stays_near(pc, line.constants[rs1.index()]);
-        if rd == Reg::RA && !is_computed {
+        if rd == Reg::RA && (!is_computed || self.has_called) {
             self.draft.returns.insert(next);
             self.target(next);
             return;
@@ -359,12 +372,18 @@ impl Explorer {
                 self.draft.tables.insert(table, targets);
             }
         }
-        let from = around.words.partition_point(|word| *word < self.range.start);
-        let words = around.words[from..].iter().take_while(|word| self.range.contains(word));
+        let words = inside(&around.words, &self.range);
         // One number that looks like an address of ours is no table.
-        if !found.is_empty() || words.clone().nth(1).is_some() {
+        if !found.is_empty() || words.len() > 1 {
             found.extend(words);
         }
+        let jumped = inside(&around.jumped, &self.range);
+        let is_listed = |target| self.draft.tables.values().any(|targets| targets.contains(target));
+        if !jumped.iter().all(is_listed) {
+            // Some jump goes past its table.
+            self.draft.tables.clear();
+        }
+        found.extend(jumped);
         if found.is_empty() {
             found = self.instructions_near_computed_jumps(decoder);
         }

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
-use antares_abi::CompileOptions;
+use antares_abi::{CompileOptions, Hints};
 
 use crate::{
     Decoder, GuestAddr, Image, Instruction, ProgramError, Reg,
@@ -41,6 +41,8 @@ pub struct BlockId(pub u32);
 pub struct Program {
     /// VM version and ISA.
     pub options: CompileOptions,
+    /// Where the script was seen to go.
+    pub hints: Hints,
     /// Entry pc of the ELF.
     pub entry: GuestAddr,
     /// First address of executable pages.
@@ -146,16 +148,30 @@ pub enum Terminator {
     Leave,
 }
 
-/// Blocks and functions of `image`.
+/// Blocks and functions of `image`, with what `hints` say of it.
 ///
 /// # Errors
 /// [`ProgramError::Functions`] and [`ProgramError::Blocks`] beyond the limits.
-pub fn recover(image: &Image, limits: &Limits) -> Result<Program, ProgramError> {
+pub fn recover(image: &Image, limits: &Limits, hints: &Hints) -> Result<Program, ProgramError> {
     let mut decoder = Decoder::new(image);
     let words = code_words_in_data(image);
-    let surroundings = Surroundings { words, references: references(image, &mut decoder) };
-    let recovery = Recovery::new(image, *limits, surroundings).run(&mut decoder)?;
-    Ok(assemble(image, &mut decoder, &recovery.drafts, &recovery.exposed))
+    let is_code = |target: &(u64, bool)| image.is_executable(target.0);
+    let (called, jumped): (Vec<_>, Vec<_>) = hints.targets().filter(is_code).partition(|target| target.1);
+    let jumped = jumped.into_iter().map(|target| target.0).collect();
+    let surroundings = Surroundings {
+        words,
+        references: references(image, &mut decoder),
+        jumped,
+        has_called: !called.is_empty(),
+    };
+    let called = called.into_iter().map(|target| target.0).collect();
+    let recovery = Recovery::new(image, *limits, surroundings, called).run(&mut decoder)?;
+    let mut drafts = recovery.drafts;
+    if hints.distrust_tables() {
+        drafts.values_mut().for_each(|draft| draft.tables.clear());
+    }
+    let program = assemble(image, &mut decoder, &drafts, &recovery.exposed);
+    Ok(Program { hints: hints.clone(), ..program })
 }
 
 /// A function's identity: entry and link register.
@@ -179,24 +195,31 @@ struct Recovery<'a> {
     /// What may be called by its address, as far as that is a guess.
     guesses: VecDeque<Key>,
     queued: BTreeSet<Key>,
+    /// What was called by its address while the script ran.
+    called: Vec<u64>,
+    /// What was jumped to while the script ran, and is no place inside of a function.
+    entered: BTreeSet<u64>,
     /// Instructions in the middle of functions that are no guesses.
     insides: HashSet<u64>,
     blocks: u64,
 }
 
 impl<'a> Recovery<'a> {
-    fn new(image: &'a Image, limits: Limits, surroundings: Surroundings) -> Self {
+    fn new(image: &'a Image, limits: Limits, surroundings: Surroundings, called: Vec<u64>) -> Self {
+        let symbols = image.symbols.iter().map(|symbol| symbol.address.0);
         Self {
             image,
             limits,
             surroundings,
             pointers: code_addresses_in_data(image),
-            starts: image.symbols.iter().map(|symbol| symbol.address.0).collect(),
+            starts: symbols.chain(called.iter().copied()).collect(),
             exposed: BTreeSet::new(),
             drafts: BTreeMap::new(),
             queue: VecDeque::new(),
             guesses: VecDeque::new(),
             queued: BTreeSet::new(),
+            called,
+            entered: BTreeSet::new(),
             insides: HashSet::new(),
             blocks: 0,
         }
@@ -233,9 +256,10 @@ impl<'a> Recovery<'a> {
             draft.candidates.iter().copied().filter(|candidate| *candidate != key.0).collect()
         };
         let labels: BTreeSet<u64> = self.drafts.iter().flat_map(labels).collect();
-        let before = self.pointers.len();
+        let before = self.pointers.len() + self.entered.len();
         self.pointers.retain(|pointer| self.starts.contains(pointer) || !labels.contains(pointer));
-        self.pointers.len() < before
+        self.entered.retain(|entered| !labels.contains(entered));
+        self.pointers.len() + self.entered.len() < before
     }
 
     fn pass(&mut self, decoder: &mut Decoder) -> Result<(), ProgramError> {
@@ -249,9 +273,31 @@ impl<'a> Recovery<'a> {
             self.exposed.insert(entry);
             self.enqueue((entry, Reg::RA))?;
         }
+        for address in self.called.clone().into_iter().chain(self.entered.clone()) {
+            self.exposed.insert(address);
+            self.enqueue((address, Reg::RA))?;
+        }
         for pointer in self.pointers.clone() {
             self.expose(pointer)?;
         }
+        self.explore_all(decoder)?;
+        // What was jumped to and belongs to no jump that is known is an entry of its own.
+        let jumped = self.surroundings.jumped.iter().copied();
+        let missing: Vec<u64> = jumped.filter(|target| !self.is_candidate(*target)).collect();
+        for target in missing {
+            self.entered.insert(target);
+            self.exposed.insert(target);
+            self.enqueue((target, Reg::RA))?;
+        }
+        self.explore_all(decoder)
+    }
+
+    /// Whether `target` is one that a computed jump of a function may go to.
+    fn is_candidate(&self, target: u64) -> bool {
+        self.drafts.values().any(|draft| draft.candidates.contains(&target))
+    }
+
+    fn explore_all(&mut self, decoder: &mut Decoder) -> Result<(), ProgramError> {
         // Guesses last: what is known for sure says which of them are wrong.
         while let Some(key) = self.queue.pop_front().or_else(|| self.guesses.pop_front()) {
             let draft = explore(self.image, decoder, &self.starts, &self.surroundings, key);
@@ -270,6 +316,10 @@ impl<'a> Recovery<'a> {
         self.enqueue((address, Reg::RA))
     }
 
+    fn is_guess(&self, address: u64) -> bool {
+        !self.starts.contains(&address) && !self.entered.contains(&address)
+    }
+
     fn enqueue(&mut self, key: Key) -> Result<(), ProgramError> {
         if !self.image.is_executable(key.0) || !self.queued.insert(key) {
             return Ok(());
@@ -277,7 +327,7 @@ impl<'a> Recovery<'a> {
         if self.queued.len() as u64 > self.limits.functions_max {
             return Err(ProgramError::Functions { max: self.limits.functions_max, at: GuestAddr(key.0) });
         }
-        let is_guess = !self.starts.contains(&key.0);
+        let is_guess = self.is_guess(key.0);
         if is_guess {
             self.guesses.push_back(key)
         } else {
@@ -296,7 +346,7 @@ impl<'a> Recovery<'a> {
 
     /// Keeps a draft and goes after what it calls; drops it if it was a mere guess that turned out to be no code.
     fn take(&mut self, key: Key, draft: Draft) -> Result<(), ProgramError> {
-        let is_guess = !self.starts.contains(&key.0);
+        let is_guess = self.is_guess(key.0);
         if is_guess && !(draft.is_clean() && self.is_apart(&draft)) {
             self.exposed.remove(&key.0);
             return Ok(());

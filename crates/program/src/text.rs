@@ -36,6 +36,13 @@ impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "program version {} isa {}", self.options.vm_version, self.options.isa)?;
         writeln!(f, "entry {} code {:#x}..{:#x}", self.entry, self.code_start, self.code_end)?;
+        for (address, is_called) in self.hints.targets() {
+            match (address, is_called) {
+                (0, true) => writeln!(f, "hint: jumps go past their tables")?,
+                (_, true) => writeln!(f, "hint: {address:#x} was called")?,
+                (_, false) => writeln!(f, "hint: {address:#x} was jumped to")?,
+            }
+        }
         self.functions.iter().try_for_each(|function| write!(f, "\n{function}"))
     }
 }

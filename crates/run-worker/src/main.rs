@@ -180,6 +180,7 @@ fn to_report(report: Report) -> RunReport {
         native_cycles: report.native_cycles,
         interpreted_cycles: report.interpreted_cycles,
         restarted: report.restarted.map(|reason| reason.name().to_owned()),
+        seen: report.seen,
         debug: report.debug,
         load_us: micros(report.load),
         run_us: micros(report.run),

@@ -84,7 +84,7 @@ impl RunWorker {
             };
         let run_us = verify::micros(start);
         let (profile, mismatch_cycles) = of_groups(&report, groups.take());
-        let report: VerifyReport = verify::to_report(report, (Vec::new(), None), read_us, run_us)?;
+        let report: VerifyReport = verify::to_report(report, verify::Found::default(), read_us, run_us)?;
         finish(ProfiledReport::Verify(report), &profile, mismatch_cycles)
     }
 }

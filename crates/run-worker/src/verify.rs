@@ -3,6 +3,7 @@
 
 use std::{cell::RefCell, cmp::Reverse, os::fd::AsFd, rc::Rc, sync::Arc, time::Instant};
 
+use antares_abi::Seen;
 use antares_pool::{
     Files,
     job::{
@@ -97,15 +98,17 @@ pub(crate) fn verify(job: &VerifyJob, loaded: Loaded) -> Result<VerifyReport, St
         Err(refused) => return Ok(refused),
     };
     let programs = programs(job, loaded.libraries, loaded.beside, &prepared);
+    let libraries = programs.clone();
     let read_us = micros(start);
     let unknown = Rc::new(RefCell::new(Vec::new()));
     let samples = Rc::new(RefCell::new(Vec::new()));
     let engine = Native {
-        session: session(job, programs),
+        session: session(job, programs.into_iter().map(|(_, program)| program).collect()),
         unknown: unknown.clone(),
         samples: (job.sample_cycles > 0).then(|| samples.clone()),
     };
     let limits = Limits { cycles_max: job.cycles_max, debug_bytes_max: job.debug_bytes_max };
+    let session = engine.session.clone();
     let start = Instant::now();
     let report = match Verifier::new(prepared, limits, engine, Cancel::new()).verify(selection(job)) {
         Ok(report) => report,
@@ -114,7 +117,23 @@ pub(crate) fn verify(job: &VerifyJob, loaded: Loaded) -> Result<VerifyReport, St
     let hot = if job.tier == Tier::Interpreter { Vec::new() } else { hot(unknown.take()) };
     let run_us = micros(start);
     let samples = profile::samples_of_groups(&report, samples.take()).map(Box::new);
-    to_report(report, (hot, samples), read_us, run_us)
+    let found = Found { hot, seen: seen(&session, &libraries), samples };
+    to_report(report, found, read_us, run_us)
+}
+
+/// What was found out on the way.
+#[derive(Default)]
+pub(crate) struct Found {
+    hot: Vec<HotProgram>,
+    seen: Vec<(u32, Seen)>,
+    samples: Option<Box<job::Samples>>,
+}
+
+/// Where `programs` went that their native code does not know, by the number of the library.
+fn seen(session: &Session, programs: &[(u32, Arc<Program>)]) -> Vec<(u32, Seen)> {
+    let number = |of: &Arc<Program>| programs.iter().find(|(_, program)| Arc::ptr_eq(program, of));
+    let seen = session.take_seen().into_iter();
+    seen.filter_map(|(program, seen)| Some((number(&program)?.0, seen))).collect()
 }
 
 fn session(job: &VerifyJob, programs: Vec<Arc<Program>>) -> Arc<Session> {
@@ -181,23 +200,23 @@ fn read(form: TransactionForm, document: &[u8]) -> Result<Mock, MockError> {
     }
 }
 
-/// The libraries with what they were made of. A library whose cell is not there, or is no ELF that ckb-vm loads, is of no
+/// The libraries with what they were made of, by their number. A library whose cell is not there, or is no ELF that ckb-vm loads, is of no
 /// use.
 fn programs(
     job: &VerifyJob,
     libraries: Vec<Library>,
     beside: Vec<Bytes>,
     prepared: &Prepared,
-) -> Vec<Arc<Program>> {
+) -> Vec<(u32, Arc<Program>)> {
     let mut beside = beside.into_iter();
-    let program = |(of, library): (&LibraryOf, Library)| {
+    let program = |((of, number), library): ((&LibraryOf, u32), Library)| {
         let elf: Bytes = match of {
             LibraryOf::Cell { data_hash } => prepared.find_data(data_hash)?,
             LibraryOf::Beside => beside.next()?,
         };
-        Program::new(elf, library).ok().map(Arc::new)
+        Some((number, Arc::new(Program::new(elf, library).ok()?)))
     };
-    job.libraries.iter().zip(libraries).filter_map(program).collect()
+    job.libraries.iter().zip(0..).zip(libraries).filter_map(program).collect()
 }
 
 fn environment(rules: Rules) -> Environment {
@@ -229,13 +248,13 @@ pub(crate) fn refused(error: &PrepareError) -> VerifyReport {
 
 pub(crate) fn to_report(
     report: Report,
-    (hot, samples): (Vec<HotProgram>, Option<Box<job::Samples>>),
+    Found { hot, seen, samples }: Found,
     read_us: u64,
     run_us: u64,
 ) -> Result<VerifyReport, String> {
     let outcome = to_outcome(report.outcome)?;
     let groups = report.groups.into_iter().map(to_group).collect::<Result<_, _>>()?;
-    Ok(VerifyReport::Done { outcome, cycles: report.cycles, groups, hot, samples, read_us, run_us })
+    Ok(VerifyReport::Done { outcome, cycles: report.cycles, groups, hot, seen, samples, read_us, run_us })
 }
 
 fn to_group(group: GroupReport) -> Result<job::GroupReport, String> {

@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicU8, Ordering},
 };
 
-use antares_abi::{LeaveReason, State};
+use antares_abi::{LeaveReason, NAMES_TARGET, PAST_TABLE, State};
 use ckb_vm::{
     CoreMachine, DefaultMachine, Error, SupportMachine,
     machine::VERSION2,
@@ -111,7 +111,29 @@ pub(crate) enum Attempted {
     /// Native code may not go on, but registers, pc and cycles are those of the interpreter.
     Outdated,
     /// Native code gave up; registers, pc and cycles mean nothing.
-    Left(LeaveReason),
+    Left(Left),
+}
+
+/// Why native code was left, and what is known of where it was about to go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Left {
+    pub(crate) reason: LeaveReason,
+    pub(crate) target: Option<u64>,
+    /// The jump goes nowhere else than to what it lists.
+    pub(crate) is_past_table: bool,
+}
+
+impl From<LeaveReason> for Left {
+    fn from(reason: LeaveReason) -> Self {
+        Self { reason, target: None, is_past_table: false }
+    }
+}
+
+/// What the state says of an unknown target.
+fn named(state: &State) -> Left {
+    let flag = u8::try_from(state.is_complete).unwrap_or(0);
+    let target = (flag == NAMES_TARGET || flag == PAST_TABLE).then_some(state.pc);
+    Left { reason: LeaveReason::UnknownTarget, target, is_past_table: flag == PAST_TABLE }
 }
 
 /// Runs native code on `vm`. `sampled` gets to know of all cycles, unless native code gives up.
@@ -365,8 +387,8 @@ impl Stay<'_> {
             Some(Ended::Failed(error)) => Attempted::Failed(error),
             Some(Ended::Yielded) => Attempted::Yielded,
             Some(Ended::Replaced) => Attempted::Replaced,
-            Some(Ended::Outdated) if state.is_complete != 0 => Attempted::Outdated,
-            Some(Ended::Outdated) => Attempted::Left(LeaveReason::Ecall),
+            Some(Ended::Outdated) if state.is_complete == 1 => Attempted::Outdated,
+            Some(Ended::Outdated) => Attempted::Left(LeaveReason::Ecall.into()),
             Some(Ended::Paused) => {
                 self.commit(state);
                 Attempted::Paused
@@ -374,12 +396,12 @@ impl Stay<'_> {
             None => {
                 let reason = LeaveReason::from_number(state.leave_reason).unwrap_or(LeaveReason::Unsupported);
                 let may_go_on = matches!(reason, LeaveReason::Returned | LeaveReason::UnknownTarget);
-                if !may_go_on || state.is_complete == 0 {
-                    return Attempted::Left(reason);
+                if !may_go_on || state.is_complete != 1 {
+                    return Attempted::Left(Left { reason, ..named(state) });
                 }
                 self.commit(state);
                 if self.vm.cycles() > self.vm.max_cycles() {
-                    return Attempted::Left(LeaveReason::OutOfCycles);
+                    return Attempted::Left(LeaveReason::OutOfCycles.into());
                 }
                 if let Some(sampled) = self.sampled.take() {
                     // Sample points in between were met by the meter; what is left counts for the next one.

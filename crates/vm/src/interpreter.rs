@@ -25,6 +25,7 @@ use ckb_vm::{
 use crate::{
     code::{Code, call},
     memory::Core,
+    observed::Observed,
 };
 
 /// Why the interpreter stopped.
@@ -44,18 +45,23 @@ impl Interpreter {
         Self(build_decoder::<u64>(machine.isa(), machine.version()))
     }
 
-    /// Interprets from the machine's pc, for which there is no native code.
+    /// Interprets from the machine's pc, for which there is no native code, and notes where that leads.
     ///
     /// # Errors
     /// Those of ckb-vm. Yield and Pause leave the machine ready to go on; where cycles and registers stand after
     /// others depends on the traces, and is not the same as without native code.
-    pub(crate) fn run(&mut self, vm: &mut DefaultMachine<Core>, code: &mut dyn Code) -> Result<Stop, Error> {
+    pub(crate) fn run(
+        &mut self,
+        vm: &mut DefaultMachine<Core>,
+        code: &mut dyn Code,
+        mut observed: Option<&mut Observed>,
+    ) -> Result<Stop, Error> {
         vm.set_running(true);
         while vm.running() {
             let result = execute(vm);
             match result {
                 RET_DECODE_TRACE if code.thunk(*vm.pc()).is_some() => return Ok(Stop::Native),
-                RET_DECODE_TRACE => self.add_trace(vm)?,
+                RET_DECODE_TRACE => self.add_trace(vm, observed.as_deref_mut())?,
                 RET_ECALL => _ = call(vm, code)?,
                 RET_EBREAK => vm.ebreak()?,
                 RET_DYNAMIC_JUMP => {}
@@ -67,8 +73,15 @@ impl Interpreter {
     }
 
     /// Decodes the trace at the machine's pc.
-    fn add_trace(&mut self, vm: &mut DefaultMachine<Core>) -> Result<(), Error> {
+    fn add_trace(
+        &mut self,
+        vm: &mut DefaultMachine<Core>,
+        observed: Option<&mut Observed>,
+    ) -> Result<(), Error> {
         let trace = decode_trace(vm, &mut self.0)?;
+        if let Some(observed) = observed {
+            observed.note(vm, &trace);
+        }
         let slot = calculate_slot(trace.address);
         vm.inner_mut().as_mut().traces[slot] = trace;
         Ok(())

@@ -27,6 +27,7 @@ mod machine;
 mod mapping;
 mod memory;
 mod native;
+mod observed;
 mod outcome;
 mod pages;
 mod profiled;

@@ -86,5 +86,8 @@ pub const RECORDING_HEAP_BYTES: usize = 256 << 20;
 /// Cycles between the samples of a profile that is always on, on average.
 pub const SAMPLE_CYCLES: u64 = 1 << 21;
 
+/// Programs of one transaction whose ways are noted when native code does not know them; each takes a mebibyte.
+pub(crate) const OBSERVED_PROGRAMS_MAX: usize = 8;
+
 /// Guest functions of one sample; of deeper stacks the last ones that were called.
 pub const SAMPLED_FRAMES_MAX: usize = 250;

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, time::Instant};
 
-use antares_abi::{FrameAt, LeaveReason};
+use antares_abi::{FrameAt, LeaveReason, Seen};
 use bytes::Bytes;
 use ckb_vm::{
     CoreMachine, DefaultMachineBuilder, DefaultMachineRunner, Error, ISA_A, ISA_B, ISA_MOP, SupportMachine,
@@ -15,9 +15,10 @@ use crate::{
     calls::Calls,
     code::Code,
     debug::{DebugPrint, Log, SharedLog},
-    host::{self, Attempted, Start},
+    host::{self, Attempted, Left, Start},
     limits::NATIVE_STACK_BYTES,
     memory::Core,
+    observed::{self, Observed},
     prepare_thread,
     recording::{ROOT, Recorded},
     sampler::{Sampled, Sampler, Sampling},
@@ -72,6 +73,7 @@ pub struct Machine {
 struct Ended {
     outcome: Outcome,
     restarted: Option<LeaveReason>,
+    seen: Option<Seen>,
     native: bool,
 }
 
@@ -124,7 +126,7 @@ impl Machine {
         let started = Instant::now();
         let (load_cycles, ended) = match loaded {
             Ok(bytes) => (bytes.div_ceil(4), self.execute(script, limits, library)),
-            Err(error) => (0, Ended { outcome: error.into(), restarted: None, native: false }),
+            Err(error) => (0, Ended { outcome: error.into(), restarted: None, seen: None, native: false }),
         };
         let cycles = self.vm.machine.cycles();
         Ok(Report {
@@ -134,6 +136,7 @@ impl Machine {
             native_cycles: if ended.native { cycles } else { 0 },
             interpreted_cycles: if ended.native { 0 } else { cycles },
             restarted: ended.restarted,
+            seen: ended.seen,
             debug: std::mem::take(&mut self.log.lock().lines),
             load,
             run: started.elapsed(),
@@ -190,6 +193,7 @@ impl Machine {
             native_cycles: 0,
             interpreted_cycles: cycles,
             restarted: None,
+            seen: None,
             debug: std::mem::take(&mut self.log.lock().lines),
             load,
             run: started.elapsed(),
@@ -242,43 +246,60 @@ impl Machine {
 
     /// Runs the loaded program in the tiers that there are.
     fn execute(&mut self, script: &Script<'_>, limits: &Limits, library: Option<&Library>) -> Ended {
-        let Some(library) = library else { return self.interpret(None) };
+        let Some(library) = library else { return self.interpret() };
         let Some(thunk) = library.entry(self.pc()) else {
-            return self.interpret(Some(LeaveReason::UnknownTarget));
+            let left = Left { target: Some(self.pc()), ..LeaveReason::UnknownTarget.into() };
+            return self.interpret_after(&left, library);
         };
-        let reason = match self.run_native(library, thunk) {
-            Ok(outcome) => return Ended { outcome, restarted: None, native: true },
-            Err(reason) => reason,
+        let left = match self.run_native(library, thunk) {
+            Ok(outcome) => return Ended { outcome, restarted: None, seen: None, native: true },
+            Err(left) => left,
         };
-        if reason == LeaveReason::StackOverflow {
+        if left.reason == LeaveReason::StackOverflow {
             self.stack.clear();
         }
         match self.load(script, limits) {
-            Ok(_) => self.interpret(Some(reason)),
-            Err(error) => Ended { outcome: error.into(), restarted: Some(reason), native: false },
+            Ok(_) => self.interpret_after(&left, library),
+            Err(error) => {
+                Ended { outcome: error.into(), restarted: Some(left.reason), seen: None, native: false }
+            }
         }
     }
 
     /// Runs the loaded program in native code. An error says why the interpreter has to start over: it alone defines
     /// how a script that does not exit leaves cycles, registers and memory.
-    fn run_native(&mut self, library: &Library, thunk: *const u8) -> Result<Outcome, LeaveReason> {
+    fn run_native(&mut self, library: &Library, thunk: *const u8) -> Result<Outcome, Left> {
         let mut code = OneLibrary { library, texts: [library.text()] };
         let (vm, sampled) = (&mut self.vm.machine, self.sampled.as_mut());
-        match host::attempt(vm, &self.stack, &mut code, Start::Thunk(thunk), sampled) {
+        let attempted = host::attempt(vm, &self.stack, &mut code, Start::Thunk(thunk), sampled);
+        match attempted {
             Attempted::Exited => Ok(Outcome::Exit(self.vm.machine.exit_code())),
             // Our own limit, at a place where the cycles are exact: nothing to find out.
             Attempted::Failed(_) if self.log.lock().overflowed => Ok(Outcome::OutputLimit),
-            Attempted::Failed(Error::CyclesExceeded) => Err(LeaveReason::OutOfCycles),
-            Attempted::Left(reason) => Err(reason),
-            Attempted::Done => Err(LeaveReason::UnknownTarget),
-            _ => Err(LeaveReason::Ecall),
+            Attempted::Failed(Error::CyclesExceeded) => Err(LeaveReason::OutOfCycles.into()),
+            Attempted::Left(left) => Err(left),
+            Attempted::Done => Err(Left { target: Some(self.pc()), ..LeaveReason::UnknownTarget.into() }),
+            _ => Err(LeaveReason::Ecall.into()),
         }
     }
 
     /// Runs the loaded program in ckb-vm's interpreter.
-    fn interpret(&mut self, restarted: Option<LeaveReason>) -> Ended {
+    fn interpret(&mut self) -> Ended {
         let result = self.vm.run();
-        Ended { outcome: self.outcome(result), restarted, native: false }
+        Ended { outcome: self.outcome(result), restarted: None, seen: None, native: false }
+    }
+
+    /// Runs the loaded program in the interpreter after native code was left, and finds out what that did not know.
+    fn interpret_after(&mut self, left: &Left, library: &Library) -> Ended {
+        let restarted = Some(left.reason);
+        if !matches!(left.reason, LeaveReason::UnknownTarget | LeaveReason::Unsupported) {
+            return Ended { restarted, ..self.interpret() };
+        }
+        let mut observed = Observed::new();
+        observed.leave(left);
+        let result = observed::run(&mut self.vm.machine, Some(&mut observed));
+        let seen = Some(observed.seen(|address| library.entry(address).is_some()));
+        Ended { outcome: self.outcome(result), restarted, seen, native: false }
     }
 
     /// What the result of an interpreter means.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use antares_abi::LeaveReason;
+use antares_abi::{LeaveReason, Seen};
 use ckb_vm::Error;
 
 use crate::limits::DETAIL_BYTES_MAX;
@@ -40,6 +40,8 @@ pub struct Report {
     pub interpreted_cycles: u64,
     /// Why native code was left before the end, if it was.
     pub restarted: Option<LeaveReason>,
+    /// Where the restarted run went that native code did not know, if it was left for such a place.
+    pub seen: Option<Seen>,
     /// Lines of debug output, in order.
     pub debug: Vec<String>,
     /// Time to clear memory and load the ELF the first time.

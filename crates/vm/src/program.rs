@@ -59,6 +59,11 @@ impl Program {
         &self.elf
     }
 
+    /// Its native code.
+    pub(crate) fn library(&self) -> &Library {
+        &self.library
+    }
+
     /// Whether its code is for `vm_version` and `isa`.
     pub(crate) fn is_for(&self, vm_version: u32, isa: u8) -> bool {
         (self.library.vm_version(), self.library.isa()) == (vm_version, u32::from(isa))

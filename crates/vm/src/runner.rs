@@ -23,10 +23,11 @@ use ckb_vm::{
 use crate::{
     Program,
     code::Code,
-    host::{self, Attempted, Start},
+    host::{self, Attempted, Left, Start},
     interpreter::{Interpreter, Stop},
     limits::{MACHINES_CROWDED, NATIVE_STACK_BYTES, STAY_CYCLES_MIN, STAYS_MIN},
     memory::Core,
+    observed::{self, Observed},
     prepare_thread,
     profiled::process_id,
     program::Programs,
@@ -48,6 +49,8 @@ pub struct NativeMachine {
     session: Arc<Session>,
     /// The program that was loaded last.
     loaded: Option<Arc<Program>>,
+    /// The same, once it is recognised.
+    program: Option<Arc<Program>>,
     /// The same, if there is no native code for it.
     unknown: Option<Bytes>,
     programs: Programs,
@@ -108,7 +111,7 @@ impl NativeMachine {
             self.recognise();
         }
         if matches!(self.phase, Phase::Interpreted | Phase::Short) {
-            let result = self.counted(|machine| machine.vm.run().map(Some));
+            let result = self.counted(|machine| machine.interpret().map(Some));
             return result.map_err(|error| self.judged(error));
         }
         let is_wanted = !self.stays.are_too_short();
@@ -121,15 +124,44 @@ impl NativeMachine {
             self.vm.machine.inner_mut().unprotect();
             return Ok(None);
         }
+        let mut observed = self.take_observed();
         let stop = self.counted(|machine| {
             let Self { vm, programs, interpreter, .. } = machine;
             let interpreter = interpreter.get_or_insert_with(|| Interpreter::new(&vm.machine));
-            interpreter.run(&mut vm.machine, programs)
+            interpreter.run(&mut vm.machine, programs, observed.as_mut())
         });
+        self.give_observed(observed);
         match stop {
             Ok(Stop::Exited) => Ok(Some(self.vm.machine.exit_code())),
             Ok(Stop::Native) => Ok(None),
             Err(error) => Err(self.judged(error)),
+        }
+    }
+
+    /// Runs ckb-vm's own loop to the end; where native code was left before, it is noted where that leads.
+    fn interpret(&mut self) -> Result<i8, Error> {
+        let is_left = self.stays.count > 0 || self.session.is_astray();
+        let observed = (self.phase == Phase::Interpreted && is_left).then(|| self.take_observed()).flatten();
+        let Some(mut observed) = observed else { return self.vm.run() };
+        let result = observed::run(&mut self.vm.machine, Some(&mut observed));
+        self.give_observed(Some(observed));
+        result
+    }
+
+    /// What is known of where the program goes, which is about to go somewhere that native code does not know.
+    fn take_observed(&mut self) -> Option<Observed> {
+        let mut observed = self.session.take_observed(self.program.as_ref()?)?;
+        // Of a run that began again, it is not.
+        if !self.session.is_interpreting() {
+            let target = Some(*self.vm.machine.pc());
+            observed.leave(&Left { target, ..LeaveReason::UnknownTarget.into() });
+        }
+        Some(observed)
+    }
+
+    fn give_observed(&self, observed: Option<Observed>) {
+        if let (Some(program), Some(observed)) = (&self.program, observed) {
+            self.session.give_observed(program, observed);
         }
     }
 
@@ -161,6 +193,7 @@ impl NativeMachine {
         let (isa, vm_version) = (self.vm.machine.isa(), self.vm.machine.version());
         // ckb-vm refuses this pair when it starts to run, whatever the code.
         let is_refused = vm_version == VERSION0 && isa & ISA_MOP != 0;
+        self.program.clone_from(&self.loaded);
         if self.session.is_interpreting() || is_refused {
             self.phase = Phase::Interpreted;
             return;
@@ -206,7 +239,7 @@ impl NativeMachine {
             Attempted::Exited => Ok(Some(self.vm.machine.exit_code())),
             Attempted::Done | Attempted::Outdated => Ok(None),
             Attempted::Replaced => {
-                (self.phase, self.unknown) = (Phase::New, None);
+                (self.phase, self.unknown, self.program) = (Phase::New, None, None);
                 self.tell_loaded();
                 Ok(None)
             }
@@ -224,13 +257,13 @@ impl NativeMachine {
             // asks for a pause itself, as one of ckb-script's tests does.
             Attempted::Failed(Error::Yield | Error::Pause) => Err(self.give_up(LeaveReason::Ecall)),
             Attempted::Failed(error) => Err(error),
-            Attempted::Left(reason) => {
-                if reason == LeaveReason::StackOverflow
+            Attempted::Left(left) => {
+                if left.reason == LeaveReason::StackOverflow
                     && let Some(stack) = &mut self.stack
                 {
                     stack.clear();
                 }
-                Err(self.give_up(reason))
+                Err(self.give_up_for(&left))
             }
         }
     }
@@ -284,6 +317,16 @@ impl NativeMachine {
         }
     }
 
+    /// As [`Self::give_up`]; where native code was left for is remembered.
+    fn give_up_for(&mut self, left: &Left) -> Error {
+        let observed = left.target.and_then(|_| self.session.take_observed(self.program.as_ref()?));
+        if let Some(mut observed) = observed {
+            observed.leave(left);
+            self.give_observed(Some(observed));
+        }
+        self.give_up(left.reason)
+    }
+
     fn give_up(&self, reason: LeaveReason) -> Error {
         self.session.give_up(reason);
         Error::External(GAVE_UP.to_owned())
@@ -300,6 +343,7 @@ impl DefaultMachineRunner for NativeMachine {
             vm: AsmMachine::new(machine),
             session,
             loaded: None,
+            program: None,
             unknown: None,
             programs: Programs::default(),
             phase: Phase::New,

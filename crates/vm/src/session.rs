@@ -12,12 +12,13 @@ use std::{
     },
 };
 
-use antares_abi::LeaveReason;
+use antares_abi::{LeaveReason, Seen};
 use bytes::Bytes;
 
 use crate::{
     Program, Recording, Sampler, Sampling, Tier,
-    limits::{RESUMED_CYCLES_MIN, RESUMED_RUNS_MIN, UNKNOWN_PROGRAMS_MAX},
+    limits::{OBSERVED_PROGRAMS_MAX, RESUMED_CYCLES_MIN, RESUMED_RUNS_MIN, UNKNOWN_PROGRAMS_MAX},
+    observed::Observed,
 };
 
 thread_local! {
@@ -62,6 +63,8 @@ struct State {
     attempts: u64,
     /// Of this attempt.
     resumed: ResumedRuns,
+    /// Where programs went that their native code does not know; none while a machine has it.
+    observed: Vec<(Arc<Program>, Option<Observed>)>,
 }
 
 /// How far VMs run that were put aside, until they wait again.
@@ -107,6 +110,7 @@ impl Session {
             sampler: None,
             resumed: ResumedRuns::default(),
             attempts: 0,
+            observed: Vec::new(),
         };
         Self { finder, machines: AtomicUsize::new(0), state: Mutex::new(state), sampling: None }
     }
@@ -215,6 +219,44 @@ impl Session {
     /// What was counted since the last call.
     pub fn take_counts(&self) -> Counts {
         std::mem::take(&mut self.lock().counts)
+    }
+
+    /// What was found out of programs whose native code was left for places that it does not know, since the last call.
+    pub fn take_seen(&self) -> Vec<(Arc<Program>, Seen)> {
+        let observed = std::mem::take(&mut self.lock().observed);
+        let seen = |(program, observed): (Arc<Program>, Option<Observed>)| {
+            let seen = observed?.seen(|address| program.library().entry(address).is_some());
+            Some((program, seen))
+        };
+        observed.into_iter().filter_map(seen).collect()
+    }
+
+    /// What is known of where `program` goes, for a machine that is about to run it; none if that is of too many programs.
+    pub(crate) fn take_observed(&self, program: &Arc<Program>) -> Option<Observed> {
+        let observed = &mut self.lock().observed;
+        if let Some((_, observed)) = observed.iter_mut().find(|(other, _)| Arc::ptr_eq(other, program)) {
+            return observed.take();
+        }
+        let has_room = observed.len() < OBSERVED_PROGRAMS_MAX;
+        has_room.then(|| {
+            observed.push((program.clone(), None));
+            Observed::new()
+        })
+    }
+
+    /// The same back.
+    pub(crate) fn give_observed(&self, program: &Arc<Program>, back: Observed) {
+        let observed = &mut self.lock().observed;
+        if let Some((_, observed)) = observed.iter_mut().find(|(other, _)| Arc::ptr_eq(other, program)) {
+            *observed = Some(back);
+        }
+    }
+
+    /// Whether all runs again in the interpreter because native code was left for a place that it does not know.
+    pub(crate) fn is_astray(&self) -> bool {
+        let state = self.lock();
+        let reason = state.counts.restarted;
+        state.is_interpreting && matches!(reason, Some(LeaveReason::UnknownTarget | LeaveReason::Unsupported))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

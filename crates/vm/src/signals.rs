@@ -15,7 +15,7 @@ use std::{
     sync::atomic::{Ordering, compiler_fence},
 };
 
-use antares_abi::LeaveReason;
+use antares_abi::{LeaveReason, NAMES_TARGET, PAST_TABLE};
 
 use crate::{
     VmError, enter,
@@ -174,50 +174,57 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     // SAFETY: the pointer is null or was set by `with_active`, whose frame is below us on this thread.
     let active = unsafe { ACTIVE.get().as_ref() };
     match active.and_then(|active| Some((active, leave_reason(active, &fault)?))) {
-        Some((active, reason)) => divert(active, reason, context),
+        Some((active, left)) => divert(active, left, context),
         None => die_of_fault(signal, context),
     }
 }
 
+/// Why native code is left, and what is known of where it was about to go: [`NAMES_TARGET`], [`PAST_TABLE`] or nothing.
+type Left = (LeaveReason, u8);
+
 /// Why native code is left after `fault`; `None` when native code did not raise it.
-fn leave_reason(active: &Active, fault: &Fault) -> Option<LeaveReason> {
+fn leave_reason(active: &Active, fault: &Fault) -> Option<Left> {
     // A breakpoint's pc is behind it, perhaps behind all text.
     let pc = if fault.signal == libc::SIGTRAP { fault.pc.wrapping_sub(1) } else { fault.pc };
     let hits_guard =
         matches!(fault.signal, libc::SIGSEGV | libc::SIGBUS) && active.stack_guard.contains(&fault.address);
     let meter = enter::meter as *const () as usize;
     if hits_guard && (meter..meter + enter::METER_SAVES_BYTES).contains(&pc) {
-        return Some(LeaveReason::StackOverflow);
+        return Some((LeaveReason::StackOverflow, 0));
     }
     let text = active.texts.iter().find(|text| text.contains(&pc))?;
-    match fault.signal {
-        libc::SIGSEGV | libc::SIGBUS if hits_guard => Some(LeaveReason::StackOverflow),
-        libc::SIGSEGV | libc::SIGBUS => Some(LeaveReason::BadAddress),
-        libc::SIGILL => Some(trap_number(text, pc).unwrap_or(LeaveReason::Unsupported)),
-        _ => Some(LeaveReason::Unsupported),
-    }
+    let reason = match fault.signal {
+        libc::SIGSEGV | libc::SIGBUS if hits_guard => LeaveReason::StackOverflow,
+        libc::SIGSEGV | libc::SIGBUS => LeaveReason::BadAddress,
+        libc::SIGILL => return Some(trap_number(text, pc).unwrap_or((LeaveReason::Unsupported, 0))),
+        _ => LeaveReason::Unsupported,
+    };
+    Some((reason, 0))
 }
 
 /// The number in the `ud1` at `pc`, if there is one and it is a reason.
-fn trap_number(text: &Range<usize>, pc: usize) -> Option<LeaveReason> {
+fn trap_number(text: &Range<usize>, pc: usize) -> Option<Left> {
     if text.end - pc < UD1.len() + 1 {
         return None;
     }
     // SAFETY: `pc` is in the library's text, at least five bytes before its end, and text is readable.
     let bytes = unsafe { ptr::with_exposed_provenance::<[u8; 5]>(pc).read() };
     match bytes {
-        [a, b, c, d, number] if [a, b, c, d] == UD1 => LeaveReason::from_number(u64::from(number)),
+        [a, b, c, d, number] if [a, b, c, d] == UD1 => {
+            let flag = number & (NAMES_TARGET | PAST_TABLE);
+            Some((LeaveReason::from_number(u64::from(number - flag))?, flag))
+        }
         _ => None,
     }
 }
 
 /// Makes the return from the signal continue in [`enter::leave`].
-fn divert(active: &Active, reason: LeaveReason, context: &mut libc::ucontext_t) {
+fn divert(active: &Active, (reason, flag): Left, context: &mut libc::ucontext_t) {
     let state = state_of(active.base);
     // SAFETY: native code runs below `with_active` on a mapped core, so its state is mapped, and it is interrupted.
     let host_stack_pointer = unsafe {
         (*state).leave_reason = reason as u64;
-        (*state).is_complete = 0;
+        (*state).is_complete = u64::from(flag);
         (*state).host_stack_pointer
     };
     let registers = &mut context.uc_mcontext.gregs;
@@ -256,6 +263,7 @@ mod tests {
 
     #[track_caller]
     fn check(signal: c_int, pc: usize, address: usize, expected: Option<LeaveReason>) {
+        let expected = expected.map(|reason| (reason, 0));
         let text = TEXT.as_ptr().expose_provenance();
         let texts = vec![8..16, text..text + TEXT.len()];
         let active = Active { base: ptr::null_mut(), texts, stack_guard: 0x1000..0x2000 };
@@ -266,6 +274,9 @@ mod tests {
     #[test]
     fn faults_become_reasons() {
         check(libc::SIGILL, 0, 0, Some(LeaveReason::UnknownTarget));
+        let named = [0x67, 0x0f, 0xb9, 0x40, LeaveReason::UnknownTarget as u8 | PAST_TABLE];
+        let text = named.as_ptr().expose_provenance();
+        assert_eq!(trap_number(&(text..text + 5), text), Some((LeaveReason::UnknownTarget, PAST_TABLE)));
         check(libc::SIGILL, 1, 0, Some(LeaveReason::Unsupported));
         check(libc::SIGILL, 5, 0, Some(LeaveReason::Unsupported));
         check(libc::SIGFPE, 3, 0, Some(LeaveReason::Unsupported));

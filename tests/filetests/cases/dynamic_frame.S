@@ -158,20 +158,20 @@ caller:
 #     4e  call function at 0x1003e
 #     53  cmp rbx,[rsp]
 #     57  jne unknown_target
-#     59  sub r11,1FAh
-#     60  js 90
-#     66  mov r15,[r10+rbx+8]
-#     6b  add rbx,10h
-#     6f  lea rax,[r13+r15]
-#     74  mov r13,rax
-#     77  and r13,7Fh
-#     7b  mov r9d,5Dh
-#     81  mov eax,1001Eh
-#     86  call ecall
-#     8b  ud1 eax,[eax+4]
-#     90  call qword ptr [r10+410138h]
-#     97  nop [r10+r11+10010h]
-#     a0  jmp 66
+#     5d  sub r11,1FAh
+#     64  js 94
+#     6a  mov r15,[r10+rbx+8]
+#     6f  add rbx,10h
+#     73  lea rax,[r13+r15]
+#     78  mov r13,rax
+#     7b  and r13,7Fh
+#     7f  mov r9d,5Dh
+#     85  mov eax,1001Eh
+#     8a  call ecall
+#     8f  ud1 eax,[eax+4]
+#     94  call qword ptr [r10+410138h]
+#     9b  nop [r10+r11+10010h]
+#     a4  jmp 6a
 # function at 0x10022:
 #      0  nop [rax]
 #      7  lea rcx,[rbx-11008h]

@@ -44,7 +44,7 @@ table:
 #   movq  4260104(%rax), %rcx
 # .Ltmp2:
 #   movzbl  (%rax,%rdx), %esi
-#   cmpl  $3, %esi
+#   cmpq  $3, %rsi
 #   jbe  .LBB1_2
 #   addq  $-4, %rcx
 #   movl  $14, %edx
@@ -62,10 +62,10 @@ table:
 #   ud1l  4(%eax), %eax
 # .LBB1_2:
 #   addq  $-16, %rcx
-#   cmpl  $1, %esi
+#   cmpq  $1, %rsi
 #   jg  .LBB1_6
 #   movl  $10, %edx
-#   testl  %esi, %esi
+#   testq  %rsi, %rsi
 #   je  .LBB1_9
 #   movl  $11, %edx
 #   jmp  .LBB1_9

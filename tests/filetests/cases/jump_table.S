@@ -150,7 +150,7 @@ table:
 #     7c  cmp rax,10024h
 #     83  je af
 #     89  jmp 8e
-#     8e  jmp unknown_target
+#     8e  jmp past_table
 #     93  sub r11,0Eh
 #     97  mov ebx,0Bh
 #     9c  jmp b8

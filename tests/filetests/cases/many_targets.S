@@ -56,7 +56,7 @@ table:
 #   movq  4260104(%rax), %rcx
 # .Ltmp2:
 #   movzbl  (%rax,%rdx), %edx
-#   cmpl  $7, %edx
+#   cmpq  $7, %rdx
 #   jbe  .LBB1_15
 #   addq  $-4, %rcx
 #   movl  $18, %edx
@@ -74,7 +74,6 @@ table:
 #   ud1l  4(%eax), %eax
 # .LBB1_15:
 #   addq  $-16, %rcx
-#   movl  %edx, %edx
 #   leaq  .LJTI1_0(%rip), %rsi
 #   movslq  (%rsi,%rdx,4), %rdx
 #   addq  %rsi, %rdx

@@ -21,7 +21,7 @@ push:
 # stores 0x11000..0x400000
 # indirect {sp} changes {}
 #
-# function fn0 at 0x10000 {sp} -> {} exposed
+# function fn0 at 0x10000 {sp} -> {} exposed frame -16
 # block0 at 0x10000 cycles 6:
 #     v0 = read sp
 #     v1 = const 0x10008
@@ -35,11 +35,10 @@ push:
 #     v1 = const 0x10
 #     v2 = const 0x0
 #     v3 = const 0x5d
-#     check.read v0+0..+8
-#     v5 = load.du v0+0
-#     v6 = add v0, v1
-#     sp = v6
-#     a0 = v5
+#     v4 = load.du v0+0
+#     v5 = add v0, v1
+#     sp = v5
+#     a0 = v4
 #     a7 = v3
 #     exit at 0x10010
 #

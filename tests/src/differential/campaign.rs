@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-use antares_abi::{CodeTier, CompileOptions};
+use antares_abi::{CodeTier, CompileOptions, Hints};
 use antares_lift::ir::Convention;
 use antares_vm::{Library, Machine, Session, Tier};
 use anyhow::{Context, Result, bail};
@@ -97,6 +97,8 @@ pub struct Batch {
     pub options: CompileOptions,
     /// How functions of the full tier are handed registers, if not as the compiler chooses.
     pub convention: Option<Convention>,
+    /// What its hints follow from, if it has some.
+    pub lies: Option<u64>,
     /// Its programs.
     pub subject: Subject,
     /// Code that the programs may load, if they run on the machine for ckb-script.
@@ -112,8 +114,22 @@ impl Batch {
     pub fn compile(&self, elf: &[u8], tier: CodeTier) -> Result<Result<Library, String>> {
         match (tier, self.convention) {
             (CodeTier::Full, Some(Convention::Arguments)) => native::compile_through_state(elf, self.options),
-            _ => native::compile_with(elf, self.options, tier),
+            _ => native::compile_with(elf, self.options, tier, &self.hints(elf)),
         }
+    }
+
+    /// Hints that lie, for some batches: any places of the ELF, called or jumped to.
+    fn hints(&self, elf: &[u8]) -> Hints {
+        let Some(mut state) = self.lies else { return Hints::default() };
+        let entry = elf.get(24..32).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let count = 1 + draw(40);
+        let mut target = |_| (entry + 2 * draw(elf.len() as u64 / 2), draw(2) == 0);
+        let hints = Hints::new((0..count).map(&mut target));
+        if draw(4) == 0 { hints.with_lying_tables() } else { hints }
     }
 }
 
@@ -360,7 +376,8 @@ pub fn draw(seed: u64, choice: Choice) -> Result<Batch> {
     };
     // Few of these programs pass so many registers that the compiler would choose this.
     let convention = seed.is_multiple_of(3).then_some(Convention::Arguments);
-    Ok(Batch { choice, options, convention, subject, code })
+    let lies = (seed % 4 == 1).then_some(seed);
+    Ok(Batch { choice, options, convention, lies, subject, code })
 }
 
 /// Program `index` of the batch's ELF, as it is run.

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use antares_abi::{CodeTier, CompileOptions, Isa, Sha256Digest};
+use antares_abi::{CodeTier, CompileOptions, Hints, Isa, Sha256Digest};
 use antares_vm::Program;
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
@@ -180,7 +180,7 @@ impl Images {
         let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
         let library = match tier {
             CodeTier::Full => kept::library(elf, options)?,
-            CodeTier::Baseline => native::compile_with(elf, options, tier)?,
+            CodeTier::Baseline => native::compile_with(elf, options, tier, &Hints::default())?,
         };
         let program = library.ok().and_then(|library| Program::new(elf.clone(), library).ok()).map(Arc::new);
         compiled.insert(key, program.clone());

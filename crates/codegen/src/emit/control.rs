@@ -1,6 +1,6 @@
 //! How blocks end: jumps, calls, returns, syscalls.
 
-use antares_abi::LeaveReason;
+use antares_abi::{LeaveReason, PAST_TABLE};
 use antares_lift::ir::{BinaryOp, Block, JumpTable, Op, SpAfter, Terminator, Value};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 use inkwell::{
@@ -71,7 +71,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
                     self.emitter.builder.position_at_end(other);
                 }
                 if !may_call {
-                    return self.emitter.leave(LeaveReason::UnknownTarget);
+                    return self.emitter.leave_for(self.base, value(*target), PAST_TABLE);
                 }
                 self.call_indirect(value(*target), self.ir.results)?;
                 self.expect_own_link(link.map(value))?;
@@ -125,7 +125,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
             let target = builder.build_load(self.emitter.i64, self.target, "target")?.into_int_value();
             self.switch(target, candidates, other)?;
             builder.position_at_end(other);
-            self.emitter.leave(LeaveReason::UnknownTarget)?;
+            self.emitter.leave_for(self.base, target, PAST_TABLE)?;
             self.switches.borrow_mut().push(shared);
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Small functions of every library: the ways to and from the host, indirect calls, and the carry-less product.
 
-use antares_abi::{ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, LeaveReason};
+use antares_abi::{ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, NAMES_TARGET};
 use antares_lift::ir;
 use antares_program::Reg;
 use inkwell::{
@@ -148,7 +148,7 @@ impl<'c> Emitter<'c, '_> {
             self.set_up_call(call, 2);
             self.builder.build_return(None)?;
         } else {
-            self.leave(LeaveReason::UnknownTarget)?;
+            self.leave_for(self.base_of(function), self.int_param(function, 1), NAMES_TARGET)?;
         }
         if let Some(here) = here {
             self.builder.position_at_end(here);

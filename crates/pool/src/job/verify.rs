@@ -1,5 +1,6 @@
 //! Verification of a transaction: what is asked of a run worker, and what it answers.
 
+use antares_abi::Seen;
 use serde::{Deserialize, Serialize};
 
 use super::{Samples, Tier};
@@ -162,6 +163,8 @@ pub enum VerifyReport {
         groups: Vec<GroupReport>,
         /// What may be worth compiling for another time, most cycles first, at most [`HOT_PROGRAMS_MAX`].
         hot: Vec<HotProgram>,
+        /// What native code did not know, by the number of the library in the job.
+        seen: Vec<(u32, Seen)>,
         /// Where the cycles went, if that was asked for and a sample hit a script.
         samples: Option<Box<Samples>>,
         /// Time to read and check the transaction, microseconds.

@@ -1,0 +1,79 @@
+//! Hints: what runs of a script have found out and its next compile makes use of.
+//!
+//! They are kept beside the artifacts, each round of them under a key of its own that nobody else can have: so they are verified on
+//! read, count as what they take, and go when there is no room. A script without them is compiled as it was at first.
+
+use antares_abi::{CodeTier, CompileOptions, HINTS_MAX, Hints, Seen, Sha256Digest};
+use antares_cache::{Put, Space};
+
+use crate::{
+    compiler::{CompileError, Compiler, Order, blocking},
+    metrics::HintsResult,
+};
+
+/// Times that the hints of a script may change; one that shows new ones for ever is left alone.
+const ROUNDS_MAX: u8 = 8;
+
+impl Compiler {
+    /// What is known of a script.
+    pub(crate) async fn hints(
+        &self,
+        script: Sha256Digest,
+        options: CompileOptions,
+    ) -> Result<Hints, CompileError> {
+        Ok(self.last_round(script, options).await?.1)
+    }
+
+    /// Takes what a run of the script has seen. Gives the digest of what is known now: the next compile has that.
+    ///
+    /// # Errors
+    /// The script is not stored, or a fault of ours.
+    pub async fn learn(
+        &self,
+        script: Sha256Digest,
+        options: CompileOptions,
+        seen: &Seen,
+    ) -> Result<Option<Sha256Digest>, CompileError> {
+        if !self.has_script(script) {
+            return Err(CompileError::ScriptNotFound(script));
+        }
+        let _learning = self.shared.learning.lock().await;
+        let (round, known) = self.last_round(script, options).await?;
+        let learnt = known.learn(seen);
+        if learnt == known || round >= ROUNDS_MAX {
+            let result = if learnt == known { HintsResult::Known } else { HintsResult::LeftAlone };
+            self.shared.metrics.note_hints(result);
+            return Ok(known.digest());
+        }
+        let (cache, bytes, key) =
+            (self.shared.cache.clone(), learnt.to_bytes(), key(script, options, round + 1));
+        let put = blocking(move || cache.put(Space::Artifact, key.0, &bytes)).await;
+        if !matches!(put, Ok(Ok(Put::Stored | Put::AlreadyThere))) {
+            self.shared.metrics.note_hints(HintsResult::NotStored);
+            return Ok(known.digest());
+        }
+        self.shared.metrics.note_hints(HintsResult::Learnt);
+        tracing::info!(%script, round = round + 1, hints = learnt.len(), "learnt where a script goes");
+        self.follow(Order::new(script, options, CodeTier::Full, None).hinted(&learnt));
+        Ok(learnt.digest())
+    }
+
+    async fn last_round(
+        &self,
+        script: Sha256Digest,
+        options: CompileOptions,
+    ) -> Result<(u8, Hints), CompileError> {
+        let is_there =
+            |round: &u8| self.shared.cache.contains(Space::Artifact, key(script, options, *round).0);
+        let Some(round) = (1..=ROUNDS_MAX).rev().find(is_there) else { return Ok((0, Hints::default())) };
+        let bytes = self.shared.get(Space::Artifact, key(script, options, round)).await?.unwrap_or_default();
+        Ok((round, Hints::from_bytes(&bytes[..bytes.len().min(4 * HINTS_MAX)])))
+    }
+}
+
+/// Hints outlive the engine that they were found with.
+fn key(script: Sha256Digest, options: CompileOptions, round: u8) -> Sha256Digest {
+    let CompileOptions { vm_version, isa } = options;
+    let parts = [b"antares-hints-v1\0".as_slice(), &script.0, &vm_version.to_le_bytes(), &[isa.0, round]];
+    Sha256Digest::of(&parts.concat())
+}

@@ -1,0 +1,260 @@
+//! Where a script goes that the interpreter runs: the targets of its computed jumps and calls.
+//!
+//! The assembly asks for each straight line of code once at least. Where one begins and no other leads to, by its end or its
+//! branches, there a computed jump went.
+
+use antares_abi::{GUEST_MEMORY_BYTES, Hints, Seen};
+use ckb_vm::{
+    CoreMachine, DefaultMachine, Error, ISA_MOP, Machine as _, SupportMachine,
+    ckb_vm_definitions::{
+        asm::{
+            RET_DECODE_TRACE, RET_DYNAMIC_JUMP, RET_EBREAK, RET_ECALL, RET_SLOWPATH, Trace, calculate_slot,
+        },
+        instructions::{
+            OP_ADDI, OP_BEQ, OP_BGE, OP_BGEU, OP_BLT, OP_BLTU, OP_BNE, OP_CUSTOM_TRACE_END, OP_FAR_JUMP_ABS,
+            OP_FAR_JUMP_REL, OP_JAL,
+        },
+    },
+    decoder::{Decoder, build_decoder},
+    instructions::{Itype, Stype, Utype, extract_opcode, instruction_length},
+    machine::VERSION0,
+    registers::{RA, SP},
+};
+
+use crate::{
+    host::Left,
+    interpreter::{decode_trace, error, execute, execute_slowly},
+    memory::Core,
+};
+
+/// The register that millicode returns through.
+const T0: usize = 5;
+
+/// A set of even addresses of guest memory. It takes 256 KiB, whatever is in it.
+struct Places(Vec<u64>);
+
+impl Places {
+    fn new() -> Self {
+        Self(vec![0; usize::try_from(GUEST_MEMORY_BYTES / 2 / 64).unwrap_or(0)])
+    }
+
+    fn word(address: u64) -> (usize, u64) {
+        (usize::try_from(address / 128).unwrap_or(usize::MAX), 1 << (address / 2 % 64))
+    }
+
+    fn add(&mut self, address: u64) {
+        let (word, bit) = Self::word(address);
+        if let Some(word) = self.0.get_mut(word) {
+            *word |= bit;
+        }
+    }
+
+    fn has(&self, address: u64) -> bool {
+        let (word, bit) = Self::word(address);
+        self.0.get(word).is_some_and(|word| word & bit != 0)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u64> {
+        let words = self.0.iter().zip(0_u64..).filter(|(word, _)| **word != 0);
+        words.flat_map(|(word, index)| {
+            (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| index * 128 + bit * 2)
+        })
+    }
+}
+
+/// What is known of the code of one program that was run.
+pub(crate) struct Observed {
+    /// What native code was left for first.
+    left: Option<u64>,
+    /// Whether a jump went past what it lists, and where to.
+    is_past_table: bool,
+    label: Option<u64>,
+    /// Where lines begin.
+    begun: Places,
+    /// Where the ends of lines lead.
+    led_to: Places,
+    /// What was called, directly or not.
+    called: Places,
+    /// What was called by a computed address.
+    called_by_address: Places,
+}
+
+impl Observed {
+    pub(crate) fn new() -> Self {
+        let new = Places::new;
+        Self {
+            left: None,
+            is_past_table: false,
+            label: None,
+            begun: new(),
+            led_to: new(),
+            called: new(),
+            called_by_address: new(),
+        }
+    }
+
+    /// Notes that native code was left.
+    pub(crate) fn leave(&mut self, left: &Left) {
+        self.is_past_table |= left.is_past_table;
+        if left.is_past_table {
+            self.label = self.label.or(left.target);
+        } else {
+            self.left = self.left.or(left.target);
+        }
+    }
+
+    /// The targets that are not `known`.
+    pub(crate) fn seen(&self, known: impl Fn(u64) -> bool) -> Seen {
+        let is_target = |address: u64| !self.led_to.has(address) || self.called_by_address.has(address);
+        let targets = self.begun.iter().filter(|address| is_target(*address) && !known(*address));
+        let left = self.left.filter(|left| self.begun.has(*left) && !known(*left));
+        let label = self.label.filter(|label| self.begun.has(*label));
+        let targets = left.into_iter().chain(label).chain(targets);
+        let hints = Hints::new(targets.map(|address| (address, self.called.has(address))));
+        Seen { left, hints: if self.is_past_table { hints.with_lying_tables() } else { hints } }
+    }
+
+    /// Notes the line that the machine's pc has led to.
+    pub(crate) fn note(&mut self, vm: &DefaultMachine<Core>, trace: &Trace) {
+        let pc = *vm.pc();
+        self.begun.add(pc);
+        if is_called(vm, pc) && takes_frame(trace) {
+            self.called.add(pc);
+            self.called_by_address.add(pc);
+        }
+        self.note_end(trace);
+    }
+
+    /// Notes where the end of a line leads.
+    fn note_end(&mut self, trace: &Trace) {
+        let mut at = trace.address;
+        let mut last = None;
+        for instruction in trace.instructions {
+            if extract_opcode(instruction) == OP_CUSTOM_TRACE_END {
+                break;
+            }
+            last = Some((at, instruction));
+            at = at.wrapping_add(u64::from(instruction_length(instruction)));
+        }
+        // What stands behind is where a branch goes that is not taken, where a call returns to, or what comes next.
+        self.led_to.add(at);
+        let Some((pc, instruction)) = last else { return };
+        let near = |immediate: i64| pc.wrapping_add_signed(immediate);
+        match extract_opcode(instruction) {
+            OP_JAL => {
+                let jump = Utype(instruction);
+                let target = near(i64::from(jump.immediate_s()));
+                self.led_to.add(target);
+                if jump.rd() != 0 {
+                    self.called.add(target);
+                }
+            }
+            OP_BEQ | OP_BNE | OP_BLT | OP_BGE | OP_BLTU | OP_BGEU => {
+                self.led_to.add(near(i64::from(Stype(instruction).immediate_s())));
+            }
+            OP_FAR_JUMP_REL => self.call(near(i64::from(Utype(instruction).immediate_s())) & !1),
+            OP_FAR_JUMP_ABS => self.call(i64::from(Utype(instruction).immediate_s()).cast_unsigned() & !1),
+            _ => {}
+        }
+    }
+
+    fn call(&mut self, target: u64) {
+        self.led_to.add(target);
+        self.called.add(target);
+    }
+}
+
+/// Whether a line takes a stack frame, by itself or by millicode: no label inside of a function does.
+fn takes_frame(trace: &Trace) -> bool {
+    let instructions = trace.instructions.into_iter();
+    let mut instructions = instructions.take_while(|one| extract_opcode(*one) != OP_CUSTOM_TRACE_END);
+    instructions.any(|instruction| {
+        let add = Itype(instruction);
+        match extract_opcode(instruction) {
+            OP_ADDI => (add.rd(), add.rs1()) == (SP, SP) && add.immediate_s() < 0,
+            OP_JAL => Utype(instruction).rd() == T0,
+            _ => false,
+        }
+    })
+}
+
+/// Whether the machine seems to have come to `pc` by a call of a computed address: in front of the return address stands one whose
+/// register, if it is not the link, has that address.
+fn is_called(vm: &DefaultMachine<Core>, pc: u64) -> bool {
+    let registers = vm.registers();
+    let memory = vm.memory().bytes();
+    let back = usize::try_from(registers[RA]).unwrap_or(usize::MAX);
+    let bytes = |length: usize| {
+        let start = back.checked_sub(length)?;
+        memory.get(start..back)
+    };
+    let short = bytes(2).and_then(|bytes| bytes.try_into().ok()).map(u16::from_le_bytes);
+    let long = bytes(4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
+    // c.jalr rs1: 100 1 rs1 00000 10.
+    let short = short.filter(|word| word & 0xf07f == 0x9002).map(|word| (usize::from(word >> 7 & 31), 0));
+    // jalr ra, imm(rs1).
+    let long = long.filter(|word| word & 0x7fff == 0x00e7);
+    let long = long.map(|word| ((word >> 15 & 31) as usize, i64::from(word.cast_signed() >> 20)));
+    [short, long].into_iter().flatten().any(|(register, distance)| {
+        let address = registers[register].wrapping_add_signed(distance) & !1;
+        register != 0 && (register == RA || address == pc)
+    })
+}
+
+/// Runs the machine until its script exits, as `AsmMachine::run` does, and notes where it goes.
+///
+/// # Errors
+/// Those of `AsmMachine::run`.
+pub(crate) fn run(vm: &mut DefaultMachine<Core>, mut observed: Option<&mut Observed>) -> Result<i8, Error> {
+    if vm.isa() & ISA_MOP != 0 && vm.version() == VERSION0 {
+        return Err(Error::InvalidVersion);
+    }
+    let mut decoder = build_decoder::<u64>(vm.isa(), vm.version());
+    vm.set_running(true);
+    while vm.running() {
+        if vm.reset_signal() {
+            decoder.reset_instructions_cache();
+            // Another program is in the machine.
+            observed = None;
+        }
+        match execute(vm) {
+            RET_DECODE_TRACE => add_trace(vm, &mut decoder, observed.as_deref_mut())?,
+            RET_ECALL => vm.ecall()?,
+            RET_EBREAK => vm.ebreak()?,
+            RET_DYNAMIC_JUMP => {}
+            RET_SLOWPATH => execute_slowly(vm, &mut decoder)?,
+            other => return Err(error(other, vm)),
+        }
+    }
+    Ok(vm.exit_code())
+}
+
+fn add_trace(
+    vm: &mut DefaultMachine<Core>,
+    decoder: &mut Decoder,
+    observed: Option<&mut Observed>,
+) -> Result<(), Error> {
+    let trace = decode_trace(vm, decoder)?;
+    if let Some(observed) = observed {
+        observed.note(vm, &trace);
+    }
+    let slot = calculate_slot(trace.address);
+    vm.inner_mut().as_mut().traces[slot] = trace;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_those_added() {
+        let mut places = Places::new();
+        let addresses = [0, 2, 126, 128, 0x1_0000, GUEST_MEMORY_BYTES - 2];
+        addresses.into_iter().for_each(|address| places.add(address));
+        places.add(GUEST_MEMORY_BYTES);
+        places.add(u64::MAX);
+        assert_eq!(places.iter().collect::<Vec<_>>(), addresses);
+        assert!(places.has(126) && !places.has(4) && !places.has(u64::MAX));
+    }
+}

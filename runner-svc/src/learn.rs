@@ -1,0 +1,161 @@
+//! What runs find out about scripts: where they went that native code did not know. The source of artifacts gets to know it, and gives
+//! better ones from then on.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use antares_abi::{CompileOptions, Seen, Sha256Digest};
+use antares_pool::job::RunReport;
+use antares_serve::chain;
+
+use crate::{
+    execute::{Ended, Native, Shared},
+    limits::{LEARNT_SCRIPTS_MAX, LEARNT_VAIN_MAX},
+};
+
+/// A script as it is compiled.
+type Subject = (Sha256Digest, CompileOptions);
+
+/// What is known of scripts: with which hints they are compiled.
+#[derive(Debug, Default)]
+pub(crate) struct Learnt(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    subjects: HashMap<Subject, Known>,
+    /// Oldest first.
+    order: VecDeque<Subject>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// Digest of the hints, if there are some.
+    hints: Option<Sha256Digest>,
+    /// Reports one after another that brought nothing new.
+    vain: u32,
+    /// A report is on its way.
+    is_telling: bool,
+}
+
+impl Learnt {
+    /// The hints with which a script is compiled now.
+    pub(crate) fn find(&self, script: Sha256Digest, options: CompileOptions) -> Option<Sha256Digest> {
+        self.state().subjects.get(&(script, options))?.hints
+    }
+
+    /// Notes with which hints a script is compiled.
+    pub(crate) fn note(&self, script: Sha256Digest, options: CompileOptions, hints: Option<Sha256Digest>) {
+        let mut state = self.state();
+        if hints.is_none() && !state.subjects.contains_key(&(script, options)) {
+            return;
+        }
+        let known = state.entry((script, options));
+        if known.hints != hints {
+            (known.hints, known.vain) = (hints, 0);
+        }
+    }
+
+    /// Whether a report on a script is worth sending; then one is on its way.
+    fn begin(&self, subject: Subject) -> bool {
+        let mut state = self.state();
+        let known = state.entry(subject);
+        let is_worth_it = !known.is_telling && known.vain < LEARNT_VAIN_MAX;
+        known.is_telling |= is_worth_it;
+        is_worth_it
+    }
+
+    /// Notes what became of a report: the hints from then on, if they came.
+    fn end(&self, subject: Subject, hints: Option<Option<Sha256Digest>>) {
+        let mut state = self.state();
+        let known = state.entry(subject);
+        known.is_telling = false;
+        match hints {
+            Some(hints) if hints != known.hints => (known.hints, known.vain) = (hints, 0),
+            _ => known.vain = known.vain.saturating_add(1),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn entry(&mut self, subject: Subject) -> &mut Known {
+        if !self.subjects.contains_key(&subject) {
+            self.order.push_back(subject);
+            if self.order.len() > LEARNT_SCRIPTS_MAX
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.subjects.remove(&oldest);
+            }
+        }
+        self.subjects.entry(subject).or_default()
+    }
+}
+
+impl Shared {
+    /// Tells the source what a run of `native` has seen that it did not know. Nobody waits for that.
+    pub(crate) fn learn_from(self: &Arc<Self>, native: Option<&Native>, ended: &Ended<RunReport>) {
+        if let (Some(native), Ended::Reported(RunReport { seen: Some(seen), .. })) = (native, ended) {
+            self.learn_seen(native, seen.clone());
+        }
+    }
+
+    pub(crate) fn learn_seen(self: &Arc<Self>, native: &Native, seen: Seen) {
+        let subject @ (script, options) = (native.script, native.options);
+        if !self.learnt.begin(subject) {
+            return;
+        }
+        let shared = self.clone();
+        tokio::spawn(async move {
+            let told = shared.source.learn(script, options, seen).await;
+            if let Err(error) = &told {
+                tracing::info!(%script, error = chain(error), "the compiler does not learn where a script goes");
+            }
+            shared.learnt.end(subject, told.ok());
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use antares_abi::Isa;
+
+    use super::*;
+
+    const OPTIONS: CompileOptions = CompileOptions { vm_version: 2, isa: Isa(3) };
+
+    fn digest(number: usize) -> Sha256Digest {
+        Sha256Digest::of(&number.to_le_bytes())
+    }
+
+    #[test]
+    fn reports_end_when_they_bring_nothing_new() {
+        let learnt = Learnt::default();
+        let subject = (digest(1), OPTIONS);
+        assert!(learnt.begin(subject) && !learnt.begin(subject));
+        learnt.end(subject, Some(Some(digest(2))));
+        assert_eq!(learnt.find(digest(1), OPTIONS), Some(digest(2)));
+        for _ in 0..LEARNT_VAIN_MAX {
+            assert!(learnt.begin(subject));
+            learnt.end(subject, Some(Some(digest(2))));
+        }
+        assert!(!learnt.begin(subject));
+        learnt.note(digest(1), OPTIONS, Some(digest(3)));
+        assert!(learnt.begin(subject));
+    }
+
+    #[test]
+    fn few_scripts_are_remembered() {
+        let learnt = Learnt::default();
+        for number in 0..2 * LEARNT_SCRIPTS_MAX {
+            learnt.note(digest(number), OPTIONS, Some(digest(0)));
+            learnt.note(digest(number), CompileOptions { vm_version: 1, ..OPTIONS }, None);
+        }
+        let state = learnt.state();
+        assert_eq!((state.subjects.len(), state.order.len()), (LEARNT_SCRIPTS_MAX, LEARNT_SCRIPTS_MAX));
+    }
+}

@@ -1,0 +1,187 @@
+//! Scripts that static recovery cannot know: what a run finds out makes the next compile native, and wrong hints change nothing.
+
+use antares_abi::{CodeTier, CompileOptions, Hints, LeaveReason};
+use antares_tests::{
+    differential::{Equal, compare},
+    elf::Cut,
+    guests, native,
+    oracle::Case,
+};
+use antares_vm::Machine;
+use bytes::Bytes;
+
+use crate::check::script;
+
+/// Compiles with hints until a run brings no new ones.
+const ROUNDS_MAX: usize = 6;
+
+/// A program whose computed calls and jumps go to addresses that nothing in it spells: distances, in disguise.
+const HIDDEN: &str = r"
+  .option norelax
+  .option norvc
+  .globl _start
+_start:
+  li s0, 100
+  li s1, 0
+round:
+  la t1, functions
+  andi t2, s0, 3
+  slli t2, t2, 2
+  add t1, t1, t2
+  lw t1, 0(t1)
+  xori t1, t1, 0x2aa
+  la t2, _start
+  add t1, t1, t2
+  mv a0, s1
+  jalr ra, 0(t1)
+  mv s1, a0
+  addi s0, s0, -1
+  bnez s0, round
+  andi a0, s1, 127
+  li a7, 93
+  ecall
+  .word 0
+plain:
+  addi a0, a0, 3
+  ret
+  .word 0
+with_labels:
+  addi sp, sp, -16
+  sd ra, 8(sp)
+  la t1, labels
+  andi t2, a0, 4
+  add t1, t1, t2
+  lw t1, 0(t1)
+  xori t1, t1, 0x2aa
+  la t2, _start
+  add t1, t1, t2
+  jr t1
+  .zero 400
+first:
+  addi a0, a0, 5
+  j out
+  .zero 8
+second:
+  slli a0, a0, 1
+out:
+  ld ra, 8(sp)
+  addi sp, sp, 16
+  ret
+  .word 0
+tail:
+  la t1, functions
+  lw t1, 0(t1)
+  xori t1, t1, 0x2aa
+  la t2, _start
+  add t1, t1, t2
+  addi a0, a0, 1
+  jr t1
+  .word 0
+calls:
+  addi sp, sp, -16
+  sd ra, 8(sp)
+  jal plain
+  jal helper
+  ld ra, 8(sp)
+  addi sp, sp, 16
+  ret
+helper:
+  xori a0, a0, 9
+  ret
+  .data
+functions:
+  .word (plain - _start) ^ 0x2aa, (with_labels - _start) ^ 0x2aa, (tail - _start) ^ 0x2aa, (calls - _start) ^ 0x2aa
+labels:
+  .word (first - _start) ^ 0x2aa, (second - _start) ^ 0x2aa
+";
+
+fn run(elf: &[u8], args: &[&str], options: CompileOptions, tier: CodeTier, hints: &Hints) -> Equal {
+    let case = Case {
+        elf: Bytes::copy_from_slice(elf),
+        args: args.iter().map(|arg| Bytes::copy_from_slice(arg.as_bytes())).collect(),
+        options,
+        cycles_max: 400_000_000,
+        code: None,
+    };
+    let library = native::compile_with(elf, options, tier, hints).unwrap().unwrap();
+    compare(&mut Machine::new().unwrap(), &case, Some(&library)).unwrap().unwrap()
+}
+
+/// Runs with what was learnt before, until there is nothing to learn. Gives the last run, and how many learnt something.
+fn learn(elf: &[u8], args: &[&str], options: CompileOptions, tier: CodeTier) -> (Equal, usize) {
+    let mut hints = Hints::default();
+    for round in 0..ROUNDS_MAX {
+        let equal = run(elf, args, options, tier, &hints);
+        let Some(seen) = &equal.seen else { return (equal, round) };
+        let learnt = hints.learn(seen);
+        if learnt == hints {
+            return (equal, round);
+        }
+        hints = learnt;
+    }
+    (run(elf, args, options, tier, &hints), ROUNDS_MAX)
+}
+
+#[test]
+fn hidden_places_are_learnt() {
+    let elf = guests::assemble(HIDDEN).unwrap();
+    for version in 0..3 {
+        for tier in CodeTier::ALL {
+            let first = run(&elf, &["-"], script(version), tier, &Hints::default());
+            assert_eq!((first.restarted, first.native_cycles), (Some(LeaveReason::UnknownTarget), 0));
+            let (last, rounds) = learn(&elf, &["-"], script(version), tier);
+            assert_eq!((last.restarted, last.native_cycles), (None, last.cycles), "{version} {tier}");
+            assert!(rounds <= 2, "{rounds} rounds in version {version}, {tier}");
+        }
+    }
+}
+
+#[test]
+fn wrong_hints_cost_time_and_nothing_else() {
+    let elf = guests::assemble(HIDDEN).unwrap();
+    let all = |is_called: bool| Hints::new((0x1_0000..0x1_2000).step_by(2).map(|at| (at, is_called)));
+    let odd = Hints::new((0x1_0000..0x1_2000).step_by(6).map(|at| (at, at % 4 == 0)));
+    let outside = Hints::new([(0, true), (2, false), (0x3f_fffe, true), (0x3f_0000, false)]);
+    for hints in [all(true), all(false), odd.clone(), odd.with_lying_tables(), outside] {
+        for tier in CodeTier::ALL {
+            run(&elf, &["-"], script(2), tier, &hints);
+        }
+    }
+}
+
+#[test]
+fn hints_change_the_library_and_equal_hints_do_not() {
+    let elf = guests::assemble(HIDDEN).unwrap();
+    let first = run(&elf, &["-"], script(2), CodeTier::Full, &Hints::default());
+    let hints = Hints::default().learn(&first.seen.unwrap());
+    let output = |hints: &Hints| {
+        let request = antares_compiler::Request {
+            options: script(2),
+            stage: antares_compiler::Stage::Library,
+            hints: hints.clone(),
+            limits: antares_compiler::Limits::default(),
+        };
+        antares_compiler::compile(&elf, &request).unwrap().bytes
+    };
+    assert_eq!(output(&hints), output(&hints));
+    assert_ne!(output(&hints), output(&Hints::default()));
+}
+
+/// Programs without symbols and without section headers run natively to the end, at the latest after two runs.
+#[test]
+fn stripped_programs_become_native() {
+    let programs =
+        ["lua-b", "rsa1024-imc", "secp256k1-b", "interpreter-imc", "blocks-b", "picolibc-blocks-imc"];
+    for name in programs {
+        let whole = guests::bytes(name).unwrap();
+        for cut in [Cut::Symbols, Cut::Sections] {
+            let (last, rounds) = learn(&cut.apply(&whole), &["-", "1"], script(2), CodeTier::Baseline);
+            eprintln!(
+                "{name} {cut:?}: {rounds} rounds, {} of {} cycles native",
+                last.native_cycles, last.cycles
+            );
+            assert_eq!(last.native_cycles, last.cycles, "{name} {cut:?} {:?}", last.restarted);
+            assert!(rounds <= 2, "{name} {cut:?}: {rounds} rounds");
+        }
+    }
+}
