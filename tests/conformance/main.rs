@@ -15,6 +15,7 @@ mod programs;
 mod published;
 mod sampled;
 mod sampled_transactions;
+mod shapes;
 mod transaction_campaign;
 mod transactions;
 mod upstream;

@@ -4,10 +4,12 @@ mod control;
 mod current;
 mod debug;
 mod function;
+pub(crate) mod giants;
 mod homes;
+mod inlining;
 mod memory;
 mod operations;
-mod part;
+pub(crate) mod part;
 mod signature;
 mod state;
 mod stubs;
@@ -16,7 +18,7 @@ mod word;
 use std::collections::HashSet;
 
 use antares_abi::{ABI_VERSION, EntryTable, LIBRARY_MAGIC, LIBRARY_SYMBOL, LeaveReason};
-use antares_lift::ir::{self, Terminator};
+use antares_lift::ir;
 use antares_program::{FunctionId, Reg, RegSet};
 use inkwell::{
     AddressSpace, GlobalVisibility,
@@ -42,21 +44,6 @@ const REGCALL: u32 = 92;
 /// The names of the small functions that each part has for itself.
 pub(crate) const STUBS: [&str; 4] = ["ecall", "dispatch", "carryless", "resolve"];
 
-/// A function with more blocks than this is not optimized.
-const OPTIMIZED_BLOCKS_MAX: usize = 4000;
-
-/// A function with more operations than this is not optimized.
-const OPTIMIZED_OPERATIONS_MAX: usize = 200_000;
-
-/// A function of one block with so many operations goes where it is called.
-const INLINED_OPERATIONS_MAX: usize = 48;
-
-/// So does one of several blocks with so many operations that calls nobody,
-const INLINED_LEAF_OPERATIONS_MAX: usize = 150;
-
-/// if the program has no more operations than so many more by it.
-const INLINED_COPIES_OPERATIONS_MAX: usize = 800;
-
 /// What the parts of the emitter share.
 pub(crate) struct Emitter<'c, 'm> {
     context: &'c Context,
@@ -81,6 +68,8 @@ pub(crate) struct Emitter<'c, 'm> {
     is_shared: Vec<bool>,
     /// Calls of each function by its name.
     calls: Vec<usize>,
+    /// Functions that stay where they are, since they were put together from enough others.
+    ends_chain: Vec<bool>,
     /// Registers that functions are linked through.
     links: RegSet,
 }
@@ -109,10 +98,6 @@ pub(crate) fn module<'c>(
     emitter.stubs(&tables)?;
     for function in ir.functions.iter().filter(|function| emitter.is_own(function.id)) {
         emitter.bound_time(function);
-        if emitter.is_inlined(function) {
-            let attribute = emitter.attribute("alwaysinline");
-            emitter.function(function.id).add_attribute(AttributeLoc::Function, attribute);
-        }
         function::emit(&emitter, function)?;
     }
     emitter.leave_scope();
@@ -124,17 +109,6 @@ pub(crate) fn module<'c>(
     emitter.debug.finish();
     emitter.module.verify().map_err(|message| CodegenError::Verifier { message: message.to_string() })?;
     Ok(emitter.module)
-}
-
-/// The number of calls of each function by its name.
-fn calls(ir: &ir::Module) -> Vec<usize> {
-    let mut calls = vec![0; ir.functions.len()];
-    for block in ir.functions.iter().flat_map(|function| &function.blocks) {
-        if let Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } = block.terminator {
-            calls[callee.0 as usize] += 1;
-        }
-    }
-    calls
 }
 
 impl<'c, 'm> Emitter<'c, 'm> {
@@ -160,15 +134,17 @@ impl<'c, 'm> Emitter<'c, 'm> {
             .map(|kind| module.add_function(names.next().unwrap_or_default(), kind, Some(Linkage::Internal)));
         let builder = context.create_builder();
         let signatures = ir.functions.iter().map(|function| Signature::of(function, ir.convention)).collect();
-        let parts = part::parts(ir, part.of);
+        let parts = part::parts(ir, part);
         let is_shared = part::is_shared(ir, &parts);
         let debug = debug::Debug::new(context, &module);
+        let calls = inlining::calls(ir);
         let emitter = Self {
             debug,
             part,
             parts,
             is_shared,
-            calls: calls(ir),
+            ends_chain: inlining::ends_chain(ir, &calls),
+            calls,
             links: ir.functions.iter().map(|function| function.link).fold(RegSet::EMPTY, RegSet::with),
             context,
             module,
@@ -293,38 +269,19 @@ impl<'c, 'm> Emitter<'c, 'm> {
         others.chain(functions().filter(|function| function.link == Reg::RA))
     }
 
-    /// LLVM's time grows faster than a function: giants are not optimized.
+    /// Says what passes shall leave alone: LLVM's time grows faster than a function does, and with what is inlined again and again.
     fn bound_time(&self, function: &ir::Function) {
-        let operations: usize = function.blocks.iter().map(|block| block.ops.len()).sum();
-        if function.blocks.len() > OPTIMIZED_BLOCKS_MAX || operations > OPTIMIZED_OPERATIONS_MAX {
-            for name in ["optnone", "noinline"] {
-                let value = self.function(function.id);
-                value.add_attribute(AttributeLoc::Function, self.attribute(name));
-            }
-        }
-    }
-
-    /// A function that does little and returns costs less where it is called than the call.
-    fn is_inlined(&self, function: &ir::Function) -> bool {
-        let operations: usize = function.blocks.iter().map(|block| block.ops.len()).sum();
-        let stays = |block: &ir::Block| {
-            matches!(
-                block.terminator,
-                Terminator::Jump(_) | Terminator::Branch { .. } | Terminator::Return { .. }
-            )
+        let names: &[&str] = if giants::is_giant(function) {
+            &["optnone", "noinline"]
+        } else if inlining::is_inlined(function, self.calls[function.id.0 as usize]) {
+            &["alwaysinline"]
+        } else if self.ends_chain[function.id.0 as usize] {
+            &["noinline"]
+        } else {
+            &[]
         };
-        let more = operations * self.calls[function.id.0 as usize].saturating_sub(1);
-        match function.blocks.as_slice() {
-            [block] => {
-                matches!(block.terminator, Terminator::Return { .. }) && operations <= INLINED_OPERATIONS_MAX
-            }
-            blocks => {
-                operations <= INLINED_LEAF_OPERATIONS_MAX
-                    && more <= INLINED_COPIES_OPERATIONS_MAX
-                    && function.frame_low.is_none()
-                    && blocks.iter().all(stays)
-            }
-        }
+        let value = self.function(function.id);
+        names.iter().for_each(|name| value.add_attribute(AttributeLoc::Function, self.attribute(name)));
     }
 
     /// Whether the function is in this part.

@@ -94,18 +94,57 @@ struct Share {
     index: u32,
     /// How many there are.
     of: u32,
+    /// Whether the last of them has all functions that are too big for LLVM's passes, and nothing else.
+    has_giants: bool,
+}
+
+impl Share {
+    /// Whether its functions are too big for LLVM's passes.
+    fn is_giants(self) -> bool {
+        self.has_giants && self.index + 1 == self.of
+    }
+}
+
+/// With this many bytes of executable pages two parts do not emit the same functions any more: what LLVM finds out about functions from
+/// each other is a fifth of the work, and twice done it is too much.
+const PAIRS_CODE_BYTES_MAX: u64 = 256 << 10;
+
+/// How parts divide a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Division {
+    /// Whether the last part has all giants and nothing else.
+    has_giants: bool,
+    /// Whether two parts emit the same functions.
+    in_pairs: bool,
+}
+
+impl Division {
+    fn of(module: &Module) -> Self {
+        Self {
+            has_giants: emit::giants::has_giants(module),
+            in_pairs: module.code_end - module.code_start < PAIRS_CODE_BYTES_MAX,
+        }
+    }
 }
 
 impl Part {
     /// The functions that are emitted for the part. Two parts emit the same ones, so that what LLVM finds out about a function from
     /// its callers, or by inlining it, is lost in few places.
-    fn emitted(self) -> Share {
-        Share { index: self.index / 2, of: self.of.div_ceil(2) }
+    fn emitted(self, division: Division) -> Share {
+        let has_giants = division.has_giants && self.of > 1;
+        let of = self.of - u32::from(has_giants);
+        let together = if division.in_pairs { 2 } else { 1 };
+        let groups = of.div_ceil(together);
+        let index = if self.index < of { self.index / together } else { groups };
+        Share { index, of: groups + u32::from(has_giants), has_giants }
     }
 
     /// The part's share of what is left of them.
-    fn kept(self) -> Share {
-        Share { index: self.index % 2, of: if (self.index | 1) < self.of { 2 } else { 1 } }
+    fn kept(self, division: Division) -> Share {
+        let of = self.of - u32::from(division.has_giants && self.of > 1);
+        let is_one_of_two = division.in_pairs && (self.index | 1) < of;
+        let index = if is_one_of_two { self.index % 2 } else { 0 };
+        Share { index, of: if is_one_of_two { 2 } else { 1 }, has_giants: false }
     }
 }
 
@@ -122,13 +161,19 @@ fn generate(module: &Module, part: Part, form: Form) -> Result<Vec<u8>, CodegenE
     if form == Form::Object {
         optimize::forget_names(&context);
     }
-    let target = optimize::target_machine()?;
-    let emitted = emit::module(&context, module, part.emitted(), &target)?;
+    let division = Division::of(module);
+    let share = part.emitted(division);
+    let target = optimize::target_machine(share.is_giants())?;
+    let emitted = emit::module(&context, module, share, &target)?;
     if form == Form::LlvmBefore {
         return Ok(emitted.print_to_string().to_string().into_bytes());
     }
-    optimize::run(&emitted, part.kept(), &target)?;
-    order::run(&emitted);
+    if share.is_giants() {
+        optimize::forbid_vectors(&emitted);
+    } else {
+        optimize::run(&emitted, part.kept(division), &target)?;
+        order::run(&emitted);
+    }
     match form {
         Form::LlvmBefore | Form::Llvm => Ok(emitted.print_to_string().to_string().into_bytes()),
         Form::Assembly => optimize::write(&emitted, &target, inkwell::targets::FileType::Assembly),
@@ -141,20 +186,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_the_halves_of_what_is_emitted() {
-        for of in 1..=17 {
+    fn parts_are_shares_of_what_is_emitted() {
+        let divisions = [(false, true), (true, true), (false, false), (true, false)];
+        for (of, (has_giants, in_pairs)) in (1..=17).flat_map(|of| divisions.map(|division| (of, division))) {
+            let division = Division { has_giants, in_pairs };
             let shares: Vec<_> = (0..of).map(|index| Part { index, of }).collect();
-            let groups = shares.last().map(|part| part.emitted().index + 1);
-            assert!(shares.iter().all(|part| Some(part.emitted().of) == groups));
+            let groups = shares.last().map(|part| part.emitted(division).index + 1);
+            assert!(shares.iter().all(|part| Some(part.emitted(division).of) == groups));
             for group in 0..groups.unwrap() {
                 let kept: Vec<Share> = shares
                     .iter()
-                    .filter(|part| part.emitted().index == group)
-                    .map(|part| part.kept())
+                    .filter(|part| part.emitted(division).index == group)
+                    .map(|part| part.kept(division))
                     .collect();
                 let of = kept[0].of;
-                assert_eq!(kept, (0..of).map(|index| Share { index, of }).collect::<Vec<_>>());
+                let all = (0..of).map(|index| Share { index, of, has_giants: false });
+                assert_eq!(kept, all.collect::<Vec<_>>());
             }
+            let giants = shares.iter().filter(|part| part.emitted(division).is_giants()).count();
+            assert_eq!(giants, usize::from(has_giants && of > 1));
         }
     }
 }

@@ -112,8 +112,9 @@ pub(crate) fn forget_names(context: &Context) {
     unsafe { llvm_sys::core::LLVMContextSetDiscardValueNames(context.as_ctx_ref(), 1) }
 }
 
-/// The machine that code is generated for.
-pub(crate) fn target_machine() -> Result<TargetMachine, CodegenError> {
+/// The machine that code is generated for; for giants it is generated without looking at more than an instruction, in a time
+/// that grows as they do.
+pub(crate) fn target_machine(for_giants: bool) -> Result<TargetMachine, CodegenError> {
     start();
     let triple = TargetTriple::create(TARGET_TRIPLE);
     let target = Target::from_triple(&triple).map_err(llvm_error("target"))?;
@@ -122,7 +123,7 @@ pub(crate) fn target_machine() -> Result<TargetMachine, CodegenError> {
         &triple,
         TARGET_CPU,
         &features,
-        OptimizationLevel::Default,
+        if for_giants { OptimizationLevel::None } else { OptimizationLevel::Default },
         RelocMode::PIC,
         CodeModel::Default,
     );
@@ -140,21 +141,26 @@ pub(crate) fn run(module: &Module, share: Share, target: &TargetMachine) -> Resu
         run(PASSES_AFTER_SHARING)?;
     }
     run(PASSES_ALONE)?;
-    let context = module.get_context();
-    let loops = context.get_kind_id("llvm.loop");
-    // Guest code is scalar: copies through vector registers would only wait for the stores before them. Passes take the
-    // attribute for a ban on vectors in loops too, so it comes after them.
-    let kind = Attribute::get_named_enum_kind_id("noimplicitfloat");
-    let attribute = context.create_enum_attribute(kind, 0);
+    let loops = module.get_context().get_kind_id("llvm.loop");
     for function in module.get_functions().filter(|function| function.count_basic_blocks() > 0) {
         if has_vectors(function, loops) {
             let options = PassBuilderOptions::create();
             function.run_passes(PASSES_AFTER_VECTORS, target, options).map_err(llvm_error("passes"))?;
         }
-        function.add_attribute(AttributeLoc::Function, attribute);
         function.get_basic_block_iter().for_each(allow_merging);
     }
+    // Passes take it for a ban on vectors in loops too, so it comes after them.
+    forbid_vectors(module);
     Ok(())
+}
+
+/// Guest code is scalar: copies through vector registers would only wait for the stores before them.
+pub(crate) fn forbid_vectors(module: &Module) {
+    let kind = Attribute::get_named_enum_kind_id("noimplicitfloat");
+    let attribute = module.get_context().create_enum_attribute(kind, 0);
+    for function in module.get_functions().filter(|function| function.count_basic_blocks() > 0) {
+        function.add_attribute(AttributeLoc::Function, attribute);
+    }
 }
 
 /// Lets the trap of `block` be shared with other blocks, now that no pass would change their branches for it.

@@ -57,6 +57,7 @@ words:
 #   %a3 = alloca i64, align 8, !dbg !8
 #   %a7 = alloca i64, align 8, !dbg !8
 #   %target = alloca i64, align 8, !dbg !8
+#   %link = alloca i64, align 8, !dbg !8
 #   store i64 %1, ptr %left, align 8, !dbg !8
 #   br label %pc_10000, !dbg !8
 #

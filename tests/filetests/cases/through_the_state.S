@@ -80,6 +80,7 @@ reverse:
 #   %field15 = getelementptr i8, ptr %0, i64 4260080, !dbg !8
 #   %field16 = getelementptr i8, ptr %0, i64 4260088, !dbg !8
 #   %target = alloca i64, align 8, !dbg !8
+#   %link = alloca i64, align 8, !dbg !8
 #   store i64 %1, ptr %left, align 8, !dbg !8
 #   store i64 %2, ptr %sp, align 8, !dbg !8
 #   br label %pc_10000, !dbg !8
@@ -234,6 +235,7 @@ reverse:
 #   %a5 = alloca i64, align 8, !dbg !12
 #   %s2 = alloca i64, align 8, !dbg !12
 #   %target = alloca i64, align 8, !dbg !12
+#   %link = alloca i64, align 8, !dbg !12
 #   store i64 %1, ptr %left, align 8, !dbg !12
 #   store i64 %2, ptr %ra, align 8, !dbg !12
 #   store i64 %3, ptr %sp, align 8, !dbg !12
@@ -450,6 +452,7 @@ reverse:
 #   %field15 = getelementptr i8, ptr %0, i64 4260080, !dbg !19
 #   %field16 = getelementptr i8, ptr %0, i64 4260088, !dbg !19
 #   %target = alloca i64, align 8, !dbg !19
+#   %link = alloca i64, align 8, !dbg !19
 #   store i64 %1, ptr %left, align 8, !dbg !19
 #   store i64 %2, ptr %sp, align 8, !dbg !19
 #   store i64 %3, ptr %a2, align 8, !dbg !19

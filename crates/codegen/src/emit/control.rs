@@ -52,10 +52,11 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
                 self.call_indirect(value(*target), *live)?;
                 self.jump(*to)
             }
-            Terminator::JumpIndirect { target, candidates, may_call: false, table: None, .. }
+            Terminator::JumpIndirect { target, candidates, may_call, link, table: None }
                 if !candidates.is_empty() && self.shares_switches =>
             {
-                self.shared_switch(value(*target), candidates)
+                let link = link.filter(|_| *may_call).map(value);
+                self.shared_switch(value(*target), candidates, (*may_call, link))
             }
             Terminator::JumpIndirect { target, candidates, may_call, link, table } => {
                 if let Some(table) = table {
@@ -70,12 +71,10 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
                     self.switch(value(*target), candidates, other)?;
                     self.emitter.builder.position_at_end(other);
                 }
-                if !may_call {
-                    return self.emitter.leave_for(self.base, value(*target), PAST_TABLE);
+                match may_call {
+                    true => self.tail_call_indirect(value(*target), link.map(value)),
+                    false => self.emitter.leave_for(self.base, value(*target), PAST_TABLE),
                 }
-                self.call_indirect(value(*target), self.ir.results)?;
-                self.expect_own_link(link.map(value))?;
-                self.give_back()
             }
             Terminator::Return { link, locals } => self.give_control_back(link.map(value), locals),
             Terminator::Ecall { pc, uses, to } => {
@@ -101,34 +100,58 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
     }
 
     /// Jumps to one of `candidates` through a block that all such jumps of the function share: an interpreter that jumps
-    /// from each of its labels to each other has too many edges for a switch in each place.
+    /// from each of its labels to each other has too many edges for a switch in each place. Another target may be called or
+    /// not; what is called returns to `link`.
     fn shared_switch(
         &self,
         target: IntValue<'c>,
         candidates: &[(GuestAddr, BlockId)],
+        (may_call, link): (bool, Option<IntValue<'c>>),
     ) -> Result<(), CodegenError> {
-        let builder = &self.emitter.builder;
-        let known = self.switches.borrow().iter().find(|known| known.candidates == candidates).cloned();
-        let is_new = known.is_none();
-        let shared = match known {
-            Some(shared) => shared,
-            None => SharedSwitch {
-                candidates: candidates.to_vec(),
-                block: self.emitter.context.append_basic_block(self.value, "switch"),
-            },
-        };
+        let (builder, i64) = (&self.emitter.builder, self.emitter.i64);
+        let kind = (may_call, link.is_some());
+        let is_same = |known: &&SharedSwitch| known.kind == kind && known.candidates == candidates;
+        let known = self.switches.borrow().iter().find(is_same).map(|known| known.block);
+        let shared = known.unwrap_or_else(|| self.emitter.context.append_basic_block(self.value, "switch"));
         builder.build_store(self.target, target)?;
-        builder.build_unconditional_branch(shared.block)?;
-        if is_new {
-            builder.position_at_end(shared.block);
-            let other = self.emitter.context.append_basic_block(self.value, "other");
-            let target = builder.build_load(self.emitter.i64, self.target, "target")?.into_int_value();
-            self.switch(target, candidates, other)?;
-            builder.position_at_end(other);
-            self.emitter.leave_for(self.base, target, PAST_TABLE)?;
-            self.switches.borrow_mut().push(shared);
+        if let Some(link) = link {
+            builder.build_store(self.link, link)?;
         }
-        Ok(())
+        builder.build_unconditional_branch(shared)?;
+        if known.is_some() {
+            return Ok(());
+        }
+        self.switches.borrow_mut().push(SharedSwitch {
+            candidates: candidates.to_vec(),
+            kind,
+            block: shared,
+        });
+        builder.position_at_end(shared);
+        let other = self.emitter.context.append_basic_block(self.value, "other");
+        let target = builder.build_load(i64, self.target, "target")?.into_int_value();
+        self.switch(target, candidates, other)?;
+        builder.position_at_end(other);
+        if !may_call {
+            return self.emitter.leave_for(self.base, target, PAST_TABLE);
+        }
+        let saved = match link {
+            Some(_) => Some(builder.build_load(i64, self.link, "link")?.into_int_value()),
+            None => None,
+        };
+        // Many blocks come here, each with other registers in the state.
+        self.current.forget();
+        self.tail_call_indirect(target, saved)
+    }
+
+    /// Goes for good to the function at a guest address, which returns to `link`.
+    fn tail_call_indirect(
+        &self,
+        target: IntValue<'c>,
+        link: Option<IntValue<'c>>,
+    ) -> Result<(), CodegenError> {
+        self.call_indirect(target, self.ir.results)?;
+        self.expect_own_link(link)?;
+        self.give_back()
     }
 
     /// Jumps where a table that never changes says, if `base` is the place of an entry and `register` as it has to be; else goes on

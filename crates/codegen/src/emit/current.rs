@@ -59,6 +59,11 @@ impl Current {
         self.now.set(self.starts[index]);
     }
 
+    /// Where nothing is known.
+    pub(crate) fn forget(&self) {
+        self.now.set(RegSet::EMPTY);
+    }
+
     /// Behind the operations of `block`.
     pub(crate) fn write(&self, block: &Block) {
         self.set(block.writes.iter().fold(self.now.get(), |now, (register, _)| now.without(*register)));

@@ -16,6 +16,12 @@ use crate::{
     emit::{Emitter, current::Current, homes::homes, memory::Address, signature::arguments, state::Field},
 };
 
+/// A block with more loads and stores than this
+const ACCESSES_MAX: usize = 1024;
+
+/// is cut after each so many: LLVM's scheduler compares each of them with all others.
+const ACCESSES_BETWEEN_CUTS: usize = 128;
+
 /// A function being emitted.
 pub(crate) struct FunctionEmitter<'e, 'c, 'm> {
     pub(crate) emitter: &'e Emitter<'c, 'm>,
@@ -34,9 +40,11 @@ pub(crate) struct FunctionEmitter<'e, 'c, 'm> {
     pub(crate) blocks: Vec<BasicBlock<'c>>,
     /// The return address that the function was called with.
     pub(crate) own_link: Option<IntValue<'c>>,
-    /// Whether jumps to the same places share one switch, where they leave their target in `target`.
+    /// Whether jumps to the same places share one switch, where they leave their target in `target`, and in `link` where what is
+    /// called there returns to.
     pub(crate) shares_switches: bool,
     pub(crate) target: PointerValue<'c>,
+    pub(crate) link: PointerValue<'c>,
     pub(crate) switches: RefCell<Vec<SharedSwitch<'c>>>,
 }
 
@@ -44,6 +52,8 @@ pub(crate) struct FunctionEmitter<'e, 'c, 'm> {
 #[derive(Clone)]
 pub(crate) struct SharedSwitch<'c> {
     pub(crate) candidates: Vec<(GuestAddr, BlockId)>,
+    /// Whether another target may be called, and whether what is called has to return somewhere.
+    pub(crate) kind: (bool, bool),
     pub(crate) block: BasicBlock<'c>,
 }
 
@@ -100,6 +110,31 @@ fn registers(emitter: &Emitter, ir: &ir::Function) -> RegSet {
     touched.or(set.and(arguments(ir, emitter.ir.convention)))
 }
 
+/// Counts the loads and stores of a block that has many.
+struct Accesses {
+    is_many: bool,
+    count: usize,
+}
+
+impl Accesses {
+    fn of(block: &ir::Block) -> Self {
+        let is_many = block.ops.iter().filter(|op| Self::is_one(op)).count() > ACCESSES_MAX;
+        Self { is_many, count: 0 }
+    }
+
+    fn is_one(op: &Op) -> bool {
+        matches!(op, Op::Load { .. } | Op::Store { .. })
+    }
+
+    /// Whether the block is cut before `op`.
+    fn is_cut(&mut self, op: &Op) -> bool {
+        self.count += usize::from(self.is_many && Self::is_one(op));
+        let is_cut = self.count == ACCESSES_BETWEEN_CUTS;
+        self.count %= ACCESSES_BETWEEN_CUTS;
+        is_cut
+    }
+}
+
 impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
     fn new(
         emitter: &'e Emitter<'c, 'm>,
@@ -131,6 +166,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
             ir.blocks.iter().filter(|block| matches!(block.terminator, Terminator::JumpIndirect { .. }));
         let shares_switches = jumps.count() > OWN_SWITCHES_MAX;
         let target = emitter.builder.build_alloca(emitter.i64, "target")?;
+        let link = emitter.builder.build_alloca(emitter.i64, "link")?;
         let switches = RefCell::default();
         Ok(Self {
             emitter,
@@ -147,6 +183,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
             own_link: None,
             shares_switches,
             target,
+            link,
             switches,
         })
     }
@@ -226,7 +263,11 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         let mut values: Vec<IntValue<'c>> = Vec::with_capacity(block.ops.len());
         let has_wide = block.ops.iter().any(|op| matches!(op, Op::Binary(BinaryOp::MulHighUnsigned, ..)));
         let proved = proved(block);
+        let mut accesses = Accesses::of(block);
         for op in &block.ops {
+            if accesses.is_cut(op) {
+                self.emitter.keep_accesses_apart()?;
+            }
             let value = match *op {
                 // Both halves of a product come from one multiplication, once LLVM sees that the operands are the same.
                 Op::Binary(BinaryOp::Mul, a, b) if has_wide => {

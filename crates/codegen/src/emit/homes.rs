@@ -6,7 +6,7 @@
 use antares_lift::ir::{self, Block, Convention, Module, Op, Terminator};
 use antares_program::{Reg, RegSet};
 
-use crate::emit::{OPTIMIZED_BLOCKS_MAX, signature::arguments};
+use crate::emit::{giants::OPTIMIZED_BLOCKS_MAX, signature::arguments};
 
 /// A loop counts for so many times what is around it, as a power of two,
 const LOOP_WEIGHT_BITS: u32 = 2;

@@ -93,6 +93,16 @@ impl<'c> Emitter<'c, '_> {
         Ok(call.try_as_basic_value().basic().map_or(left, |value| value.into_int_value()))
     }
 
+    /// Lets no load or store pass this place. It is no instruction.
+    pub(crate) fn keep_accesses_apart(&self) -> Result<(), CodegenError> {
+        let kind = self.context.void_type().fn_type(&[], false);
+        let nothing = (String::new(), "~{memory}".to_owned());
+        let assembly = self.context.create_inline_asm(kind, nothing.0, nothing.1, true, false, None, false);
+        let call = self.builder.build_indirect_call(kind, assembly, &[], "")?;
+        call.add_attribute(AttributeLoc::Function, self.attribute("nounwind"));
+        Ok(())
+    }
+
     /// Calls the thunk for a guest address. Without one it leaves native code, or asks the host for another library's.
     fn define_dispatch(&self, tables: &Tables<'c>) -> Result<(), CodegenError> {
         let function = self.dispatch;

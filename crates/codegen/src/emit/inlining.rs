@@ -1,0 +1,116 @@
+//! What goes where it is called, and what stays although it has one caller.
+
+use antares_lift::ir::{Block, Function, Module, Terminator};
+
+/// A function of one block with so many operations goes where it is called.
+const INLINED_OPERATIONS_MAX: usize = 48;
+
+/// So does one of several blocks with so many operations that calls nobody,
+const INLINED_LEAF_OPERATIONS_MAX: usize = 150;
+
+/// if the program has no more operations than so many more by it.
+const INLINED_COPIES_OPERATIONS_MAX: usize = 800;
+
+/// A function put together from others that have one caller each is copied with all that is in it. When the operations copied so
+/// far are so many times its own,
+const COPIED_TIMES_MAX: usize = 6;
+
+/// and at least so many, it stays where it is.
+const COPIED_OPERATIONS_MIN: usize = 5_000;
+
+/// In a program of so many functions it stays sooner.
+const MANY_FUNCTIONS: usize = 4096;
+const COPIED_OPERATIONS_OF_MANY_MIN: usize = 300;
+
+/// The number of calls of each function by its name.
+pub(crate) fn calls(ir: &Module) -> Vec<usize> {
+    let mut calls = vec![0; ir.functions.len()];
+    for callee in ir.functions.iter().flat_map(callees) {
+        calls[callee] += 1;
+    }
+    calls
+}
+
+fn callees(function: &Function) -> impl Iterator<Item = usize> {
+    function.blocks.iter().filter_map(|block| match block.terminator {
+        Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } => Some(callee.0 as usize),
+        _ => None,
+    })
+}
+
+fn operations(function: &Function) -> usize {
+    function.blocks.iter().map(|block| block.ops.len()).sum()
+}
+
+/// A function that does little and returns costs less where it is called, `calls` times, than the call.
+pub(crate) fn is_inlined(function: &Function, calls: usize) -> bool {
+    let operations = operations(function);
+    let stays = |block: &Block| {
+        matches!(
+            block.terminator,
+            Terminator::Jump(_) | Terminator::Branch { .. } | Terminator::Return { .. }
+        )
+    };
+    let more = operations * calls.saturating_sub(1);
+    match function.blocks.as_slice() {
+        [block] => {
+            matches!(block.terminator, Terminator::Return { .. }) && operations <= INLINED_OPERATIONS_MAX
+        }
+        blocks => {
+            operations <= INLINED_LEAF_OPERATIONS_MAX
+                && more <= INLINED_COPIES_OPERATIONS_MAX
+                && function.frame_low.is_none()
+                && blocks.iter().all(stays)
+        }
+    }
+}
+
+/// What a function has become when it is looked at whether it goes where it is called.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    /// Its own operations and those of what went into it.
+    operations: usize,
+    /// Operations that were copied on the way, each as often as it was.
+    copied: usize,
+}
+
+/// Functions with one caller that do not go there: LLVM inlines from the innermost callee on, so a chain of `n` of them is copied
+/// `n * n / 2` times.
+pub(crate) fn ends_chain(ir: &Module, calls: &[usize]) -> Vec<bool> {
+    let mut sizes: Vec<Size> = ir
+        .functions
+        .iter()
+        .map(|function| Size { operations: operations(function) + 2 * function.blocks.len(), copied: 0 })
+        .collect();
+    let mut callers = vec![None; ir.functions.len()];
+    // What is called once and not yet part of its caller, for each function.
+    let mut open = vec![0_usize; ir.functions.len()];
+    for (index, function) in ir.functions.iter().enumerate() {
+        for callee in callees(function).filter(|callee| calls[*callee] == 1 && *callee != index) {
+            callers[callee] = Some(index);
+            open[index] += 1;
+        }
+    }
+    let mut ends = vec![false; ir.functions.len()];
+    let copied_min = if ir.functions.len() < MANY_FUNCTIONS {
+        COPIED_OPERATIONS_MIN
+    } else {
+        COPIED_OPERATIONS_OF_MANY_MIN
+    };
+    let mut ready: Vec<usize> = (0..open.len()).filter(|index| open[*index] == 0).collect();
+    // A cycle of functions that call each other is never ready: nothing of it is inlined.
+    while let Some(index) = ready.pop() {
+        let Some(caller) = callers[index] else { continue };
+        let Size { operations, copied } = sizes[index];
+        ends[index] = copied >= copied_min && copied > COPIED_TIMES_MAX * operations;
+        if !ends[index] {
+            sizes[caller].operations += operations;
+            sizes[caller].copied += operations + copied;
+        }
+        open[caller] -= 1;
+        if open[caller] == 0 {
+            ready.push(caller);
+        }
+    }
+    ends
+}

@@ -1,0 +1,104 @@
+//! Shapes of code that compilers of interpreters and attackers write: each compiles in a time that grows as the code does, and runs
+//! as in ckb-vm.
+
+use antares_compiler::Stage;
+use antares_tests::{
+    asm::{encode, operations},
+    elf::{Elf, Segment},
+    generate::Random,
+    native,
+    stopwatch::timed,
+};
+
+use crate::check::{check_within, script};
+
+const START: u64 = 0x1_0000;
+const DATA: u64 = 0x30_0000;
+
+/// Processor time for 100 KB of code at the most. It is a third of it when the machine is idle.
+const SECONDS_PER_100_KB_MAX: f64 = 20.0;
+
+/// `words` at the start, with 64 KiB of data.
+fn elf(words: &[u32]) -> Vec<u8> {
+    let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let memory_bytes = code.len() as u64;
+    let segments = vec![
+        Segment { address: START, flags: 5, bytes: code, memory_bytes },
+        Segment { address: DATA, flags: 6, bytes: Vec::new(), memory_bytes: 64 << 10 },
+    ];
+    Elf { entry: START, segments, symbols: None }.to_bytes()
+}
+
+fn exit() -> [u32; 2] {
+    [encode::i(0x13, 0, 17, 0, 93), 0x73]
+}
+
+/// Compiles and compares; says how long a compile took.
+#[track_caller]
+fn check(name: &str, words: &[u32]) {
+    let elf = elf(words);
+    let (output, time) = timed(|| native::output(&elf, script(2), Stage::Library));
+    let (bytes, time) = (output.unwrap().bytes.len(), time.as_secs_f64());
+    let per_100_kb = time * 1e5 / (4 * words.len()) as f64;
+    println!(
+        "{name}: {:.1} KB, {time:.1} s, {per_100_kb:.1} s per 100 KB, library {bytes} bytes",
+        words.len() as f64 / 250.0
+    );
+    let equal = check_within(name, &elf, &[], script(2), 10_000_000).unwrap();
+    assert_eq!(equal.native_cycles, equal.cycles, "{name}");
+    assert!(per_100_kb < SECONDS_PER_100_KB_MAX, "{name}: {per_100_kb} s per 100 KB");
+}
+
+/// Each function calls the next and is called by none but the one before: LLVM would make one function of them, and copy the last
+/// one `functions` times.
+fn chain(functions: usize) -> Vec<u32> {
+    let mut words = vec![encode::jal(1, 12).unwrap()];
+    words.extend(exit());
+    for function in 0..functions {
+        words.extend([encode::i(0x13, 0, 2, 2, -16), encode::s(3, 2, 1, 8)]);
+        words.push(encode::i(0x13, 0, 10, 10, (function % 7) as i32));
+        if function + 1 < functions {
+            words.extend(encode::jal(1, 16));
+        }
+        words.extend([encode::i(3, 3, 1, 2, 8), encode::i(0x13, 0, 2, 2, 16), encode::i(0x67, 0, 0, 1, 0)]);
+    }
+    words
+}
+
+#[test]
+fn a_chain_of_functions_with_one_caller_each() {
+    check("chain", &chain(1000));
+}
+
+/// LLVM's scheduler compares each load and store of a line with all others.
+#[test]
+fn loads_and_stores_in_a_line() {
+    let mut random = Random::new(7);
+    let mut words: Vec<u32> =
+        (0..4).map(|base| encode::u(0x37, 18 + base, DATA as u32 + 0x1000 * u32::from(base))).collect();
+    for _ in 0..6000 {
+        let (base, register) = (18 + random.below(4) as u8, 10 + random.below(6) as u8);
+        let offset = random.between(0, 2000);
+        words.push(match random.below(2) {
+            0 => operations::load([0, 1, 2, 3, 4, 5, 6][random.below(7) as usize], register, base, offset),
+            _ => encode::s(random.below(4), base, register, offset),
+        });
+    }
+    words.extend(exit());
+    check("accesses", &words);
+}
+
+/// Calls of functions that do next to nothing.
+#[test]
+fn thousands_of_tiny_functions() {
+    let count = 3000_usize;
+    let mut words: Vec<u32> = Vec::new();
+    for call in 0..count {
+        words.extend(encode::jal(1, 4 * (count + 2 + call) as i64));
+    }
+    words.extend(exit());
+    for function in 0..count {
+        words.extend([encode::i(0x13, 0, 10, 10, (function % 2000) as i32), encode::i(0x67, 0, 0, 1, 0)]);
+    }
+    check("tiny functions", &words);
+}
