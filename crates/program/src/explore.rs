@@ -45,17 +45,19 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// All instructions but those behind a call or a system call, which may never return: there the next function may begin.
+    /// All instructions but those behind a call or a system call, which may never return, or behind a jump that goes nowhere else,
+    /// as a tail call of the next function is: there the next function may begin.
     pub(crate) fn insides(&self) -> impl Iterator<Item = u64> {
-        let calls = |(pc, instruction): (&u64, &Instruction)| {
-            let is_call = match instruction.op {
+        let ends = |(pc, instruction): (&u64, &Instruction)| {
+            let is_end = match instruction.op {
+                Op::Jal if instruction.rd == Reg::ZERO => instruction.imm == i64::from(instruction.length),
                 Op::Jal | Op::Jalr => instruction.rd != Reg::ZERO,
                 Op::FarJumpRel | Op::FarJumpAbs | Op::Ecall | Op::Ebreak => true,
                 _ => false,
             };
-            is_call.then(|| pc.wrapping_add(u64::from(instruction.length)))
+            is_end.then(|| pc.wrapping_add(u64::from(instruction.length)))
         };
-        let behind: HashSet<u64> = self.walked.iter().filter_map(calls).collect();
+        let behind: HashSet<u64> = self.walked.iter().filter_map(ends).collect();
         self.walked.keys().copied().filter(move |pc| !behind.contains(pc))
     }
 

@@ -183,6 +183,10 @@ const PASSES_MAX: usize = 6;
 /// How many times a block may be there, on average, before guesses are taken back.
 const COPIES_MAX: u64 = 4;
 
+/// Instructions that functions may have between them, beside one for each byte of code: guesses may overlap, and pointers into one
+/// line would each hold the rest of it.
+const SPARE_INSTRUCTIONS: u64 = 1 << 16;
+
 struct Recovery<'a> {
     image: &'a Image,
     limits: Limits,
@@ -202,6 +206,10 @@ struct Recovery<'a> {
     /// Instructions in the middle of functions that are no guesses.
     insides: HashSet<u64>,
     blocks: u64,
+    instructions: u64,
+    /// Instructions beyond which guesses are not followed, and whether some were not.
+    instructions_max: u64,
+    is_exhausted: bool,
 }
 
 impl<'a> Recovery<'a> {
@@ -222,6 +230,10 @@ impl<'a> Recovery<'a> {
             entered: BTreeSet::new(),
             insides: HashSet::new(),
             blocks: 0,
+            instructions: 0,
+            instructions_max: image.executable.iter().map(|range| range.1 - range.0).sum::<u64>()
+                + SPARE_INSTRUCTIONS,
+            is_exhausted: false,
         }
     }
 
@@ -249,7 +261,7 @@ impl<'a> Recovery<'a> {
     /// there were any.
     fn drop_labels(&mut self) -> bool {
         let places: BTreeSet<u64> = self.drafts.values().flat_map(|draft| &draft.leaders).copied().collect();
-        if self.blocks <= COPIES_MAX * places.len() as u64 {
+        if self.blocks <= COPIES_MAX * places.len() as u64 && !self.is_exhausted {
             return false;
         }
         let labels = |(key, draft): (&Key, &Draft)| -> Vec<u64> {
@@ -264,10 +276,12 @@ impl<'a> Recovery<'a> {
 
     fn pass(&mut self, decoder: &mut Decoder) -> Result<(), ProgramError> {
         self.drafts.clear();
+        self.queue.clear();
+        self.guesses.clear();
         self.queued.clear();
         self.exposed.clear();
         self.insides.clear();
-        self.blocks = 0;
+        (self.blocks, self.instructions, self.is_exhausted) = (0, 0, false);
         let entry = self.image.entry.0;
         if self.starts.contains(&entry) {
             self.exposed.insert(entry);
@@ -300,6 +314,11 @@ impl<'a> Recovery<'a> {
     fn explore_all(&mut self, decoder: &mut Decoder) -> Result<(), ProgramError> {
         // Guesses last: what is known for sure says which of them are wrong.
         while let Some(key) = self.queue.pop_front().or_else(|| self.guesses.pop_front()) {
+            if self.instructions > self.instructions_max && !self.starts.contains(&key.0) {
+                self.is_exhausted = true;
+                self.exposed.remove(&key.0);
+                continue;
+            }
             let draft = explore(self.image, decoder, &self.starts, &self.surroundings, key);
             self.take(key, draft)?;
         }
@@ -354,6 +373,7 @@ impl<'a> Recovery<'a> {
         if !is_guess {
             self.insides.extend(draft.insides());
         }
+        self.instructions += draft.walked.len() as u64;
         self.blocks += draft.leaders.len() as u64;
         if self.blocks > self.limits.blocks_max {
             return Err(ProgramError::Blocks { max: self.limits.blocks_max, at: GuestAddr(key.0) });
