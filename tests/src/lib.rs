@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod asm;
+pub mod coverage;
 pub mod crates;
 pub mod differential;
 pub mod elf;

@@ -1,0 +1,125 @@
+//! What recovery knows of a program: the share of its executable bytes, and of the addresses that a run of it executes.
+
+use std::collections::{BTreeSet, HashSet};
+
+use antares_abi::{CompileOptions, Isa};
+use antares_program::{Limits, Program, Terminator};
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use ckb_vm::{
+    CoreMachine, DefaultCoreMachine, DefaultMachineBuilder, Error, SparseMemory, SupportMachine, Syscalls,
+    WXorXMemory, decoder::build_decoder,
+};
+
+/// Instructions of a run that are looked at.
+const STEPS_MAX: u64 = 1_000_000;
+
+/// What is known, and of what.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage {
+    /// Bytes of executable pages.
+    pub code_bytes: u64,
+    /// Those of them in recovered instructions, each once.
+    pub known_bytes: u64,
+    /// Bytes of recovered instructions, as often as they are there.
+    pub copied_bytes: u64,
+    /// Addresses that the run executed.
+    pub executed: usize,
+    /// Those of them that recovery knows.
+    pub executed_known: usize,
+    /// Where calls by address went that have no entry.
+    pub missed: BTreeSet<u64>,
+}
+
+/// Debug output goes nowhere.
+struct Quiet;
+
+impl<M: SupportMachine> Syscalls<M> for Quiet {
+    fn initialize(&mut self, _machine: &mut M) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn ecall(&mut self, _machine: &mut M) -> Result<bool, Error> {
+        Ok(true)
+    }
+}
+
+/// Recovers `elf` and runs it with `args`. System calls other than exit do nothing.
+///
+/// # Errors
+/// If recovery refuses the ELF.
+pub fn measure(elf: &[u8], args: &[Bytes], vm_version: u32) -> Result<Coverage> {
+    let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
+    let limits = Limits { code_bytes_max: 4 << 20, functions_max: 100_000, blocks_max: 400_000 };
+    let image = antares_program::read(elf, options, &limits)?;
+    let program = antares_program::recover(&image, &limits)?;
+    let mut known = HashSet::new();
+    let mut coverage = Coverage { code_bytes: program.code_end - program.code_start, ..Coverage::default() };
+    for block in program.functions.iter().flat_map(|function| &function.blocks) {
+        for (pc, instruction) in &block.instructions {
+            let bytes = u64::from(instruction.length);
+            coverage.copied_bytes += bytes;
+            if known.insert(pc.0) {
+                coverage.known_bytes += bytes;
+            }
+        }
+    }
+    let entries = program.functions.iter().filter(|function| function.is_exposed);
+    let entries: HashSet<u64> = entries.map(|function| function.entry.0).collect();
+    let (executed, called) = trace(elf, args, options, &program)?;
+    coverage.executed = executed.len();
+    coverage.executed_known = executed.intersection(&known).count();
+    coverage.missed = called.difference(&entries).copied().collect();
+    Ok(coverage)
+}
+
+/// The addresses that a run executes, and those that it calls by address.
+fn trace(
+    elf: &[u8],
+    args: &[Bytes],
+    options: CompileOptions,
+    program: &Program,
+) -> Result<(HashSet<u64>, HashSet<u64>)> {
+    let calls = program.functions.iter().flat_map(|function| &function.blocks);
+    let calls: HashSet<u64> = calls
+        .filter(|block| matches!(block.terminator, Terminator::IndirectCall { .. }))
+        .filter_map(|block| block.instructions.last().map(|(pc, _)| pc.0))
+        .collect();
+    type Core = DefaultCoreMachine<u64, WXorXMemory<SparseMemory<u64>>>;
+    let core = <Core as SupportMachine>::new(options.isa.0, options.vm_version, u64::MAX);
+    let builder = DefaultMachineBuilder::new(core).syscall(Box::new(Quiet));
+    let mut machine = builder.build();
+    let args = args.iter().cloned().map(Ok).collect::<Vec<_>>();
+    machine
+        .load_program(&Bytes::copy_from_slice(elf), args.into_iter())
+        .map_err(|error| anyhow::anyhow!("{error:?}"))
+        .context("loading")?;
+    let mut decoder = build_decoder::<u64>(options.isa.0, options.vm_version);
+    let (mut executed, mut called) = (HashSet::new(), HashSet::new());
+    machine.set_running(true);
+    for _ in 0..STEPS_MAX {
+        let pc = *machine.pc();
+        executed.insert(pc);
+        // How a run ends is none of our business.
+        if machine.step(&mut decoder).is_err() || !machine.running() {
+            break;
+        }
+        if calls.contains(&pc) {
+            called.insert(*machine.pc());
+        }
+    }
+    Ok((executed, called))
+}
+
+/// `elf` without section headers.
+#[must_use]
+pub fn without_sections(elf: &[u8]) -> Vec<u8> {
+    // ELF-64: e_shoff at 40, eight bytes; e_shnum and e_shstrndx at 60.
+    let mut bytes = elf.to_vec();
+    for at in (40..48).chain(60..64) {
+        if let Some(byte) = bytes.get_mut(at) {
+            *byte = 0;
+        }
+    }
+    bytes
+}
