@@ -1,6 +1,6 @@
 //! What recovery knows of a program: the share of its executable bytes, and of the addresses that a run of it executes.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use antares_abi::{CompileOptions, Isa};
 use antares_program::{Limits, Program, Terminator};
@@ -27,7 +27,7 @@ pub struct Coverage {
     pub executed: usize,
     /// Those of them that recovery knows.
     pub executed_known: usize,
-    /// Where calls by address went that have no entry.
+    /// Where calls and jumps by address went that are neither entries nor labels.
     pub missed: BTreeSet<u64>,
 }
 
@@ -73,18 +73,41 @@ pub fn measure(elf: &[u8], args: &[Bytes], vm_version: u32) -> Result<Coverage> 
     Ok(coverage)
 }
 
-/// The addresses that a run executes, and those that it calls by address.
+/// Calls and jumps by address, with the labels that each jump may mean.
+fn calls(program: &Program) -> HashMap<u64, HashSet<u64>> {
+    let mut calls: HashMap<u64, HashSet<u64>> = HashMap::new();
+    let mut returns = Vec::new();
+    for function in &program.functions {
+        for block in &function.blocks {
+            let Some((pc, _)) = block.instructions.last() else { continue };
+            let labels: &[_] = match &block.terminator {
+                Terminator::IndirectCall { .. } => &[],
+                Terminator::IndirectJump { candidates, .. } => candidates,
+                // What is linked through t0 may be there for ra too, where its return is a jump.
+                Terminator::Return { .. } => {
+                    returns.push(pc.0);
+                    continue;
+                }
+                _ => continue,
+            };
+            let labels = labels.iter().map(|label| function.blocks[label.0 as usize].pc.0);
+            calls.entry(pc.0).or_default().extend(labels);
+        }
+    }
+    for pc in returns {
+        calls.remove(&pc);
+    }
+    calls
+}
+
+/// The addresses that a run executes, and where its calls and jumps by address go, but for labels.
 fn trace(
     elf: &[u8],
     args: &[Bytes],
     options: CompileOptions,
     program: &Program,
 ) -> Result<(HashSet<u64>, HashSet<u64>)> {
-    let calls = program.functions.iter().flat_map(|function| &function.blocks);
-    let calls: HashSet<u64> = calls
-        .filter(|block| matches!(block.terminator, Terminator::IndirectCall { .. }))
-        .filter_map(|block| block.instructions.last().map(|(pc, _)| pc.0))
-        .collect();
+    let calls = calls(program);
     type Core = DefaultCoreMachine<u64, WXorXMemory<SparseMemory<u64>>>;
     let core = <Core as SupportMachine>::new(options.isa.0, options.vm_version, u64::MAX);
     let builder = DefaultMachineBuilder::new(core).syscall(Box::new(Quiet));
@@ -104,8 +127,9 @@ fn trace(
         if machine.step(&mut decoder).is_err() || !machine.running() {
             break;
         }
-        if calls.contains(&pc) {
-            called.insert(*machine.pc());
+        let target = *machine.pc();
+        if calls.get(&pc).is_some_and(|labels| !labels.contains(&target)) {
+            called.insert(target);
         }
     }
     Ok((executed, called))
