@@ -8,16 +8,15 @@ use crate::failure::Failure;
 /// The port of a server that is named without one: where `antares serve` listens by default.
 const PORT_DEFAULT: u16 = 50051;
 
-/// `http://host:port` for `http://host:port`, `host:port`, and the same without a port.
+/// `http://host:port` for `http://host:port`, `host:port`, and the same without a port; `https://host:port` likewise.
 pub(crate) fn parse(text: &str) -> Result<String, Failure> {
     let wrong = |problem: &str| Failure::Usage(anyhow!("{text:?} is no address of a server: {problem}"));
     let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
     match scheme {
-        "http" => {}
-        "https" => return Err(wrong("https is not spoken; use http, over a way that is encrypted itself")),
-        _ => return Err(wrong("only http:// is spoken")),
+        "http" | "https" => {}
+        _ => return Err(wrong("only http:// and https:// are spoken")),
     }
-    let uri: Uri = format!("http://{rest}").parse().map_err(|_| wrong("it must be http://HOST:PORT"))?;
+    let uri: Uri = format!("{scheme}://{rest}").parse().map_err(|_| wrong("it must be http://HOST:PORT"))?;
     let Some(authority) = uri.authority() else { return Err(wrong("it has no host")) };
     if authority.as_str().contains('@') {
         return Err(wrong("user names and passwords are not sent"));
@@ -29,8 +28,8 @@ pub(crate) fn parse(text: &str) -> Result<String, Failure> {
     let host = authority.host();
     match (authority.port_u16(), authority.as_str().strip_prefix(host)) {
         _ if host.is_empty() => Err(wrong("it has no host")),
-        (Some(port), _) if port > 0 => Ok(format!("http://{host}:{port}")),
-        (None, Some("")) => Ok(format!("http://{host}:{PORT_DEFAULT}")),
+        (Some(port), _) if port > 0 => Ok(format!("{scheme}://{host}:{port}")),
+        (None, Some("")) => Ok(format!("{scheme}://{host}:{PORT_DEFAULT}")),
         _ => Err(wrong("its port is no number from 1 to 65535")),
     }
 }
@@ -47,6 +46,8 @@ mod tests {
             ("http://localhost:80/", "http://localhost:80"),
             ("localhost", "http://localhost:50051"),
             ("http://localhost", "http://localhost:50051"),
+            ("https://host", "https://host:50051"),
+            ("https://host:7/", "https://host:7"),
             ("[::1]", "http://[::1]:50051"),
             ("[::1]:7", "http://[::1]:7"),
         ] {
@@ -54,7 +55,6 @@ mod tests {
         }
         for text in [
             "",
-            "https://host:1",
             "ftp://host:1",
             "HTTPS://host:1",
             "http://user@host:1",

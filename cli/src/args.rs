@@ -6,12 +6,14 @@ use antares_abi::{CompileOptions, Isa};
 use antares_profile_view::Format;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum, value_parser};
 
+pub(crate) use crate::args::credentials::CredentialArgs;
 #[cfg(feature = "server")]
 pub(crate) use crate::args::servers::{ListArgs, ServerArgs, StatArgs, TopArgs, UploadArgs};
 use crate::{
     behind, failure::Failure, limits::DEADLINE_MS_MAX, output, profile::Percent, verify::CellName, version,
 };
 
+mod credentials;
 #[cfg(feature = "server")]
 mod servers;
 
@@ -143,6 +145,8 @@ pub(crate) struct RunArgs {
     /// Run on this server instead of on this machine, for example http://127.0.0.1:50051
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
+    #[command(flatten)]
+    pub credentials: CredentialArgs,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
@@ -196,6 +200,8 @@ pub(crate) struct VerifyArgs {
     /// Verify on this server instead of on this machine, for example http://127.0.0.1:50051
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
+    #[command(flatten)]
+    pub credentials: CredentialArgs,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
@@ -261,6 +267,8 @@ pub(crate) struct TargetArgs {
     /// Run nothing: take what this server has seen of all runs, of the script or of everything
     #[arg(long, value_name = "URL", conflicts_with_all = ["tx", "max_cycles", "deadline_ms", "isa", "args"])]
     pub server: Option<String>,
+    #[command(flatten)]
+    pub credentials: CredentialArgs,
     /// With --server: how far back, milliseconds [default: all that it keeps]
     #[arg(long, value_name = "N", requires = "server")]
     pub window_ms: Option<u64>,

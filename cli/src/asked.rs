@@ -21,7 +21,7 @@ impl ServerArgs {
         let named = server_of(self.server.as_deref());
         let named =
             named.ok_or_else(|| Failure::Usage(anyhow!("say which server: --server, or ANTARES_SERVER")))?;
-        Server::parse(&named)
+        Server::parse(&named, &self.credentials)
     }
 }
 

@@ -10,6 +10,8 @@ mod behind;
 mod compile;
 #[cfg(feature = "server")]
 mod convert;
+#[cfg(feature = "server")]
+mod credentials;
 mod doctor;
 mod explain;
 mod failure;

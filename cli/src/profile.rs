@@ -24,7 +24,7 @@ use antares_transaction::{Environment, Mock, programs};
 use anyhow::{Context as _, anyhow};
 
 use crate::{
-    args::{DiffArgs, InsightsArgs, ProfileArgs, ProfileCommand, TargetArgs},
+    args::{CredentialArgs, DiffArgs, InsightsArgs, ProfileArgs, ProfileCommand, TargetArgs},
     failure::Failure,
     input,
     limits::{ARCHIVE_BYTES_MAX, CYCLES_MAX_DEFAULT, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX},
@@ -112,6 +112,7 @@ fn diff(args: &DiffArgs) -> Result<ExitCode, Failure> {
             elf: Some(path.to_owned()),
             tx: None,
             server: None,
+            credentials: CredentialArgs::default(),
             window_ms: None,
             vm_version: args.vm_version,
             isa: None,
@@ -166,6 +167,7 @@ pub(crate) fn target(args: &TargetArgs) -> Result<Profiled, Failure> {
     if let Some(url) = &args.server {
         return seen_by(url, args);
     }
+    args.credentials.without_server()?;
     match (&args.tx, &args.elf) {
         (Some(tx), _) => profile_transaction(tx, args),
         (None, Some(elf)) => {

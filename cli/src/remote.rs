@@ -10,15 +10,19 @@ use antares_proto::v1::{
     profile_service_client::ProfileServiceClient, runner_service_client::RunnerServiceClient,
     upload_request::Part,
 };
+use antares_serve::TlsClient;
 use anyhow::{Context as _, anyhow};
 use tonic::{
     Request as Call, Status,
+    service::interceptor::InterceptedService,
     transport::{Channel, Endpoint},
 };
 
 use crate::{
     address,
+    args::CredentialArgs,
     convert::{self, Naming},
+    credentials::{self, Token},
     failure::Failure,
     limits::{
         ANSWER_BYTES_MAX, CALL_OVERHEAD_MAX, CONNECT_MAX, CompileLimits, DEADLINE_MS_DEFAULT,
@@ -32,21 +36,22 @@ use crate::{
     verify,
 };
 
+/// A connection, on which every call carries the token.
+type Link = InterceptedService<Channel, Token>;
+
 /// A server that was named on the command line.
 pub(crate) struct Server {
     url: String,
-    endpoint: Endpoint,
+    tls: Option<TlsClient>,
+    token: Token,
 }
 
 impl Server {
     /// Takes what [`address::parse`] understands.
-    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
+    pub(crate) fn parse(text: &str, credentials: &CredentialArgs) -> Result<Self, Failure> {
         let url = address::parse(text)?;
-        let endpoint = Endpoint::from_shared(url.clone())
-            .with_context(|| format!("{url} is no address of a server"))
-            .map_err(Failure::Usage)?
-            .connect_timeout(CONNECT_MAX);
-        Ok(Self { url, endpoint })
+        let (tls, token) = (credentials::tls(&url, credentials)?, credentials::token(&url, credentials)?);
+        Ok(Self { url, tls, token })
     }
 
     /// Runs `request` there.
@@ -79,9 +84,18 @@ impl Server {
         runtime()?.block_on(work)
     }
 
-    async fn connect(&self) -> Result<Channel, Failure> {
-        let channel = self.endpoint.connect().await;
-        channel.with_context(|| format!("cannot reach {}", self.url)).map_err(Failure::Service)
+    async fn connect(&self) -> Result<Link, Failure> {
+        let shape = |endpoint: Endpoint| endpoint.connect_timeout(CONNECT_MAX);
+        let channel = match &self.tls {
+            Some(tls) => tls.connect(&self.url, shape).await,
+            None => match Endpoint::from_shared(self.url.clone()) {
+                Ok(endpoint) => shape(endpoint).connect().await,
+                Err(error) => Err(error),
+            },
+        };
+        let channel =
+            channel.with_context(|| format!("cannot reach {}", self.url)).map_err(Failure::Service)?;
+        Ok(InterceptedService::new(channel, self.token.clone()))
     }
 
     async fn verify_connected(&self, request: &verify::Request) -> Result<Verdict, Failure> {
@@ -157,7 +171,7 @@ fn call_time(deadline: Option<Duration>) -> Duration {
 }
 
 /// Runs the script.
-async fn execute(channel: Channel, request: &Request, naming: Naming) -> Result<v1::ExecuteResponse, Status> {
+async fn execute(channel: Link, request: &Request, naming: Naming) -> Result<v1::ExecuteResponse, Status> {
     let mut call = Call::new(convert::execute_request(request, naming));
     call.set_timeout(call_time(request.deadline));
     let mut runner = RunnerServiceClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
@@ -165,7 +179,7 @@ async fn execute(channel: Channel, request: &Request, naming: Naming) -> Result<
 }
 
 /// Uploads the script in pieces.
-async fn upload(channel: Channel, elf: &[u8]) -> Result<v1::UploadResponse, Status> {
+async fn upload(channel: Link, elf: &[u8]) -> Result<v1::UploadResponse, Status> {
     let header = BlobHeader { sha256: Sha256Digest::of(elf).to_string(), size_bytes: elf.len() as u64 };
     let parts: Vec<UploadRequest> = std::iter::once(Part::Header(header))
         .chain(elf.chunks(UPLOAD_CHUNK_BYTES).map(|chunk| Part::Chunk(chunk.to_vec().into())))

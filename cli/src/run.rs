@@ -6,7 +6,7 @@ use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
 use antares_pool::job;
 
 use crate::{
-    args::{CodeArgs, RunArgs, Tier},
+    args::{CodeArgs, CredentialArgs, RunArgs, Tier},
     failure::Failure,
     input, local, output,
     report::Report,
@@ -51,21 +51,21 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     };
     let server = args.code.server(args.server.as_deref());
     let report = match server.as_deref() {
-        None => run_native_or_explain(&request, local::run),
-        Some(url) => run_there(url, &request),
+        None => args.credentials.without_server().and_then(|()| run_native_or_explain(&request, local::run)),
+        Some(url) => run_there(url, &args.credentials, &request),
     }?;
     output::print(if args.json { to_json(&report) } else { report.to_text() }.as_bytes())?;
     Ok(report.exit_status())
 }
 
 #[cfg(feature = "server")]
-fn run_there(url: &str, request: &Request) -> Result<Report, Failure> {
-    let server = crate::remote::Server::parse(url)?;
+fn run_there(url: &str, credentials: &CredentialArgs, request: &Request) -> Result<Report, Failure> {
+    let server = crate::remote::Server::parse(url, credentials)?;
     run_native_or_explain(request, |request| server.run(request))
 }
 
 #[cfg(not(feature = "server"))]
-fn run_there(url: &str, _request: &Request) -> Result<Report, Failure> {
+fn run_there(url: &str, _credentials: &CredentialArgs, _request: &Request) -> Result<Report, Failure> {
     Err(no_server(url))
 }
 

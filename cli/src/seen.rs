@@ -21,7 +21,7 @@ pub(crate) fn profile(url: &str, args: &TargetArgs) -> Result<Profiled, Failure>
         // With the scripts that it is about: everything else is made of it here.
         format: Some(Format::Antares.name().to_owned()),
     };
-    let answer = Server::parse(url)?.profile(request)?;
+    let answer = Server::parse(url, &args.credentials)?.profile(request)?;
     let (profile, programs) = read_archive(&answer.profile)
         .with_context(|| format!("{url} gave an answer that makes no sense"))
         .map_err(Failure::Service)?;

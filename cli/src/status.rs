@@ -50,6 +50,12 @@ pub(crate) fn failure(url: &str, status: &Status) -> Failure {
         "REQUEST_INVALID" | "OPTIONS_INVALID" | "SCRIPT_TOO_LARGE" => {
             Failure::Usage(server_error(url, &text(status)))
         }
+        "" if url.starts_with("http://") && matches!(status.code(), Code::Unknown | Code::Internal) => {
+            Failure::Service(anyhow::anyhow!(
+                "{url} ended the connection ({}); if it encrypts, say https://",
+                status.message()
+            ))
+        }
         _ => Failure::Service(server_error(url, &text(status))),
     }
 }

@@ -7,7 +7,7 @@ use antares_transaction::{Environment, limits::TRANSACTION_BYTES_MAX, template};
 use anyhow::{Context as _, anyhow};
 
 use crate::{
-    args::{CodeArgs, GroupKind, VerifyArgs},
+    args::{CodeArgs, CredentialArgs, GroupKind, VerifyArgs},
     failure::Failure,
     input, local, output,
     run::tier,
@@ -85,20 +85,20 @@ pub(crate) fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
     };
     let server = args.code.server(args.server.as_deref());
     let report = match server.as_deref() {
-        None => local::verify(&request),
-        Some(url) => verify_there(url, &request),
+        None => args.credentials.without_server().and_then(|()| local::verify(&request)),
+        Some(url) => verify_there(url, &args.credentials, &request),
     }?;
     output::print(if args.json { report.to_json() } else { report.to_text() }.as_bytes())?;
     Ok(report.exit_status())
 }
 
 #[cfg(feature = "server")]
-fn verify_there(url: &str, request: &Request) -> Result<Verdict, Failure> {
-    crate::remote::Server::parse(url)?.verify(request)
+fn verify_there(url: &str, credentials: &CredentialArgs, request: &Request) -> Result<Verdict, Failure> {
+    crate::remote::Server::parse(url, credentials)?.verify(request)
 }
 
 #[cfg(not(feature = "server"))]
-fn verify_there(url: &str, _request: &Request) -> Result<Verdict, Failure> {
+fn verify_there(url: &str, _credentials: &CredentialArgs, _request: &Request) -> Result<Verdict, Failure> {
     Err(crate::run::no_server(url))
 }
 

@@ -346,7 +346,7 @@ fn addresses_that_are_not_understood_end_with_2() {
         return;
     }
     for address in [
-        "https://127.0.0.1:1",
+        "ftp://127.0.0.1:1",
         "ftp://127.0.0.1:1",
         "http://me@127.0.0.1:1",
         "127.0.0.1:1/path",

@@ -130,6 +130,11 @@ OVERVIEW = [
                 "ops", ("{{listener}} {{reason}}", rate("antares_connections_closed_total", "listener, reason"))),
         stacked("Calls refused", "Calls that found no place, per second, by whose places were taken.", "reqps",
                 ("{{scope}}", rate("antares_calls_refused_total", "scope"))),
+        stacked("TLS handshakes", "Per second, by how they ended: busy ones found no place, failed ones are clients without a"
+                " certificate or with a wrong one.", "ops",
+                ("{{result}}", rate("antares_tls_handshakes_total", "result"))),
+        panel("Files read again", "Changed certificates and keys, per second: a failed change left the old files in force.",
+              "ops", ("{{kind}} {{result}}", rate("antares_reloads_total", "kind, result"))),
         panel("Bytes of requests", "Bytes of requests in progress: received, being received, waiting in uploads and"
               " sessions.", "bytes", ("{{instance}}", "sum by (instance) (antares_request_bytes{})")),
     ),

@@ -34,5 +34,5 @@ pub use convert::COST_MODEL;
 pub use execute::Runner;
 #[cfg(feature = "embedded")]
 pub use local::LocalSource;
-pub use remote::RemoteSource;
+pub use remote::{RemoteError, RemoteSource};
 pub use source::{ArtifactSource, Fallback, Fetched, SourceError, Wanted};

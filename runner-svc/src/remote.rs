@@ -7,11 +7,11 @@ use antares_proto::v1::{
     self, compiler_service_client::CompilerServiceClient, get_artifact_response, get_script_response,
     upload_request,
 };
-use antares_serve::{CHUNK_BYTES, RawRunner, inject};
+use antares_serve::{CHUNK_BYTES, ClientFiles, Metrics, RawRunner, TlsClient, TlsError, inject};
 use bytes::Bytes;
 use tonic::{
     Request, Status, Streaming, async_trait,
-    transport::{Channel, Endpoint, Error},
+    transport::{self, Channel, Endpoint},
 };
 
 use crate::{
@@ -36,17 +36,34 @@ pub struct RemoteSource {
     call_timeout: Duration,
 }
 
+/// Why a compiler service cannot be a source.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    /// The URL is none.
+    #[error("runner.compiler_url")]
+    Url(#[from] transport::Error),
+    /// The files of TLS are of no use.
+    #[error("runner.compiler_ca, runner.compiler_certificate, runner.compiler_key")]
+    Tls(#[from] TlsError),
+}
+
 impl RemoteSource {
-    /// The service at `limits.compiler_url`. Call it within a runtime.
+    /// The service at `limits.compiler_url`, with TLS as `files` say if that is its scheme. Call it within a runtime.
     ///
     /// # Errors
-    /// The URL is none.
-    pub fn new(limits: &RawRunner) -> Result<Self, Error> {
-        let channel = Endpoint::from_shared(limits.compiler_url.clone())?
-            .connect_timeout(Duration::from_millis(limits.compiler_connect_ms_max))
-            .http2_keep_alive_interval(KEEPALIVE)
-            .tcp_nodelay(true)
-            .connect_lazy();
+    /// The URL is none, or the files are of no use.
+    pub fn new(limits: &RawRunner, files: &ClientFiles, metrics: &Metrics) -> Result<Self, RemoteError> {
+        let url = &limits.compiler_url;
+        let shape = |endpoint: Endpoint| {
+            endpoint
+                .connect_timeout(Duration::from_millis(limits.compiler_connect_ms_max))
+                .http2_keep_alive_interval(KEEPALIVE)
+                .tcp_nodelay(true)
+        };
+        let channel = match url.starts_with("https://") {
+            true => TlsClient::watch(files, metrics)?.channel(url, shape)?,
+            false => shape(Endpoint::from_shared(url.clone())?).connect_lazy(),
+        };
         let client = CompilerServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
         let call_timeout = Duration::from_millis(limits.call_ms_max);
         Ok(Self { client, script_bytes_max: limits.script_bytes_max, call_timeout })

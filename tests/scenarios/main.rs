@@ -18,5 +18,6 @@ mod server;
 mod soak;
 mod storms;
 mod strangers;
+mod tls;
 mod transactions;
 mod wire;

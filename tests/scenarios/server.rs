@@ -40,13 +40,20 @@ impl Server {
     /// ([`Server::temporary`]).
     #[track_caller]
     pub(crate) fn start_with(data: &TempDir, sections: &str) -> Self {
-        let antares = worker_path("antares").expect("cargo build --workspace builds the binary antares");
+        Self::start_program("antares", &["serve"], data, sections)
+    }
+
+    /// As [`Server::start_with`], by another program: one of the services alone.
+    #[track_caller]
+    pub(crate) fn start_program(program: &str, words: &[&str], data: &TempDir, sections: &str) -> Self {
+        let program = worker_path(program).expect("cargo build --workspace builds it");
         let config = data.path().join("antares.toml");
         let always = "[metrics]\naddress = \"127.0.0.1:0\"\n[log]\nformat = \"json\"\n";
         fs::write(&config, format!("{always}{sections}")).unwrap();
         fs::create_dir_all(Self::temporary(data)).unwrap();
-        let mut process = Command::new(antares)
-            .args(["serve", "--listen", "127.0.0.1:0", "--config"])
+        let mut process = Command::new(program)
+            .args(words)
+            .args(["--listen", "127.0.0.1:0", "--config"])
             .arg(&config)
             .arg("--data")
             .arg(Self::store(data))

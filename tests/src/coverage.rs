@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use antares_abi::{CompileOptions, Isa};
+use antares_abi::{CompileOptions, Hints, Isa};
 use antares_program::{Limits, Program, Terminator};
 use anyhow::{Context, Result};
 use bytes::Bytes;
@@ -52,7 +52,7 @@ pub fn measure(elf: &[u8], args: &[Bytes], vm_version: u32) -> Result<Coverage> 
     let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
     let limits = Limits { code_bytes_max: 4 << 20, functions_max: 100_000, blocks_max: 400_000 };
     let image = antares_program::read(elf, options, &limits)?;
-    let program = antares_program::recover(&image, &limits)?;
+    let program = antares_program::recover(&image, &limits, &Hints::default())?;
     let mut known = HashSet::new();
     let mut coverage = Coverage { code_bytes: program.code_end - program.code_start, ..Coverage::default() };
     for block in program.functions.iter().flat_map(|function| &function.blocks) {

@@ -6,6 +6,7 @@
 
 pub mod asm;
 pub mod coverage;
+pub mod authorities;
 pub mod crates;
 pub mod differential;
 pub mod elf;

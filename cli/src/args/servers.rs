@@ -4,12 +4,16 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::args::credentials::CredentialArgs;
+
 /// Which server.
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
     /// The server, for example http://127.0.0.1:50051 [default: ANTARES_SERVER]
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
+    #[command(flatten)]
+    pub credentials: CredentialArgs,
 }
 
 /// Words of `antares upload`.

@@ -7,12 +7,12 @@ use antares_proto::v1::{
     self, compiler_service_client::CompilerServiceClient, get_script_response::Part,
     profile_service_client::ProfileServiceClient, runner_service_client::RunnerServiceClient,
 };
-use tonic::{Request as Call, Response, Status, transport::Channel};
+use tonic::{Request as Call, Response, Status};
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
-use super::{Server, runtime, upload};
+use super::{Link, Server, runtime, upload};
 use crate::{
     failure::Failure,
     limits::CALL_OVERHEAD_MAX,
@@ -43,7 +43,7 @@ fn call<T>(message: T) -> Call<T> {
 
 impl Server {
     /// Answers of `work`, whose statuses are failures.
-    fn ask<T>(&self, work: impl AsyncFnOnce(Channel) -> Result<T, Status>) -> Result<T, Failure> {
+    fn ask<T>(&self, work: impl AsyncFnOnce(Link) -> Result<T, Status>) -> Result<T, Failure> {
         runtime()?.block_on(async {
             let channel = self.connect().await?;
             work(channel).await.map_err(|status| status::failure(&self.url, &status))
@@ -138,7 +138,7 @@ impl Server {
     }
 
     /// What kind of server is at this address, where a call met none of its kind.
-    pub(super) async fn misunderstood(&self, wanted: &str, channel: Channel) -> Failure {
+    pub(super) async fn misunderstood(&self, wanted: &str, channel: Link) -> Failure {
         let asked = call(v1::GetCompilerCapabilitiesRequest {});
         let there = match CompilerServiceClient::new(channel).get_capabilities(asked).await {
             Ok(_) => "a compiler service alone",
@@ -149,7 +149,7 @@ impl Server {
     }
 }
 
-async fn list(channel: Channel, window_ms: Option<u64>) -> Result<Vec<v1::ProfiledScript>, Status> {
+async fn list(channel: Link, window_ms: Option<u64>) -> Result<Vec<v1::ProfiledScript>, Status> {
     let asked = call(v1::ListProfilesRequest { window_ms });
     Ok(ProfileServiceClient::new(channel).list_profiles(asked).await?.into_inner().scripts)
 }

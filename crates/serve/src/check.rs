@@ -1,6 +1,7 @@
 //! Collects what is wrong with single values, so that all of it can be told at once.
 
 use std::{
+    collections::BTreeSet,
     net::{Ipv4Addr, SocketAddr},
     time::Duration,
 };
@@ -78,10 +79,44 @@ impl Checker {
     }
 
     pub(crate) fn url(&mut self, key: &str, text: &str) {
+        self.url_of(key, text, &["http"]);
+    }
+
+    /// Of a gRPC service, which may be reached with TLS.
+    pub(crate) fn service_url(&mut self, key: &str, text: &str) {
+        self.url_of(key, text, &["http", "https"]);
+    }
+
+    fn url_of(&mut self, key: &str, text: &str, schemes: &[&str]) {
         let uri: Option<http::Uri> = text.parse().ok();
         let scheme = uri.as_ref().and_then(http::Uri::scheme_str);
-        if scheme != Some("http") || uri.and_then(|uri| uri.host().map(str::len)).is_none() {
-            self.note(key, format!("must be a URL such as http://host:4317, is {text:?}"));
+        let is_known = scheme.is_some_and(|scheme| schemes.contains(&scheme));
+        if !is_known || uri.and_then(|uri| uri.host().map(str::len)).is_none() {
+            let forms = schemes.iter().map(|scheme| format!("{scheme}://host:4317")).collect::<Vec<_>>();
+            self.note(key, format!("must be a URL such as {}, is {text:?}", forms.join(" or ")));
+        }
+    }
+}
+
+/// Names every key of `table` that `known` does not have.
+pub(crate) fn find_unknown(
+    table: &toml::Table,
+    known: &toml::Table,
+    prefix: &str,
+    unknown: &mut Vec<Mistake>,
+) {
+    for (name, value) in table {
+        let key = format!("{prefix}{name}");
+        match (value, known.get(name)) {
+            (toml::Value::Table(inner), Some(toml::Value::Table(known))) => {
+                find_unknown(inner, known, &format!("{key}."), unknown);
+            }
+            (_, Some(_)) => {}
+            (_, None) => {
+                let near: BTreeSet<&str> = known.keys().map(String::as_str).collect();
+                let near = near.into_iter().collect::<Vec<_>>().join(", ");
+                unknown.push(Mistake { key, problem: format!("no such key; there are {near}") });
+            }
         }
     }
 }

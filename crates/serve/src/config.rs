@@ -1,7 +1,6 @@
 //! What a configuration means: read it, check it whole, and report every mistake at once with its key.
 
 use std::{
-    collections::BTreeSet,
     fmt, fs, io,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -9,9 +8,12 @@ use std::{
 };
 
 use crate::{
-    check::Checker,
+    check::{Checker, find_unknown},
     raw_config::{RawCompiler, RawConfig, RawRunner},
     sections::{ProfilePush, check_compiler, check_listen, check_profile_push, check_runner},
+    tls::Tls,
+    tls_client::ClientFiles,
+    tls_section::{check_compiler_tls, check_open, check_tls},
 };
 
 /// Chunk length that every server takes, bytes: what a client can use that has not asked for limits.
@@ -71,6 +73,10 @@ pub struct Config {
     pub role: Role,
     /// The gRPC listener.
     pub listen: Listen,
+    /// How the gRPC listener encrypts, if it does.
+    pub tls: Option<Tls>,
+    /// What the runner uses towards a compiler with TLS.
+    pub compiler_tls: ClientFiles,
     /// Address of `/metrics` and `/healthz`, if they are on.
     pub metrics: Option<SocketAddr>,
     /// Logs.
@@ -228,6 +234,8 @@ impl RawConfig {
         let config = Config {
             role,
             listen: check_listen(&self.listen, self.call_time_max(role), &mut checker),
+            tls: check_tls(&self.tls, &mut checker),
+            compiler_tls: check_compiler_tls(self, &mut checker),
             metrics: self.check_metrics(&mut checker),
             log: self.check_log(&mut checker),
             trace: self.check_trace(&mut checker),
@@ -246,6 +254,7 @@ impl RawConfig {
                 );
             }
         }
+        check_open(self, config.listen.address, !self.tls.client_ca.is_empty(), &mut checker);
         check_compiler(&self.compiler, &mut checker);
         check_runner(&self.runner, &mut checker);
         self.check_together(role, &mut checker);
@@ -345,7 +354,7 @@ impl RawConfig {
             Role::Runner if self.runner.compiler_url.is_empty() => {
                 checker.note("runner.compiler_url", "is needed where the compiler runs elsewhere".to_owned());
             }
-            Role::Runner => checker.url("runner.compiler_url", &self.runner.compiler_url),
+            Role::Runner => checker.service_url("runner.compiler_url", &self.runner.compiler_url),
             Role::Both if !self.runner.compiler_url.is_empty() => {
                 checker.note(
                     "runner.compiler_url",
@@ -356,24 +365,6 @@ impl RawConfig {
                 checker.note("runner.script_bytes_max", "is more than compiler.script_bytes_max".to_owned());
             }
             Role::Both | Role::Compiler => {}
-        }
-    }
-}
-
-/// Names every key of `table` that `known` does not have.
-fn find_unknown(table: &toml::Table, known: &toml::Table, prefix: &str, unknown: &mut Vec<Mistake>) {
-    for (name, value) in table {
-        let key = format!("{prefix}{name}");
-        match (value, known.get(name)) {
-            (toml::Value::Table(inner), Some(toml::Value::Table(known))) => {
-                find_unknown(inner, known, &format!("{key}."), unknown);
-            }
-            (_, Some(_)) => {}
-            (_, None) => {
-                let near: BTreeSet<&str> = known.keys().map(String::as_str).collect();
-                let near = near.into_iter().collect::<Vec<_>>().join(", ");
-                unknown.push(Mistake { key, problem: format!("no such key; there are {near}") });
-            }
         }
     }
 }

@@ -66,20 +66,20 @@ enum Watch {
 
 /// A connection that is closed if it does not do its part.
 #[derive(Debug)]
-pub(crate) struct Connection {
-    stream: TcpStream,
+pub(crate) struct Connection<S = TcpStream> {
+    stream: S,
     watch: Watch,
     end: Pin<Box<Sleep>>,
 }
 
-impl Connection {
+impl<S> Connection<S> {
     /// One that must send the preface of HTTP/2 within `time`.
-    pub(crate) fn with_preface(stream: TcpStream, time: Duration) -> Self {
+    pub(crate) fn with_preface(stream: S, time: Duration) -> Self {
         Self { stream, watch: Watch::Preface(PREFACE_BYTES), end: Box::pin(sleep(time)) }
     }
 
     /// One on which something must move each `time`.
-    pub(crate) fn with_traffic(stream: TcpStream, time: Duration) -> Self {
+    pub(crate) fn with_traffic(stream: S, time: Duration) -> Self {
         Self { stream, watch: Watch::Traffic(time), end: Box::pin(sleep(time)) }
     }
 
@@ -99,7 +99,7 @@ impl Connection {
     }
 }
 
-impl AsyncRead for Connection {
+impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -115,7 +115,7 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -147,7 +147,7 @@ impl AsyncWrite for Connection {
     }
 }
 
-impl Connection {
+impl<S> Connection<S> {
     fn wrote(
         &mut self,
         context: &mut Context<'_>,

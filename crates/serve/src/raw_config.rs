@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::tls_section::RawTls;
+
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -17,6 +19,8 @@ const GIB: u64 = 1 << 30;
 pub struct RawConfig {
     /// The gRPC listener.
     pub listen: RawListen,
+    /// Encryption of the gRPC listener.
+    pub tls: RawTls,
     /// The HTTP listener of `/metrics` and `/healthz`.
     pub metrics: RawMetrics,
     /// Logs.
@@ -41,6 +45,8 @@ pub struct RawConfig {
 pub struct RawListen {
     /// Address and port for gRPC; port 0 takes a free one.
     pub address: String,
+    /// Accept an address beyond loopback without encryption, or without asking anybody who they are.
+    pub allow_open: bool,
     /// Longest message in either direction, bytes.
     pub message_bytes_max: u64,
     /// Calls in progress at once; more get RESOURCE_EXHAUSTED. Health checks do not count. The last eighth is for peers that have
@@ -212,8 +218,14 @@ pub struct RawRunner {
     pub reuse_runs_max: u64,
     /// Workers that wait for another run at once, at most, beside those that run; 0 for none.
     pub idle_workers_max: u64,
-    /// The compiler service, such as `http://antares-compiler:50051`; empty where both run in one process.
+    /// The compiler service, such as `http://antares-compiler:50051`, or `https://...`; empty where both run in one process.
     pub compiler_url: String,
+    /// PEM file with the authorities of the compiler service's certificate; empty for the system's.
+    pub compiler_ca: String,
+    /// PEM file with the certificate that the compiler service is shown; empty for that of `[tls]`, if there is one.
+    pub compiler_certificate: String,
+    /// PEM file with its private key.
+    pub compiler_key: String,
     /// How long a connection to the compiler service may take, milliseconds.
     pub compiler_connect_ms_max: u64,
     /// Longest inline ELF, bytes.
@@ -252,6 +264,7 @@ impl Default for RawListen {
     fn default() -> Self {
         Self {
             address: "127.0.0.1:50051".to_owned(),
+            allow_open: false,
             message_bytes_max: 20 * MIB,
             calls_max: 1024,
             calls_per_peer_max: 768,
@@ -351,6 +364,9 @@ impl Default for RawRunner {
             reuse_runs_max: 10_000,
             idle_workers_max: 16,
             compiler_url: String::new(),
+            compiler_ca: String::new(),
+            compiler_certificate: String::new(),
+            compiler_key: String::new(),
             compiler_connect_ms_max: 2_000,
             script_bytes_max: 16 * MIB,
             args_max: 1_024,

@@ -10,12 +10,14 @@ use tower::Layer as _;
 use crate::{
     config::Listen,
     connections::Connections,
+    handshake::Door,
     health::Health,
     http::{self, HttpListener},
     listener::bind,
     metrics::Metrics,
     page::Page,
     rpc::RpcLayer,
+    tls::{Tls, TlsError},
     transport::{self, LINGER},
 };
 
@@ -51,6 +53,9 @@ pub enum ServeError {
     /// The descriptors of the services do not decode.
     #[error("the descriptors of the services do not decode")]
     Descriptors(#[from] prost::DecodeError),
+    /// The files of TLS are of no use.
+    #[error("[tls]")]
+    Tls(#[from] TlsError),
     /// Reflection cannot be offered for these descriptors.
     #[error("reflection cannot be offered")]
     Reflection(#[from] reflection::Error),
@@ -60,6 +65,7 @@ pub enum ServeError {
 #[derive(Debug)]
 pub struct Server {
     listen: Listen,
+    door: Door,
     layer: RpcLayer,
     routes: Routes,
     grpc: TcpListener,
@@ -75,9 +81,10 @@ impl Server {
     /// Binds both listeners. The services are NOT_SERVING until [`Health::set`] says otherwise.
     ///
     /// # Errors
-    /// An address cannot be had.
+    /// An address cannot be had, or files of TLS are of no use.
     pub async fn bind(
         listen: &Listen,
+        tls: Option<&Tls>,
         metrics_address: Option<SocketAddr>,
         app: App,
         metrics: Metrics,
@@ -107,6 +114,7 @@ impl Server {
             .add_service(
                 builder().with_service_name("grpc.reflection.v1alpha.ServerReflection").build_v1alpha()?,
             );
+        let door = Door::new(tls, &metrics)?;
         let (grpc, address) = bind_at("listen.address", listen.address).await?;
         let http = match metrics_address {
             Some(address) => Some(bind_at("metrics.address", address).await?),
@@ -115,7 +123,7 @@ impl Server {
         let metrics_address = http.as_ref().map(|(_, address)| *address);
         let http = http.map(|(listener, _)| listener);
         let (listen, pages) = (listen.clone(), app.pages);
-        Ok(Self { listen, layer, routes, grpc, http, metrics, health, address, metrics_address, pages })
+        Ok(Self { listen, door, layer, routes, grpc, http, metrics, health, address, metrics_address, pages })
     }
 
     /// Where gRPC is served.
@@ -144,8 +152,14 @@ impl Server {
         let most = (listen.connections_max, listen.connections_per_peer_max);
         let connections = Arc::new(Connections::new("grpc", most.0, most.1, &self.metrics));
         let service = self.layer.layer(self.routes.prepare());
-        let mut grpc =
-            tokio::spawn(transport::serve(self.grpc, listen.clone(), connections, service, closing));
+        let mut grpc = tokio::spawn(transport::serve(
+            self.grpc,
+            listen.clone(),
+            connections,
+            self.door,
+            service,
+            closing,
+        ));
         let http = self.http.map(|listener| {
             let listener = HttpListener::new(listener, &self.metrics);
             let router = http::router(self.metrics.clone(), self.health.clone());

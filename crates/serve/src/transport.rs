@@ -18,7 +18,9 @@ use tower::Service;
 use crate::{
     config::Listen,
     connections::{Closed, Connections, Place},
+    handshake::Door,
     listener::{Connection, accept},
+    stream::Stream,
 };
 
 /// How long a connection without calls may take to close when it is told to. Peers that are gone without a word never close
@@ -33,11 +35,12 @@ const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 /// ends sessions whose inputs come all at once.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 
-/// Serves connections of `listener` with clones of `service` until `closing`; returns when all of them have ended.
+/// Serves connections of `listener` that pass `door` with clones of `service` until `closing`; returns when all of them have ended.
 pub(crate) async fn serve<S>(
     listener: TcpListener,
     listen: Listen,
     connections: Arc<Connections>,
+    door: Door,
     service: S,
     closing: watch::Receiver<bool>,
 ) where
@@ -54,16 +57,26 @@ pub(crate) async fn serve<S>(
             accepted = accept(&listener, &connections) => accepted,
             _ = stop.wait_for(|closing| *closing) => break,
         };
-        let stream = TokioIo::new(Connection::with_preface(stream, listen.keepalive_timeout));
-        let (link, service) = (place.link.clone(), service.clone());
-        let service = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(link.clone());
-            service.clone().call(request.map(Body::new))
-        });
-        let connection = builder.serve_connection(stream, service);
+        let (builder, door, service) = (builder.clone(), door.clone(), service.clone());
         let (listen, closing, alive) = (listen.clone(), closing.clone(), alive.clone());
         tokio::spawn(async move {
-            keep(connection, &listen, place, closing).await;
+            // Before it has passed no call is in progress: it may end with the process.
+            let mut stop = closing.clone();
+            let passed = tokio::select! {
+                passed = door.pass(stream, &place.link) => passed,
+                _ = stop.wait_for(|closing| *closing) => None,
+            };
+            let Some((stream, certificate)) = passed else { return };
+            let stream = TokioIo::new(Connection::with_preface(stream, listen.keepalive_timeout));
+            let link = place.link.clone();
+            let service = service_fn(move |mut request: Request<Incoming>| {
+                request.extensions_mut().insert(link.clone());
+                if let Some(certificate) = &certificate {
+                    request.extensions_mut().insert(certificate.clone());
+                }
+                service.clone().call(request.map(Body::new))
+            });
+            keep(builder.serve_connection(stream, service), &listen, place, closing).await;
             drop(alive);
         });
     }
@@ -88,7 +101,7 @@ fn builder_of(listen: &Listen) -> http2::Builder<TokioExecutor> {
 
 /// Drives `connection` until it ends by itself, or is closed for one of the reasons that there are.
 async fn keep<S, B>(
-    connection: http2::Connection<TokioIo<Connection>, S, TokioExecutor>,
+    connection: http2::Connection<TokioIo<Connection<Stream>>, S, TokioExecutor>,
     listen: &Listen,
     place: Place,
     mut closing: watch::Receiver<bool>,

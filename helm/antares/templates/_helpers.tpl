@@ -166,12 +166,43 @@ connections_max: {{ int .connections }}
 {{ end -}}
 {{- end -}}
 
+{{/* How the services are reached. */}}
+{{- define "antares.scheme" -}}
+{{- ternary "https" "http" (not (empty .Values.tls.secret)) -}}
+{{- end -}}
+
+{{/* The secret with certificates, where a container and a pod name it. Renewed files appear in it without a restart. */}}
+{{- define "antares.tlsMount" -}}
+{{- if .Values.tls.secret }}
+- name: tls
+  mountPath: /etc/antares-tls
+  readOnly: true
+{{- end }}
+{{- end -}}
+{{- define "antares.tlsVolume" -}}
+{{- if .Values.tls.secret }}
+- name: tls
+  secret:
+    secretName: {{ .Values.tls.secret }}
+    defaultMode: 0440
+{{- end }}
+{{- end -}}
+
 {{/* Sections that both services share. */}}
 {{- define "antares.sharedConfig" -}}
 listen:
   address: 0.0.0.0:50051
+  allow_open: {{ not (and .Values.tls.secret .Values.tls.clients) }}
   drain_delay_ms: {{ mul 1000 (int .Values.drain.delaySeconds) }}
   drain_grace_ms: {{ mul 1000 (int .Values.drain.graceSeconds) }}
+{{- if .Values.tls.secret }}
+tls:
+  certificate: /etc/antares-tls/tls.crt
+  key: /etc/antares-tls/tls.key
+  {{- if .Values.tls.clients }}
+  client_ca: /etc/antares-tls/ca.crt
+  {{- end }}
+{{- end }}
 metrics:
   address: 0.0.0.0:9464
 log:
@@ -193,6 +224,7 @@ sandbox:
 
 {{- define "antares.runnerConfig" -}}
 {{- $listen := include "antares.listenBudgets" .Values.runner | fromYaml -}}
-{{- $own := dict "listen" $listen "runner" (dict "workers_max" (int .Values.runner.workers) "idle_workers_max" (int .Values.runner.idleWorkers) "ready_bytes_max" (mul 1048576 (int .Values.runner.readyMiB)) "compiler_url" (printf "http://%s-compiler:50051" (include "antares.fullname" .))) -}}
+{{- $own := dict "listen" $listen "runner" (dict "workers_max" (int .Values.runner.workers) "idle_workers_max" (int .Values.runner.idleWorkers) "ready_bytes_max" (mul 1048576 (int .Values.runner.readyMiB)) "compiler_url" (printf "%s://%s-compiler:50051" (include "antares.scheme" .) (include "antares.fullname" .))) -}}
+{{- if .Values.tls.secret }}{{ $_ := set $own.runner "compiler_ca" "/etc/antares-tls/ca.crt" }}{{ end -}}
 {{- include "antares.toml" (mergeOverwrite (include "antares.sharedConfig" . | fromYaml) (deepCopy .Values.runner.config) $own) -}}
 {{- end -}}

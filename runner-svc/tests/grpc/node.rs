@@ -85,7 +85,7 @@ impl Node {
         });
         let metrics = Metrics::new();
         let pool = runner_app::start_pool(&config).expect("workers are built and start");
-        let source = Arc::new(RemoteSource::new(&config.runner).unwrap());
+        let source = Arc::new(RemoteSource::new(&config.runner, &config.compiler_tls, &metrics).unwrap());
         let runner = runner_app::build(&config, pool, source, &metrics);
         let app = runner_app::app(&runner, &config);
         Self::serve(&config, app, metrics, data, |health| runner_app::watch_health(runner, health.clone()))
@@ -127,7 +127,9 @@ impl Node {
         data: tempfile::TempDir,
         watch: impl FnOnce(&antares_serve::Health),
     ) -> Self {
-        let server = Server::bind(&config.listen, config.metrics, app, metrics.clone()).await.unwrap();
+        let server = Server::bind(&config.listen, config.tls.as_ref(), config.metrics, app, metrics.clone())
+            .await
+            .unwrap();
         let (address, metrics_address) = (server.address(), server.metrics_address());
         watch(&server.health());
         let (stop, stopped) = oneshot::channel();

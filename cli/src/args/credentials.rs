@@ -1,0 +1,41 @@
+//! The words for a server that encrypts and asks who is there.
+
+use std::path::PathBuf;
+
+use anyhow::anyhow;
+use clap::Args;
+
+use crate::failure::Failure;
+
+/// Whom to believe to be the server, and what to show it.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct CredentialArgs {
+    /// Authorities of the server's certificate, PEM [default: ANTARES_TLS_CA, else the system's]
+    #[arg(long, value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
+    /// Certificate to show the server, PEM [default: ANTARES_TLS_CERT]
+    #[arg(long, value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key of that certificate, PEM [default: ANTARES_TLS_KEY]
+    #[arg(long, value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+    /// Bearer token to show the server [default: ANTARES_TOKEN_FILE]
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+}
+
+impl CredentialArgs {
+    /// Refuses options that only mean something to a server, where there is none.
+    pub(crate) fn without_server(&self) -> Result<(), Failure> {
+        let all = [
+            ("--tls-ca", &self.tls_ca),
+            ("--tls-cert", &self.tls_cert),
+            ("--tls-key", &self.tls_key),
+            ("--token-file", &self.token_file),
+        ];
+        match all.into_iter().find(|(_, value)| value.is_some()) {
+            Some((name, _)) => Err(Failure::Usage(anyhow!("{name} makes no sense without --server"))),
+            None => Ok(()),
+        }
+    }
+}

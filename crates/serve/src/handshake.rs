@@ -1,0 +1,119 @@
+//! What a connection goes through before its first byte of HTTP/2: nothing, or a TLS handshake that is limited in time and number.
+
+use std::{sync::Arc, time::Duration};
+
+use arc_swap::ArcSwap;
+use prometheus::IntCounterVec;
+use rustls::{ServerConfig, pki_types::CertificateDer};
+use tokio::{net::TcpStream, time::timeout};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+
+use crate::{
+    budget::Budget,
+    connections::Link,
+    metrics::Metrics,
+    peer::Peer,
+    reload,
+    stream::Stream,
+    tls::{Tls, TlsError},
+};
+
+/// How a handshake ended, as the metric has it.
+const RESULTS: [&str; 4] = ["busy", "failed", "ok", "timeout"];
+
+/// Lets connections in.
+#[derive(Clone, Debug)]
+pub(crate) enum Door {
+    /// As they come.
+    Open,
+    /// After a handshake.
+    Tls(Arc<Handshakes>),
+}
+
+/// The handshakes of a listener.
+#[derive(Debug)]
+pub(crate) struct Handshakes {
+    config: Arc<ArcSwap<ServerConfig>>,
+    time_max: Duration,
+    places: Arc<Budget<Peer>>,
+    done: IntCounterVec,
+}
+
+/// The certificate of a client, checked against the authorities of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClientCertificate(pub(crate) CertificateDer<'static>);
+
+impl Door {
+    /// Reads the files of `tls`, and again whenever they change. Call it within the runtime.
+    pub(crate) fn new(tls: Option<&Tls>, metrics: &Metrics) -> Result<Self, TlsError> {
+        let done = metrics.counters(
+            "antares_tls_handshakes_total",
+            "TLS handshakes, by how they ended.",
+            &["result"],
+        );
+        RESULTS.iter().for_each(|result| drop(done.with_label_values(&[result])));
+        reload::counters(metrics);
+        let Some(tls) = tls.cloned() else { return Ok(Self::Open) };
+        let config = Arc::new(ArcSwap::from_pointee(tls.load()?));
+        let handshakes = Handshakes {
+            config: config.clone(),
+            time_max: tls.handshake_time_max,
+            places: Arc::new(Budget::new(tls.handshakes_max, (tls.handshakes_max / 2).max(1))),
+            done,
+        };
+        reload::watch("tls", tls.files(), metrics, move || {
+            config.store(Arc::new(tls.load()?));
+            Ok::<_, TlsError>(())
+        });
+        Ok(Self::Tls(Arc::new(handshakes)))
+    }
+
+    /// `stream` when it may speak, and the certificate that its client showed.
+    pub(crate) async fn pass(
+        &self,
+        stream: TcpStream,
+        link: &Link,
+    ) -> Option<(Stream, Option<ClientCertificate>)> {
+        let handshakes = match self {
+            Self::Open => return Some((Stream::Plain(stream), None)),
+            Self::Tls(handshakes) => handshakes,
+        };
+        let stream = tokio::select! {
+            stream = handshakes.shake(stream, link.peer()) => stream?,
+            () = link.room_wanted() => return None,
+        };
+        let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let certificate = shown.map(|leaf| ClientCertificate(leaf.clone().into_owned()));
+        Some((Stream::Tls(Box::new(stream)), certificate))
+    }
+}
+
+impl Handshakes {
+    async fn shake(&self, stream: TcpStream, peer: Peer) -> Option<TlsStream<TcpStream>> {
+        let Ok(_place) = self.places.take(&peer, 1) else {
+            self.note("busy");
+            return None;
+        };
+        let acceptor = TlsAcceptor::from(self.config.load_full());
+        match timeout(self.time_max, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => {
+                self.note("ok");
+                Some(stream)
+            }
+            Ok(Err(error)) => {
+                self.note("failed");
+                // What a stranger sends must not fill the log.
+                tracing::debug!(%peer, %error, "a handshake failed");
+                None
+            }
+            Err(_) => {
+                self.note("timeout");
+                None
+            }
+        }
+    }
+
+    fn note(&self, result: &str) {
+        self.done.with_label_values(&[result]).inc();
+    }
+}

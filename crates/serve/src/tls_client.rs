@@ -1,0 +1,262 @@
+//! The other side: connections to a server that speaks TLS, with authorities and a certificate from files that may change.
+
+use std::{error::Error, future::Future, io, path::PathBuf, pin::Pin, sync::Arc, task, time::Duration};
+
+use arc_swap::ArcSwap;
+use http::Uri;
+use hyper_util::rt::TokioIo;
+use rustls::{
+    AlertDescription, CertificateError, ClientConfig, Error as Tls, RootCertStore, pki_types::ServerName,
+};
+use tokio::{net::TcpStream, time::timeout};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+use tonic::transport::{Channel, Endpoint};
+use tower::Service;
+
+use crate::{
+    metrics::Metrics,
+    reload,
+    tls::{ALPN, TlsError, authorities, pair, provider},
+};
+
+/// How long a server may take for its first word after the handshake before the connection is taken as it is.
+const FIRST_WORD_MAX: Duration = Duration::from_millis(500);
+
+/// Files of a client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientFiles {
+    /// Authorities of servers; without it the system's.
+    pub ca: Option<PathBuf>,
+    /// The client's certificate and those above it.
+    pub certificate: Option<PathBuf>,
+    /// Its private key.
+    pub key: Option<PathBuf>,
+}
+
+impl ClientFiles {
+    fn load(&self) -> Result<ClientConfig, TlsError> {
+        let roots = match &self.ca {
+            Some(path) => authorities(path)?,
+            None => system_authorities()?,
+        };
+        let builder = ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots);
+        let mut config = match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => {
+                let (chain, der) = pair(certificate, key)?;
+                builder.with_client_auth_cert(chain, der).map_err(|source| TlsError::Pair {
+                    certificate: certificate.clone(),
+                    key: key.clone(),
+                    source,
+                })?
+            }
+            _ => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        Ok(config)
+    }
+
+    fn all(&self) -> Vec<PathBuf> {
+        [&self.ca, &self.certificate, &self.key].into_iter().flatten().cloned().collect()
+    }
+}
+
+fn system_authorities() -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() { Err(TlsError::NoSystemAuthorities) } else { Ok(roots) }
+}
+
+/// Makes connections with what its files say.
+#[derive(Clone, Debug)]
+pub struct TlsClient {
+    config: Arc<ArcSwap<ClientConfig>>,
+}
+
+impl TlsClient {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// One of them is of no use.
+    pub fn load(files: &ClientFiles) -> Result<Self, TlsError> {
+        Ok(Self { config: Arc::new(ArcSwap::from_pointee(files.load()?)) })
+    }
+
+    /// As [`TlsClient::load`], and reads them again whenever they change: connections from then on use what they say then. Call
+    /// it within the runtime.
+    ///
+    /// # Errors
+    /// One of the files is of no use.
+    pub fn watch(files: &ClientFiles, metrics: &Metrics) -> Result<Self, TlsError> {
+        let client = Self::load(files)?;
+        let (config, files) = (client.config.clone(), files.clone());
+        reload::watch("client_tls", files.all(), metrics, move || {
+            config.store(Arc::new(files.load()?));
+            Ok::<_, TlsError>(())
+        });
+        Ok(client)
+    }
+
+    /// A channel to `https://host:port` that connects when it is needed, made as `shape` says.
+    ///
+    /// # Errors
+    /// The URL is none.
+    pub fn channel(
+        &self,
+        url: &str,
+        shape: impl FnOnce(Endpoint) -> Endpoint,
+    ) -> Result<Channel, tonic::transport::Error> {
+        Ok(shape(endpoint(url)?).connect_with_connector_lazy(self.clone()))
+    }
+
+    /// As [`TlsClient::channel`], connected.
+    ///
+    /// # Errors
+    /// The URL is none, or the server cannot be reached or refuses.
+    pub async fn connect(
+        &self,
+        url: &str,
+        shape: impl FnOnce(Endpoint) -> Endpoint,
+    ) -> Result<Channel, tonic::transport::Error> {
+        shape(endpoint(url)?).connect_with_connector(self.clone()).await
+    }
+}
+
+/// The framework shall not encrypt, this file does; calls name the real scheme.
+fn endpoint(url: &str) -> Result<Endpoint, tonic::transport::Error> {
+    let plain = url.replacen("https://", "http://", 1);
+    let endpoint = Endpoint::from_shared(plain)?.tcp_nodelay(true);
+    Ok(match url.parse() {
+        Ok(origin) => endpoint.origin(origin),
+        Err(_) => endpoint,
+    })
+}
+
+impl Service<Uri> for TlsClient {
+    type Response = TokioIo<TlsStream<TcpStream>>;
+    type Error = ConnectError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ConnectError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut task::Context<'_>) -> task::Poll<Result<(), ConnectError>> {
+        task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let connector = TlsConnector::from(self.config.load_full());
+        Box::pin(async move { Ok(TokioIo::new(connect(connector, &uri).await?)) })
+    }
+}
+
+async fn connect(connector: TlsConnector, uri: &Uri) -> Result<TlsStream<TcpStream>, ConnectError> {
+    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
+    let port = uri.port_u16().unwrap_or(443);
+    let name = ServerName::try_from(host.clone())
+        .map_err(|_| ConnectError::new(Kind::Name, io::Error::other(host.clone())))?;
+    let stream =
+        TcpStream::connect((host, port)).await.map_err(|error| ConnectError::new(Kind::Network, error))?;
+    // Without it calls are slower, and no more.
+    let _ = stream.set_nodelay(true);
+    let mut stream = connector.connect(name, stream).await.map_err(ConnectError::of_tls)?;
+    // A server says no to a certificate after the client thinks that all is well. Its first frame comes at once if it says yes.
+    match timeout(FIRST_WORD_MAX, first_word(&mut stream)).await {
+        Ok(Err(error)) => Err(ConnectError::of_tls(error)),
+        Ok(Ok(())) | Err(_) => Ok(stream),
+    }
+}
+
+/// Until something came that can be read, which stays where it is.
+async fn first_word(stream: &mut TlsStream<TcpStream>) -> io::Result<()> {
+    struct Ready<'a>(&'a TcpStream);
+    impl io::Read for Ready<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0.try_read(buffer)
+        }
+    }
+    let (socket, session) = stream.get_mut();
+    loop {
+        let state = session
+            .process_new_packets()
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        if state.plaintext_bytes_to_read() > 0 {
+            return Ok(());
+        }
+        socket.readable().await?;
+        match session.read_tls(&mut Ready(socket)) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Why there is no connection, in words for people.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", told(*.kind, .error))]
+pub struct ConnectError {
+    kind: Kind,
+    // Not a source: what it says is told already.
+    error: io::Error,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Name,
+    Network,
+    Tls,
+}
+
+impl ConnectError {
+    fn new(kind: Kind, error: io::Error) -> Self {
+        Self { kind, error }
+    }
+
+    fn of_tls(error: io::Error) -> Self {
+        Self::new(Kind::Tls, error)
+    }
+}
+
+fn told(kind: Kind, error: &io::Error) -> String {
+    match kind {
+        Kind::Name => format!("{error} is no name that a certificate can have"),
+        Kind::Network => error.to_string(),
+        Kind::Tls => {
+            let tls = error.get_ref().and_then(|inner| (inner as &dyn Error).downcast_ref::<Tls>());
+            tls.map_or_else(|| format!("the server ended the handshake: {error}"), told_of_tls)
+        }
+    }
+}
+
+fn told_of_tls(error: &Tls) -> String {
+    use CertificateError as Certificate;
+    match error {
+        Tls::InvalidCertificate(Certificate::UnknownIssuer) => {
+            "its certificate is of no authority that is trusted here".to_owned()
+        }
+        Tls::InvalidCertificate(Certificate::Expired | Certificate::ExpiredContext { .. }) => {
+            "its certificate has expired".to_owned()
+        }
+        Tls::InvalidCertificate(Certificate::NotValidYet | Certificate::NotValidYetContext { .. }) => {
+            "its certificate is not valid yet".to_owned()
+        }
+        Tls::InvalidCertificate(
+            problem @ (Certificate::NotValidForName | Certificate::NotValidForNameContext { .. }),
+        ) => format!("its certificate is for another name: {problem}"),
+        Tls::AlertReceived(AlertDescription::CertificateRequired) => {
+            "it wants a client certificate, and got none".to_owned()
+        }
+        Tls::AlertReceived(AlertDescription::UnknownCA) => {
+            "it refuses the client certificate: of no authority that it trusts".to_owned()
+        }
+        Tls::AlertReceived(AlertDescription::CertificateExpired) => {
+            "it refuses the client certificate: expired".to_owned()
+        }
+        Tls::AlertReceived(AlertDescription::CertificateRevoked) => {
+            "it refuses the client certificate: revoked".to_owned()
+        }
+        Tls::AlertReceived(alert) => format!("it refuses the connection ({alert:?})"),
+        Tls::InvalidMessage(_) => "it does not speak TLS; http:// may be meant".to_owned(),
+        other => format!("TLS: {other}"),
+    }
+}

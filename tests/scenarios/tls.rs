@@ -1,0 +1,314 @@
+//! Encrypted listeners with certificates of openssl's: who is let in and who is not and is told why, certificates that change under
+//! load, and handshakes that never end.
+
+use std::{
+    fs,
+    io::Read as _,
+    net::TcpStream,
+    os::unix::fs::symlink,
+    path::Path,
+    process::{Command, Output, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use antares_pool::worker_path;
+use antares_serve::{ClientFiles, TlsClient};
+use antares_tests::{
+    authorities::{Authority, Pair},
+    guests,
+};
+use tempfile::TempDir;
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+
+use crate::server::{PATIENCE, Server, signal, until};
+
+/// Renewals under load; most are told by a signal, some are found.
+const RENEWALS: usize = 100;
+const RENEWALS_FOUND: usize = 3;
+
+/// Names of the servers of these tests.
+const SERVER: &str = "IP:127.0.0.1";
+
+/// `[tls]` with a certificate and what else is given.
+fn section(pair: &Pair, more: &str) -> String {
+    format!("[tls]\ncertificate = {:?}\nkey = {:?}\n{more}", pair.certificate, pair.key)
+}
+
+fn antares(server: &str, words: &[&str]) -> Command {
+    let mut command = Command::new(worker_path("antares").unwrap());
+    command.args(words).args(["--server", server]).env("ANTARES_CACHE", "off");
+    for name in ["SERVER", "TLS_CA", "TLS_CERT", "TLS_KEY", "TOKEN_FILE"] {
+        command.env_remove(format!("ANTARES_{name}"));
+    }
+    command
+}
+
+fn shown<'a>(ca: &'a Path, pair: Option<&'a Pair>) -> Vec<&'a str> {
+    let mut words = vec!["health", "--tls-ca", ca.to_str().unwrap()];
+    if let Some(pair) = pair {
+        words.extend([
+            "--tls-cert",
+            pair.certificate.to_str().unwrap(),
+            "--tls-key",
+            pair.key.to_str().unwrap(),
+        ]);
+    }
+    words
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// All that a client and a server can hold against each other, and what the client's owner is told.
+#[test]
+fn who_shows_the_right_certificate_is_let_in_and_nobody_else() {
+    let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
+    let (ca, data) = (ours.certificate(), tempfile::tempdir().unwrap());
+    let (good, revoked) = (ours.issue("good", "DNS:client"), ours.issue("revoked", "DNS:client"));
+    let expired = ours.issue_expired("expired", "DNS:client");
+    let stranger = theirs.issue("stranger", "DNS:client");
+    let list = ours.revoke(&[&revoked]);
+    let more = format!("client_ca = {ca:?}\nclient_crl = {list:?}\n");
+    let server = Server::start_with(&data, &section(&ours.issue("server", SERVER), &more));
+    let (url, by_name) =
+        (format!("https://{}", server.address), server.address.replace("127.0.0.1", "localhost"));
+
+    let elf = guests::build("exit-imc").unwrap();
+    let mut words = shown(&ca, Some(&good));
+    words[0] = "run";
+    words.extend([elf.to_str().unwrap(), "--"]);
+    // Options of the server go before the script's arguments.
+    let mut run = antares(&url, &words[..words.len() - 1]);
+    let output = run.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let by_environment = antares(&url, &["health"])
+        .env("ANTARES_TLS_CA", &ca)
+        .env("ANTARES_TLS_CERT", &good.certificate)
+        .env("ANTARES_TLS_KEY", &good.key)
+        .output()
+        .unwrap();
+    assert!(by_environment.status.success(), "{}", stderr(&by_environment));
+
+    let their_ca = theirs.certificate();
+    let by_name = format!("https://{by_name}");
+    for (url, words, status, told) in [
+        (url.as_str(), shown(&ca, None), 3, "wants a client certificate"),
+        (&url, shown(&ca, Some(&stranger)), 3, "of no authority that it trusts"),
+        (&url, shown(&ca, Some(&expired)), 3, "refuses the client certificate: expired"),
+        (&url, shown(&ca, Some(&revoked)), 3, "refuses the client certificate: revoked"),
+        (&url, shown(&their_ca, Some(&good)), 3, "of no authority that is trusted here"),
+        (&url, vec!["health"], 3, "of no authority that is trusted here"),
+        (&by_name, shown(&ca, Some(&good)), 3, "for another name"),
+        (&format!("http://{}", server.address), vec!["health"], 3, "https://"),
+        (&url, shown(Path::new("/nowhere"), None), 2, "/nowhere"),
+    ] {
+        let output = antares(url, &words).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(told), "{told}: {}", stderr(&output));
+    }
+    assert!(server.metric("antares_tls_handshakes_total{result=\"failed\"}") >= 4.0);
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_server_that_does_not_encrypt_says_so_to_who_thinks_it_does() {
+    let (ours, data) = (Authority::new("ours"), tempfile::tempdir().unwrap());
+    let server = Server::start(&data);
+    let output = antares(&format!("https://{}", server.address), &shown(&ours.certificate(), None)).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("does not speak TLS"), "{}", stderr(&output));
+}
+
+/// Runners and a compiler as processes of their own: who believes whom.
+#[test]
+fn a_runner_believes_its_compiler_and_shows_who_it_is() {
+    let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
+    let (ca, runner, stranger) =
+        (ours.certificate(), ours.issue("runner", "DNS:runner"), theirs.issue("stranger", "DNS:runner"));
+    let folders: Vec<TempDir> = (0..4).map(|_| tempfile::tempdir().unwrap()).collect();
+    let sections = section(&ours.issue("compiler", SERVER), &format!("client_ca = {ca:?}\n"));
+    let compiler = Server::start_program("antares-compiler-svc", &[], &folders[0], &sections);
+    let elf = guests::build("exit-imc").unwrap();
+    let trusting = |ca: &Path, pair: &Pair| {
+        let url = format!("https://{}", compiler.address);
+        let (certificate, key) = (&pair.certificate, &pair.key);
+        format!(
+            "[runner]\ncompiler_url = {url:?}\ncompiler_ca = {ca:?}\ncompiler_certificate = {certificate:?}\ncompiler_key = {key:?}\n"
+        )
+    };
+    for (folder, sections, status) in [
+        (&folders[1], trusting(&ca, &runner), 0),
+        (&folders[2], trusting(&theirs.certificate(), &runner), 3),
+        (&folders[3], trusting(&ca, &stranger), 3),
+    ] {
+        let runner = Server::start_program("antares-runner-svc", &[], folder, &sections);
+        let words = ["run", "--tier", "native", elf.to_str().unwrap()];
+        let output = antares(&format!("http://{}", runner.address), &words).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{sections}: {}", stderr(&output));
+    }
+}
+
+/// What openssl says of a handshake with this version of the protocol.
+fn handshake(address: &str, version: &str) -> String {
+    let output = Command::new("openssl")
+        .args(["s_client", "-connect", address, version, "-cipher", "DEFAULT@SECLEVEL=0", "-alpn", "h2"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+#[test]
+fn old_versions_are_refused() {
+    let (ours, data) = (Authority::new("ours"), tempfile::tempdir().unwrap());
+    let server = Server::start_with(&data, &section(&ours.issue("server", SERVER), ""));
+    for version in ["-tls1", "-tls1_1"] {
+        let said = handshake(&server.address, version);
+        assert!(said.contains("protocol version") || said.contains("alert"), "{version}: {said}");
+        assert!(!said.contains("BEGIN CERTIFICATE"), "{version}: {said}");
+    }
+    for version in ["-tls1_2", "-tls1_3"] {
+        let said = handshake(&server.address, version);
+        assert!(
+            said.contains("BEGIN CERTIFICATE") && said.contains("ALPN protocol: h2"),
+            "{version}: {said}"
+        );
+    }
+}
+
+/// A folder whose certificate is changed as secrets in Kubernetes are: the files are links through a folder that is a link.
+struct Mounted {
+    folder: TempDir,
+    pair: Pair,
+}
+
+impl Mounted {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["tls.crt", "tls.key"] {
+            symlink(Path::new("..data").join(name), path(name)).unwrap();
+        }
+        let pair = Pair { certificate: path("tls.crt"), key: path("tls.key") };
+        Self { folder, pair }
+    }
+
+    fn put(&self, certificate: &Path, key: &Path, version: usize) {
+        let version = self.folder.path().join(format!("..{version}"));
+        fs::create_dir(&version).unwrap();
+        fs::copy(certificate, version.join("tls.crt")).unwrap();
+        fs::copy(key, version.join("tls.key")).unwrap();
+        let (new, link) = (self.folder.path().join("..data_tmp"), self.folder.path().join("..data"));
+        symlink(&version, &new).unwrap();
+        fs::rename(new, link).unwrap();
+    }
+}
+
+/// Calls until told to stop, each on a connection of its own or all on one; the number of calls.
+async fn call(
+    server: String,
+    ca: std::path::PathBuf,
+    is_new: bool,
+    stop: Arc<AtomicBool>,
+    calls: Arc<AtomicU64>,
+) {
+    let client = TlsClient::load(&ClientFiles { ca: Some(ca), ..ClientFiles::default() }).unwrap();
+    let mut channel = client.connect(&server, |endpoint| endpoint).await.unwrap();
+    while !stop.load(Ordering::Relaxed) {
+        if is_new {
+            channel = client.connect(&server, |endpoint| endpoint).await.unwrap();
+        }
+        let request = HealthCheckRequest { service: "antares.v1.RunnerService".to_owned() };
+        HealthClient::new(channel.clone()).check(request).await.unwrap();
+        calls.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_are_renewed_under_load_and_no_call_notices() {
+    let (ours, data, mounted) = (Authority::new("ours"), tempfile::tempdir().unwrap(), Mounted::new());
+    let pairs: Vec<Pair> = (0..10).map(|number| ours.issue(&format!("server{number}"), SERVER)).collect();
+    mounted.put(&pairs[0].certificate, &pairs[0].key, 0);
+    let server = Server::start_with(&data, &section(&mounted.pair, ""));
+    let reloads =
+        |result| server.metric(&format!("antares_reloads_total{{kind=\"tls\",result=\"{result}\"}}")) as u64;
+    let (stop, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let url = format!("https://{}", server.address);
+    let callers: Vec<_> = [true, true, false]
+        .map(|is_new| {
+            tokio::spawn(call(url.clone(), ours.certificate(), is_new, stop.clone(), calls.clone()))
+        })
+        .into();
+    for renewal in 1..=RENEWALS {
+        let (before, pair) = (reloads("reloaded"), &pairs[renewal % pairs.len()]);
+        mounted.put(&pair.certificate, &pair.key, renewal);
+        if renewal > RENEWALS_FOUND {
+            signal("-HUP", server.pid());
+        }
+        until("the certificate is renewed", || reloads("reloaded") > before);
+    }
+    // A key of another certificate changes nothing.
+    mounted.put(&pairs[1].certificate, &pairs[2].key, RENEWALS + 1);
+    until("the broken pair is refused", || reloads("failed") > 0);
+    let made = calls.load(Ordering::Relaxed);
+    until("calls go on", || calls.load(Ordering::Relaxed) > made + 100);
+    let shown = handshake(&server.address, "-tls1_3");
+    assert!(shown.contains("CN = server0"), "{shown}");
+    stop.store(true, Ordering::Relaxed);
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    println!("{} calls while {RENEWALS} certificates were renewed", calls.load(Ordering::Relaxed));
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_handshake_that_does_not_go_on_is_ended_and_takes_no_place_of_others() {
+    let (ours, data) = (Authority::new("ours"), tempfile::tempdir().unwrap());
+    let more = "handshake_ms_max = 1500\nhandshakes_max = 4\n";
+    let server = Server::start_with(&data, &section(&ours.issue("server", SERVER), more));
+    let result =
+        |result| server.metric(&format!("antares_tls_handshakes_total{{result=\"{result}\"}}")) as u64;
+    let started = Instant::now();
+    let silent: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+    // Two are a peer's share of four.
+    until("two are refused", || result("busy") == 2);
+    until("two are ended", || result("timeout") == 2);
+    assert!(started.elapsed() >= Duration::from_millis(1_400));
+    for mut stream in silent {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
+    }
+    let output =
+        antares(&format!("https://{}", server.address), &shown(&ours.certificate(), None)).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn files_that_are_of_no_use_stop_the_start() {
+    let (ours, data) = (Authority::new("ours"), tempfile::tempdir().unwrap());
+    let (one, two) = (ours.issue("one", SERVER), ours.issue("two", SERVER));
+    let config = data.path().join("antares.toml");
+    for (pair, told) in [
+        (Pair { key: two.key.clone(), ..one.clone() }, "cannot be used together"),
+        (Pair { key: one.certificate.clone(), ..one.clone() }, "no private key"),
+        (Pair { certificate: "/nowhere".into(), ..one.clone() }, "/nowhere"),
+    ] {
+        fs::write(&config, format!("[metrics]\naddress = \"\"\n{}", section(&pair, ""))).unwrap();
+        let output = Command::new(worker_path("antares").unwrap())
+            .args(["serve", "--listen", "127.0.0.1:0", "--config"])
+            .arg(&config)
+            .arg("--data")
+            .arg(Server::store(&data))
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        assert!(stderr(&output).contains(told), "{told}: {}", stderr(&output));
+    }
+}

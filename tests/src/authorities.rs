@@ -1,0 +1,100 @@
+//! Certificates as operators have them: an authority of openssl's, and what it issues, renews and revokes.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// What `openssl ca` wants to know, in the folder of the authority.
+const CONFIGURATION: &str = "[ca]\ndefault_ca = own\n[own]\ndatabase = index.txt\nserial = serial\nnew_certs_dir = .\n\
+    certificate = ca.crt\nprivate_key = ca.key\ndefault_md = sha256\ndefault_days = 2\ndefault_crl_days = 2\n\
+    policy = any\ncopy_extensions = copy\nunique_subject = no\ncrlnumber = crlnumber\n[any]\ncommonName = supplied\n";
+
+/// An authority in a folder of its own.
+#[derive(Debug)]
+pub struct Authority {
+    folder: tempfile::TempDir,
+}
+
+/// A certificate and its key.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// The certificate, PEM.
+    pub certificate: PathBuf,
+    /// The key, PEM.
+    pub key: PathBuf,
+}
+
+impl Authority {
+    /// A new one.
+    ///
+    /// # Panics
+    /// There is no openssl.
+    #[must_use]
+    #[track_caller]
+    pub fn new(name: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (file, text) in
+            [("ca.cnf", CONFIGURATION), ("index.txt", ""), ("serial", "1000\n"), ("crlnumber", "01\n")]
+        {
+            fs::write(folder.path().join(file), text).expect("written");
+        }
+        let subject = format!("/CN={name}");
+        let ca = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -keyout ca.key -out ca.crt -subj";
+        openssl(folder.path(), ca, &[&subject]);
+        Self { folder }
+    }
+
+    /// Its own certificate, PEM.
+    #[must_use]
+    pub fn certificate(&self) -> PathBuf {
+        self.folder.path().join("ca.crt")
+    }
+
+    /// A certificate for `names`, such as `DNS:localhost,URI:spiffe://domain/path`.
+    #[must_use]
+    #[track_caller]
+    pub fn issue(&self, file: &str, names: &str) -> Pair {
+        self.issue_for(file, names, "")
+    }
+
+    /// A certificate whose time is over.
+    #[must_use]
+    #[track_caller]
+    pub fn issue_expired(&self, file: &str, names: &str) -> Pair {
+        self.issue_for(file, names, "-startdate 20200101000000Z -enddate 20200102000000Z")
+    }
+
+    fn issue_for(&self, file: &str, names: &str, dates: &str) -> Pair {
+        let (subject, names) = (format!("/CN={file}"), format!("subjectAltName={names}"));
+        let request = format!(
+            "req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout {file}.key -out {file}.csr"
+        );
+        openssl(self.folder.path(), &request, &["-subj", &subject, "-addext", &names]);
+        let sign = format!("ca -batch -notext -config ca.cnf -in {file}.csr -out {file}.crt {dates}");
+        openssl(self.folder.path(), &sign, &[]);
+        let path = |ending: &str| self.folder.path().join(format!("{file}.{ending}"));
+        Pair { certificate: path("crt"), key: path("key") }
+    }
+
+    /// The list of what it has revoked, which is `pairs` from now on.
+    #[must_use]
+    #[track_caller]
+    pub fn revoke(&self, pairs: &[&Pair]) -> PathBuf {
+        for pair in pairs {
+            let path = pair.certificate.to_str().expect("text");
+            openssl(self.folder.path(), "ca -config ca.cnf -revoke", &[path]);
+        }
+        openssl(self.folder.path(), "ca -config ca.cnf -gencrl -out ca.crl", &[]);
+        self.folder.path().join("ca.crl")
+    }
+}
+
+#[track_caller]
+fn openssl(folder: &Path, words: &str, more: &[&str]) {
+    let mut command = Command::new("openssl");
+    let output = command.args(words.split_whitespace()).args(more).current_dir(folder).output();
+    let output = output.expect("openssl is there");
+    assert!(output.status.success(), "openssl {words}: {}", String::from_utf8_lossy(&output.stderr));
+}
