@@ -345,13 +345,9 @@ fn addresses_that_are_not_understood_end_with_2() {
     if !cfg!(feature = "server") {
         return;
     }
-    for address in [
-        "ftp://127.0.0.1:1",
-        "ftp://127.0.0.1:1",
-        "http://me@127.0.0.1:1",
-        "127.0.0.1:1/path",
-        "127.0.0.1:x",
-    ] {
+    for address in
+        ["ftp://127.0.0.1:1", "ftp://127.0.0.1:1", "http://me@127.0.0.1:1", "127.0.0.1:1/path", "127.0.0.1:x"]
+    {
         let (status, stdout, stderr) = text(&["run", "-", "--server", address], &exits(0));
         assert_eq!((status, stdout.as_str()), (2, ""), "{address}: {stderr}");
         assert!(stderr.contains("is no address of a server"), "{address}: {stderr}");

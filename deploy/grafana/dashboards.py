@@ -133,6 +133,8 @@ OVERVIEW = [
         stacked("TLS handshakes", "Per second, by how they ended: busy ones found no place, failed ones are clients without a"
                 " certificate or with a wrong one.", "ops",
                 ("{{result}}", rate("antares_tls_handshakes_total", "result"))),
+        stacked("Callers refused", "Calls refused for who made them, per second, by why: TOKEN_INVALID is what strangers get.",
+                "reqps", ("{{reason}}", rate("antares_auth_refused_total", "reason"))),
         panel("Files read again", "Changed certificates and keys, per second: a failed change left the old files in force.",
               "ops", ("{{kind}} {{result}}", rate("antares_reloads_total", "kind, result"))),
         panel("Bytes of requests", "Bytes of requests in progress: received, being received, waiting in uploads and"

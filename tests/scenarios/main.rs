@@ -11,6 +11,7 @@ mod client;
 mod damage;
 mod drawn;
 mod fleet;
+mod identity;
 mod journey;
 mod kills;
 mod overload;

@@ -237,7 +237,7 @@ async fn certificates_are_renewed_under_load_and_no_call_notices() {
     mounted.put(&pairs[0].certificate, &pairs[0].key, 0);
     let server = Server::start_with(&data, &section(&mounted.pair, ""));
     let reloads =
-        |result| server.metric(&format!("antares_reloads_total{{kind=\"tls\",result=\"{result}\"}}")) as u64;
+        |result| server.metric(&format!("antares_reloads_total{{kind=\"tls\",result=\"{result}\"}}"));
     let (stop, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let url = format!("https://{}", server.address);
     let callers: Vec<_> = [true, true, false]
@@ -255,7 +255,7 @@ async fn certificates_are_renewed_under_load_and_no_call_notices() {
     }
     // A key of another certificate changes nothing.
     mounted.put(&pairs[1].certificate, &pairs[2].key, RENEWALS + 1);
-    until("the broken pair is refused", || reloads("failed") > 0);
+    until("the broken pair is refused", || reloads("failed") > 0.0);
     let made = calls.load(Ordering::Relaxed);
     until("calls go on", || calls.load(Ordering::Relaxed) > made + 100);
     let shown = handshake(&server.address, "-tls1_3");
@@ -273,13 +273,12 @@ fn a_handshake_that_does_not_go_on_is_ended_and_takes_no_place_of_others() {
     let (ours, data) = (Authority::new("ours"), tempfile::tempdir().unwrap());
     let more = "handshake_ms_max = 1500\nhandshakes_max = 4\n";
     let server = Server::start_with(&data, &section(&ours.issue("server", SERVER), more));
-    let result =
-        |result| server.metric(&format!("antares_tls_handshakes_total{{result=\"{result}\"}}")) as u64;
+    let result = |result| server.metric(&format!("antares_tls_handshakes_total{{result=\"{result}\"}}"));
     let started = Instant::now();
     let silent: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
     // Two are a peer's share of four.
-    until("two are refused", || result("busy") == 2);
-    until("two are ended", || result("timeout") == 2);
+    until("two are refused", || result("busy") >= 2.0);
+    until("two are ended", || result("timeout") >= 2.0);
     assert!(started.elapsed() >= Duration::from_millis(1_400));
     for mut stream in silent {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -91,6 +91,19 @@ impl Authority {
     }
 }
 
+/// A key pair for tokens on the curve P-256: PKCS #8, DER.
+///
+/// # Panics
+/// There is no openssl.
+#[must_use]
+#[track_caller]
+pub fn token_key() -> Vec<u8> {
+    let folder = tempfile::tempdir().expect("a folder");
+    openssl(folder.path(), "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out pem", &[]);
+    openssl(folder.path(), "pkcs8 -topk8 -nocrypt -in pem -outform DER -out key", &[]);
+    fs::read(folder.path().join("key")).expect("written")
+}
+
 #[track_caller]
 fn openssl(folder: &Path, words: &str, more: &[&str]) {
     let mut command = Command::new("openssl");

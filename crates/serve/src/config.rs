@@ -8,6 +8,7 @@ use std::{
 };
 
 use crate::{
+    auth_section::{Auth, check_auth},
     check::{Checker, find_unknown},
     raw_config::{RawCompiler, RawConfig, RawRunner},
     sections::{ProfilePush, check_compiler, check_listen, check_profile_push, check_runner},
@@ -75,6 +76,8 @@ pub struct Config {
     pub listen: Listen,
     /// How the gRPC listener encrypts, if it does.
     pub tls: Option<Tls>,
+    /// Who may call.
+    pub auth: Auth,
     /// What the runner uses towards a compiler with TLS.
     pub compiler_tls: ClientFiles,
     /// Address of `/metrics` and `/healthz`, if they are on.
@@ -100,6 +103,8 @@ pub struct Config {
 pub struct Listen {
     /// Address and port.
     pub address: SocketAddr,
+    /// Whether reflection is served.
+    pub reflection: bool,
     /// Longest message, bytes.
     pub message_bytes_max: usize,
     /// Calls in progress at once.
@@ -235,6 +240,7 @@ impl RawConfig {
             role,
             listen: check_listen(&self.listen, self.call_time_max(role), &mut checker),
             tls: check_tls(&self.tls, &mut checker),
+            auth: check_auth(self, &mut checker),
             compiler_tls: check_compiler_tls(self, &mut checker),
             metrics: self.check_metrics(&mut checker),
             log: self.check_log(&mut checker),
@@ -254,7 +260,7 @@ impl RawConfig {
                 );
             }
         }
-        check_open(self, config.listen.address, !self.tls.client_ca.is_empty(), &mut checker);
+        check_open(self, config.listen.address, config.auth.is_on(), &mut checker);
         check_compiler(&self.compiler, &mut checker);
         check_runner(&self.runner, &mut checker);
         self.check_together(role, &mut checker);

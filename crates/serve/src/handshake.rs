@@ -4,13 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use prometheus::IntCounterVec;
-use rustls::{ServerConfig, pki_types::CertificateDer};
+use rustls::ServerConfig;
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::{
     budget::Budget,
     connections::Link,
+    gate::ClientNames,
     metrics::Metrics,
     peer::Peer,
     reload,
@@ -39,10 +40,6 @@ pub(crate) struct Handshakes {
     done: IntCounterVec,
 }
 
-/// The certificate of a client, checked against the authorities of the configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ClientCertificate(pub(crate) CertificateDer<'static>);
-
 impl Door {
     /// Reads the files of `tls`, and again whenever they change. Call it within the runtime.
     pub(crate) fn new(tls: Option<&Tls>, metrics: &Metrics) -> Result<Self, TlsError> {
@@ -68,12 +65,8 @@ impl Door {
         Ok(Self::Tls(Arc::new(handshakes)))
     }
 
-    /// `stream` when it may speak, and the certificate that its client showed.
-    pub(crate) async fn pass(
-        &self,
-        stream: TcpStream,
-        link: &Link,
-    ) -> Option<(Stream, Option<ClientCertificate>)> {
+    /// `stream` when it may speak, and the names in the certificate that its client showed.
+    pub(crate) async fn pass(&self, stream: TcpStream, link: &Link) -> Option<(Stream, Option<ClientNames>)> {
         let handshakes = match self {
             Self::Open => return Some((Stream::Plain(stream), None)),
             Self::Tls(handshakes) => handshakes,
@@ -83,8 +76,8 @@ impl Door {
             () = link.room_wanted() => return None,
         };
         let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-        let certificate = shown.map(|leaf| ClientCertificate(leaf.clone().into_owned()));
-        Some((Stream::Tls(Box::new(stream)), certificate))
+        let names = shown.map(ClientNames::of);
+        Some((Stream::Tls(Box::new(stream)), names))
     }
 }
 

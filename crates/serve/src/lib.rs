@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod auth_section;
 mod body;
 mod budget;
 mod call;
@@ -12,10 +13,12 @@ mod config;
 mod connections;
 mod files;
 mod flights;
+mod gate;
 mod handshake;
 mod health;
 mod host;
 mod http;
+mod jwt;
 mod listener;
 mod metrics;
 mod options;
@@ -23,6 +26,7 @@ mod page;
 mod peer;
 mod raw_config;
 mod reload;
+mod roles;
 mod rpc;
 mod sections;
 mod server;
@@ -37,6 +41,7 @@ mod transport;
 mod workers;
 
 pub use admission::{TENANT, TENANT_BYTES_MAX};
+pub use auth_section::{Auth, RawAuth, RawRule};
 pub use body::{HeldBytes, RequestBytes};
 pub use call::CallDeadline;
 pub use config::{CHUNK_BYTES, Cache, Config, ConfigError, Listen, Log, Mistake, Role, Trace};
@@ -44,6 +49,7 @@ pub use files::TooFewFiles;
 pub use flights::Flights;
 pub use health::{Health, LIVENESS};
 pub use host::{Host, HostError};
+pub use jwt::{JwksError, Jwt};
 pub use metrics::{COMPILE_SECONDS, Metrics, RPC_SECONDS, RUN_SECONDS};
 pub use options::{Options, Request, main};
 pub use page::{Page, PageAnswer};
@@ -52,6 +58,7 @@ pub use raw_config::{
     RawCache, RawCompiler, RawConfig, RawListen, RawLog, RawMetrics, RawProfilePush, RawRunner, RawSandbox,
     RawTrace,
 };
+pub use roles::{Need, Role as CallerRole, need};
 pub use sections::ProfilePush;
 pub use server::{App, ServeError, Server, stop_signal};
 pub use status::{ERROR_DOMAIN, Fault, caller_s, chain};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::tls_section::RawTls;
+use crate::{auth_section::RawAuth, tls_section::RawTls};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -21,6 +21,8 @@ pub struct RawConfig {
     pub listen: RawListen,
     /// Encryption of the gRPC listener.
     pub tls: RawTls,
+    /// Who may call.
+    pub auth: RawAuth,
     /// The HTTP listener of `/metrics` and `/healthz`.
     pub metrics: RawMetrics,
     /// Logs.
@@ -47,6 +49,8 @@ pub struct RawListen {
     pub address: String,
     /// Accept an address beyond loopback without encryption, or without asking anybody who they are.
     pub allow_open: bool,
+    /// Whether reflection is served.
+    pub reflection: bool,
     /// Longest message in either direction, bytes.
     pub message_bytes_max: u64,
     /// Calls in progress at once; more get RESOURCE_EXHAUSTED. Health checks do not count. The last eighth is for peers that have
@@ -265,6 +269,7 @@ impl Default for RawListen {
         Self {
             address: "127.0.0.1:50051".to_owned(),
             allow_open: false,
+            reflection: true,
             message_bytes_max: 20 * MIB,
             calls_max: 1024,
             calls_per_peer_max: 768,

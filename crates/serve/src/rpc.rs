@@ -27,6 +27,7 @@ use crate::{
     call::{Call, CallDeadline, WatchedBody},
     config::Listen,
     connections::Link,
+    gate::{ClientNames, Gate},
     metrics::{Metrics, RPC_SECONDS},
     peer::Peer,
     status::{Fault, caller_s_mistake, code_in},
@@ -51,6 +52,7 @@ struct Shared {
     methods: HashMap<Arc<str>, bool>,
     other: Arc<str>,
     admission: Admission,
+    gate: Gate,
     message_bytes_max: usize,
     message_time_max: Duration,
     call_time_max: Duration,
@@ -59,13 +61,14 @@ struct Shared {
 }
 
 impl RpcLayer {
-    /// For the methods in the encoded descriptor sets, within the limits of `listen`.
+    /// For the methods in the encoded descriptor sets, within the limits of `listen`, for those whom `gate` lets in.
     ///
     /// # Errors
     /// A descriptor set does not decode.
     pub(crate) fn new(
         descriptors: &[&[u8]],
         listen: &Listen,
+        gate: Gate,
         metrics: &Metrics,
     ) -> Result<Self, prost::DecodeError> {
         let mut methods = HashMap::new();
@@ -76,6 +79,7 @@ impl RpcLayer {
             methods,
             other: OTHER.into(),
             admission: Admission::new(listen, metrics),
+            gate,
             message_bytes_max: listen.message_bytes_max,
             message_time_max: listen.request_time_max,
             call_time_max: listen.call_time_max,
@@ -144,12 +148,19 @@ where
         let exempt = EXEMPT.iter().any(|prefix| method.starts_with(prefix));
         let link = request.extensions().get::<Arc<Link>>().cloned();
         let peer = link.as_ref().map_or(Peer::UNKNOWN, |link| link.peer());
-        let admitted = shared.admission.admit(peer, request.headers(), exempt);
+        let names = request.extensions().get::<ClientNames>().cloned();
+        let passed = shared.gate.pass(method, names.as_ref(), request.headers_mut());
         let deadline = CallDeadline::from_headers(request.headers(), shared.call_time_max);
         shared.in_progress.inc();
+        let admitted = match passed {
+            Ok(()) => {
+                shared.admission.admit(peer, request.headers(), exempt).map_err(|refused| refused.fault())
+            }
+            Err(denied) => Err(denied.fault()),
+        };
         let (places, refused) = match admitted {
             Ok(places) => (Some(places), None),
-            Err(refused) => (None, Some(refused)),
+            Err(fault) => (None, Some(fault)),
         };
         let bytes = places.as_ref().map(|places| places.bytes.clone());
         let call = Call {
@@ -164,8 +175,8 @@ where
             code: None,
             reason: None,
         };
-        if let Some(refused) = refused {
-            return Box::pin(std::future::ready(Ok(answer(Status::from(refused.fault()).into_http(), call))));
+        if let Some(fault) = refused {
+            return Box::pin(std::future::ready(Ok(answer(Status::from(fault).into_http(), call))));
         }
         let extensions = request.extensions_mut();
         extensions.insert(deadline);
@@ -249,14 +260,15 @@ mod tests {
     use tower::service_fn;
 
     use super::*;
-    use crate::{Role, raw_config::RawConfig};
+    use crate::{Auth, Role, raw_config::RawConfig};
 
     fn layer(calls_max: usize) -> (RpcLayer, Metrics) {
         let metrics = Metrics::new();
         let sets: [&[u8]; 1] = [tonic_health::pb::FILE_DESCRIPTOR_SET];
         let listen = RawConfig::default().check(Role::Both, &[]).unwrap().listen;
         let listen = Listen { calls_max, call_time_max: Duration::from_millis(500), ..listen };
-        (RpcLayer::new(&sets, &listen, &metrics).unwrap(), metrics)
+        let gate = Gate::new(&Auth::default(), &metrics).unwrap();
+        (RpcLayer::new(&sets, &listen, gate, &metrics).unwrap(), metrics)
     }
 
     fn request(path: &str) -> Request<Body> {

@@ -66,6 +66,7 @@ pub(crate) fn check_listen(raw: &RawListen, call_time_max: Duration, checker: &m
     }
     Listen {
         address: checker.address("listen.address", &raw.address),
+        reflection: raw.reflection,
         message_bytes_max: checker.count("listen.message_bytes_max", raw.message_bytes_max),
         calls_max: checker.count("listen.calls_max", raw.calls_max),
         calls_per_peer_max: checker.count("listen.calls_per_peer_max", raw.calls_per_peer_max),

@@ -8,11 +8,14 @@ use tonic_reflection::server as reflection;
 use tower::Layer as _;
 
 use crate::{
+    auth_section::Auth,
     config::Listen,
     connections::Connections,
+    gate::Gate,
     handshake::Door,
     health::Health,
     http::{self, HttpListener},
+    jwt::JwksError,
     listener::bind,
     metrics::Metrics,
     page::Page,
@@ -56,6 +59,9 @@ pub enum ServeError {
     /// The files of TLS are of no use.
     #[error("[tls]")]
     Tls(#[from] TlsError),
+    /// The keys of tokens are of no use.
+    #[error("auth.jwks")]
+    Jwks(#[from] JwksError),
     /// Reflection cannot be offered for these descriptors.
     #[error("reflection cannot be offered")]
     Reflection(#[from] reflection::Error),
@@ -84,7 +90,7 @@ impl Server {
     /// An address cannot be had, or files of TLS are of no use.
     pub async fn bind(
         listen: &Listen,
-        tls: Option<&Tls>,
+        (tls, auth): (Option<&Tls>, &Auth),
         metrics_address: Option<SocketAddr>,
         app: App,
         metrics: Metrics,
@@ -97,7 +103,7 @@ impl Server {
             tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
             tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
         ];
-        let layer = RpcLayer::new(&sets, listen, &metrics)?;
+        let layer = RpcLayer::new(&sets, listen, Gate::new(auth, &metrics)?, &metrics)?;
         let builder = || {
             let builder = reflection::Builder::configure()
                 .register_encoded_file_descriptor_set(app.descriptors)
@@ -107,13 +113,13 @@ impl Server {
                 .with_service_name("grpc.health.v1.Health");
             app.services.iter().fold(builder, |builder, &service| builder.with_service_name(service))
         };
-        let routes = app
-            .routes
-            .add_service(health_service)
-            .add_service(builder().with_service_name("grpc.reflection.v1.ServerReflection").build_v1()?)
-            .add_service(
-                builder().with_service_name("grpc.reflection.v1alpha.ServerReflection").build_v1alpha()?,
-            );
+        let mut routes = app.routes.add_service(health_service);
+        if listen.reflection {
+            let v1 = builder().with_service_name("grpc.reflection.v1.ServerReflection").build_v1()?;
+            let v1alpha =
+                builder().with_service_name("grpc.reflection.v1alpha.ServerReflection").build_v1alpha()?;
+            routes = routes.add_service(v1).add_service(v1alpha);
+        }
         let door = Door::new(tls, &metrics)?;
         let (grpc, address) = bind_at("listen.address", listen.address).await?;
         let http = match metrics_address {

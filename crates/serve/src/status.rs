@@ -78,6 +78,18 @@ impl Fault {
         Self::new(Code::Unavailable, reason, message).with_retry(retry_after)
     }
 
+    /// UNAUTHENTICATED: who calls is not known, or not proven.
+    #[must_use]
+    pub fn unauthenticated(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Code::Unauthenticated, reason, message)
+    }
+
+    /// PERMISSION_DENIED: who calls is known, and may not do this.
+    #[must_use]
+    pub fn denied(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Code::PermissionDenied, reason, message)
+    }
+
     /// ABORTED: it was given up; begin again from the start.
     #[must_use]
     pub fn aborted(reason: &'static str, message: impl Into<String>) -> Self {

@@ -106,7 +106,7 @@ pub(crate) fn check_open(config: &RawConfig, address: SocketAddr, is_asked: bool
         return;
     }
     let lacks = match (is_encrypted, is_asked) {
-        (true, _) => "without authentication (tls.client_ca)",
+        (true, _) => "without authentication (tls.client_ca, auth.jwks)",
         (false, true) => "without encryption (tls.certificate), which tokens need",
         (false, false) => "without encryption and authentication (tls.certificate, tls.client_ca)",
     };

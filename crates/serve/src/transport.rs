@@ -66,13 +66,13 @@ pub(crate) async fn serve<S>(
                 passed = door.pass(stream, &place.link) => passed,
                 _ = stop.wait_for(|closing| *closing) => None,
             };
-            let Some((stream, certificate)) = passed else { return };
+            let Some((stream, names)) = passed else { return };
             let stream = TokioIo::new(Connection::with_preface(stream, listen.keepalive_timeout));
             let link = place.link.clone();
             let service = service_fn(move |mut request: Request<Incoming>| {
                 request.extensions_mut().insert(link.clone());
-                if let Some(certificate) = &certificate {
-                    request.extensions_mut().insert(certificate.clone());
+                if let Some(names) = &names {
+                    request.extensions_mut().insert(names.clone());
                 }
                 service.clone().call(request.map(Body::new))
             });

@@ -127,9 +127,15 @@ impl Node {
         data: tempfile::TempDir,
         watch: impl FnOnce(&antares_serve::Health),
     ) -> Self {
-        let server = Server::bind(&config.listen, config.tls.as_ref(), config.metrics, app, metrics.clone())
-            .await
-            .unwrap();
+        let server = Server::bind(
+            &config.listen,
+            (config.tls.as_ref(), &config.auth),
+            config.metrics,
+            app,
+            metrics.clone(),
+        )
+        .await
+        .unwrap();
         let (address, metrics_address) = (server.address(), server.metrics_address());
         watch(&server.health());
         let (stop, stopped) = oneshot::channel();

@@ -1,0 +1,263 @@
+//! Who is calling, and whether they may: names from certificates and tokens, rules that make tenants and roles of them.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use arc_swap::ArcSwap;
+use aws_lc_rs::digest::{SHA256, digest};
+use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
+use prometheus::IntCounterVec;
+use rustls::pki_types::CertificateDer;
+use webpki::EndEntityCert;
+
+use crate::{
+    admission::TENANT,
+    auth_section::{Auth, Fits},
+    jwt::{JwksError, Keys, TokenError},
+    metrics::Metrics,
+    reload,
+    roles::{Need, Role, Roles, need},
+    status::Fault,
+};
+
+/// How long a token that was checked is believed without looking again.
+const BELIEVED: Duration = Duration::from_secs(30);
+
+/// Tokens that are believed at once; more are checked at every call.
+const BELIEVED_MAX: usize = 4_096;
+
+/// Longest token, bytes.
+const TOKEN_BYTES_MAX: usize = 8 << 10;
+
+/// Names of a client's certificate, checked against the authorities of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClientNames(Arc<[String]>);
+
+impl ClientNames {
+    /// URIs, then DNS names. A certificate that cannot be read has none.
+    pub(crate) fn of(certificate: &CertificateDer<'_>) -> Self {
+        let Ok(parsed) = EndEntityCert::try_from(certificate) else { return Self(Arc::new([])) };
+        Self(parsed.valid_uri_names().chain(parsed.valid_dns_names()).map(str::to_owned).collect())
+    }
+}
+
+/// Who calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Caller {
+    tenant: Arc<str>,
+    roles: Roles,
+    any_tenant: bool,
+}
+
+/// Why a call is refused, as the metric and the caller have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Denied {
+    Missing,
+    Token(TokenError),
+    Unknown,
+    Role(Role),
+    Closed,
+}
+
+impl Denied {
+    const ALL: [Self; 10] = [
+        Self::Missing,
+        Self::Token(TokenError::Invalid),
+        Self::Token(TokenError::Expired),
+        Self::Token(TokenError::Early),
+        Self::Token(TokenError::Audience),
+        Self::Token(TokenError::Issuer),
+        Self::Token(TokenError::Claims),
+        Self::Unknown,
+        Self::Role(Role::Admin),
+        Self::Closed,
+    ];
+
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Missing => "CREDENTIALS_MISSING",
+            Self::Token(TokenError::Invalid) => "TOKEN_INVALID",
+            Self::Token(TokenError::Expired) => "TOKEN_EXPIRED",
+            Self::Token(TokenError::Early) => "TOKEN_NOT_YET_VALID",
+            Self::Token(TokenError::Audience) => "TOKEN_AUDIENCE",
+            Self::Token(TokenError::Issuer) => "TOKEN_ISSUER",
+            Self::Token(TokenError::Claims) => "TOKEN_CLAIMS",
+            Self::Unknown => "CALLER_UNKNOWN",
+            Self::Role(_) => "ROLE_MISSING",
+            Self::Closed => "CALL_CLOSED",
+        }
+    }
+
+    /// A stranger learns that it is one; the owner of genuine credentials learns what is wrong with them.
+    pub(crate) fn fault(self) -> Fault {
+        let reason = self.reason();
+        match self {
+            Self::Missing => Fault::unauthenticated(reason, "credentials are needed"),
+            Self::Token(TokenError::Invalid) => Fault::unauthenticated(reason, "the token is not valid"),
+            Self::Token(TokenError::Expired) => Fault::unauthenticated(reason, "the token has expired"),
+            Self::Token(TokenError::Early) => Fault::unauthenticated(reason, "the token is not valid yet"),
+            Self::Token(TokenError::Audience) => Fault::unauthenticated(reason, "the token is for others"),
+            Self::Token(TokenError::Issuer) => {
+                Fault::unauthenticated(reason, "the token is of another issuer")
+            }
+            Self::Token(TokenError::Claims) => {
+                Fault::unauthenticated(reason, "the token must have exp, iss, aud and sub")
+            }
+            Self::Unknown => Fault::denied(reason, "no rule of this server is for these credentials"),
+            Self::Role(role) => {
+                Fault::denied(reason, format!("the role {role} is needed")).metadata("role", role.name())
+            }
+            Self::Closed => Fault::denied(reason, "nobody may make this call"),
+        }
+    }
+}
+
+/// Lets calls in.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    auth: Auth,
+    keys: Option<Arc<ArcSwap<Believed>>>,
+    refused: IntCounterVec,
+}
+
+/// Keys, and the tokens that they were found to have signed.
+#[derive(Debug)]
+struct Believed {
+    keys: Keys,
+    tokens: Mutex<HashMap<[u8; 32], (Caller, SystemTime)>>,
+}
+
+impl Gate {
+    /// Reads the keys of tokens, and again whenever their file changes. Call it within the runtime if there is one.
+    pub(crate) fn new(auth: &Auth, metrics: &Metrics) -> Result<Self, JwksError> {
+        let refused = metrics.counters(
+            "antares_auth_refused_total",
+            "Calls that were refused for who made them, by why.",
+            &["reason"],
+        );
+        Denied::ALL.iter().for_each(|denied| drop(refused.with_label_values(&[denied.reason()])));
+        let keys = match auth.jwt.clone() {
+            None => None,
+            Some(jwt) => {
+                let load = move |jwt: &_| {
+                    Ok::<_, JwksError>(Believed { keys: Keys::load(jwt)?, tokens: Mutex::default() })
+                };
+                let keys = Arc::new(ArcSwap::from_pointee(load(&jwt)?));
+                let current = keys.clone();
+                reload::watch("jwks", vec![jwt.jwks.clone()], metrics, move || {
+                    current.store(Arc::new(load(&jwt)?));
+                    Ok::<_, JwksError>(())
+                });
+                Some(keys)
+            }
+        };
+        Ok(Self { auth: auth.clone(), keys, refused })
+    }
+
+    /// Whether a call of `method` may go on. Its tenant is in `headers` afterwards, where callers are asked who they are.
+    pub(crate) fn pass(
+        &self,
+        method: &str,
+        names: Option<&ClientNames>,
+        headers: &mut HeaderMap,
+    ) -> Result<(), Denied> {
+        let need = need(method);
+        if !self.auth.is_on() || need == Need::Nothing {
+            return Ok(());
+        }
+        let passed = self.caller(names, headers).and_then(|caller| match need {
+            Need::Nothing | Need::Known => Ok(caller),
+            Need::Role(role) if caller.roles.has(role) => Ok(caller),
+            Need::Role(role) => Err(Denied::Role(role)),
+            Need::Never => Err(Denied::Closed),
+        });
+        match passed {
+            Ok(caller) => {
+                name_tenant(&caller, headers);
+                Ok(())
+            }
+            Err(denied) => {
+                self.refused.with_label_values(&[denied.reason()]).inc();
+                Err(denied)
+            }
+        }
+    }
+
+    /// A token says more than a certificate, which may be that of a proxy: it alone counts where there is one.
+    fn caller(&self, names: Option<&ClientNames>, headers: &HeaderMap) -> Result<Caller, Denied> {
+        let mut tokens = headers.get_all(AUTHORIZATION).iter();
+        match (&self.keys, tokens.next(), tokens.next()) {
+            (Some(keys), Some(value), None) => self.of_token(&keys.load(), value),
+            (Some(_), Some(_), Some(_)) => Err(Denied::Token(TokenError::Invalid)),
+            _ => self.of_names(names.ok_or(Denied::Missing)?),
+        }
+    }
+
+    fn of_names(&self, names: &ClientNames) -> Result<Caller, Denied> {
+        if self.auth.rules.is_empty() {
+            // The authorities of the configuration have signed it, and nothing else was said.
+            return Ok(Caller { tenant: Arc::from(""), roles: Roles::all(), any_tenant: true });
+        }
+        let found = self.auth.rules.iter().find_map(|rule| {
+            let tenant = match rule.fits {
+                Fits::Certificate(_) => names.0.iter().find_map(|name| rule.tenant_of(name)),
+                Fits::Token(_) => None,
+            };
+            tenant.map(|tenant| Caller { tenant, roles: rule.roles, any_tenant: rule.any_tenant })
+        });
+        found.ok_or(Denied::Unknown)
+    }
+
+    fn of_token(&self, believed: &Believed, value: &HeaderValue) -> Result<Caller, Denied> {
+        let invalid = Denied::Token(TokenError::Invalid);
+        let text = value.to_str().ok().filter(|text| text.len() <= TOKEN_BYTES_MAX).ok_or(invalid)?;
+        let (scheme, token) = text.split_once(' ').ok_or(invalid)?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return Err(invalid);
+        }
+        let mut hash = [0; 32];
+        hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+        let now = SystemTime::now();
+        let tokens = || believed.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((caller, until)) = tokens().get(&hash)
+            && now < *until
+        {
+            return Ok(caller.clone());
+        }
+        let claims = believed.keys.check(token).map_err(Denied::Token)?;
+        let found = self.auth.rules.iter().find_map(|rule| {
+            let tenant = match rule.fits {
+                Fits::Token(_) => rule.tenant_of(&claims.sub),
+                Fits::Certificate(_) => None,
+            };
+            tenant.map(|tenant| Caller { tenant, roles: rule.roles, any_tenant: rule.any_tenant })
+        });
+        let caller = found.ok_or(Denied::Unknown)?;
+        let leeway = self.auth.jwt.as_ref().map_or(Duration::ZERO, |jwt| jwt.leeway);
+        let end = UNIX_EPOCH.checked_add(Duration::from_secs(claims.exp)).map_or(now, |end| end + leeway);
+        let mut tokens = tokens();
+        if tokens.len() >= BELIEVED_MAX {
+            tokens.retain(|_, (_, until)| now < *until);
+        }
+        if tokens.len() < BELIEVED_MAX {
+            tokens.insert(hash, (caller.clone(), end.min(now + BELIEVED)));
+        }
+        Ok(caller)
+    }
+}
+
+/// Puts the tenant where everything that follows looks for it. What the caller wrote there counts only if it may.
+fn name_tenant(caller: &Caller, headers: &mut HeaderMap) {
+    if caller.any_tenant && headers.contains_key(TENANT) {
+        return;
+    }
+    headers.remove(TENANT);
+    if let Ok(value) = HeaderValue::from_str(&caller.tenant)
+        && !caller.tenant.is_empty()
+    {
+        headers.insert(TENANT, value);
+    }
+}

@@ -1,0 +1,460 @@
+//! Who may make which call: every call of the descriptor set against every role, and everything that is refused, with its status and
+//! reason.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use antares_proto::{FILE_DESCRIPTOR_SET, v1};
+use antares_serve::{ClientFiles, TlsClient};
+use antares_tests::authorities::{Authority, Pair, token_key};
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use prost::Message as _;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tonic::{
+    Code, Request, Status,
+    client::Grpc,
+    codegen::http::uri::PathAndQuery,
+    metadata::{Ascii, MetadataValue},
+    transport::{Channel, Endpoint},
+};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+
+use crate::{
+    client::reason,
+    server::{PATIENCE, Server},
+};
+
+const ISSUER: &str = "https://issuer.test";
+const AUDIENCE: &str = "antares";
+
+/// Every call there is, and who may make it. A new one needs a row here and in `roles.rs`.
+const CALLS: [(&str, Option<&str>); 17] = [
+    ("antares.v1.CompilerService/Upload", Some("upload")),
+    ("antares.v1.CompilerService/FindMissing", Some("upload")),
+    ("antares.v1.CompilerService/Compile", Some("compile")),
+    ("antares.v1.CompilerService/GetArtifact", Some("compile")),
+    ("antares.v1.CompilerService/GetScript", Some("compile")),
+    ("antares.v1.CompilerService/GetCapabilities", None),
+    ("antares.v1.RunnerService/Execute", Some("execute")),
+    ("antares.v1.RunnerService/ExecuteBatch", Some("execute")),
+    ("antares.v1.RunnerService/ExecuteSession", Some("execute")),
+    ("antares.v1.RunnerService/VerifyTransaction", Some("execute")),
+    ("antares.v1.RunnerService/GetCapabilities", None),
+    ("antares.v1.ProfileService/ListProfiles", Some("profile")),
+    ("antares.v1.ProfileService/GetProfile", Some("profile")),
+    ("antares.v1.ProfileService/TopFunctions", Some("profile")),
+    ("antares.v1.ProfileService/GetCallGraph", Some("profile")),
+    ("antares.v1.ProfileService/DiffProfiles", Some("profile")),
+    ("antares.v1.ProfileService/GetInsights", Some("profile")),
+];
+
+const ROLES: [&str; 5] = ["upload", "compile", "execute", "profile", "admin"];
+
+/// Keys of an issuer and the file with their public halves.
+struct Issuer {
+    folder: TempDir,
+    keys: BTreeMap<&'static str, Vec<u8>>,
+}
+
+impl Issuer {
+    fn new() -> Self {
+        let issuer = Self { folder: tempfile::tempdir().unwrap(), keys: BTreeMap::new() };
+        issuer.with("first")
+    }
+
+    fn with(mut self, id: &'static str) -> Self {
+        self.keys.insert(id, token_key());
+        self.write();
+        self
+    }
+
+    fn write(&self) {
+        let keys: Vec<Value> = self.keys.iter().map(|(id, der)| public(id, der)).collect();
+        let new = self.folder.path().join("new");
+        fs::write(&new, json!({ "keys": keys }).to_string()).unwrap();
+        fs::rename(new, self.file()).unwrap();
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("jwks.json")
+    }
+
+    fn sign(&self, claims: &Value) -> String {
+        sign("first", &self.keys["first"], claims)
+    }
+
+    /// `[auth]`, with a tenant for each role.
+    fn section(&self) -> String {
+        let mut text = format!(
+            "[auth]\njwks = {:?}\nissuer = {ISSUER:?}\naudience = {AUDIENCE:?}\nleeway_ms = 1000\n",
+            self.file()
+        );
+        for role in ROLES {
+            text += &format!(
+                "[[auth.rules]]\ntoken = \"role/{role}\"\ntenant = \"t-{role}\"\nroles = [{role:?}]\n"
+            );
+        }
+        text + "[[auth.rules]]\ntoken = \"user/*\"\ntenant = \"*\"\nroles = [\"execute\", \"profile\"]\n\
+             [[auth.rules]]\ntoken = \"gateway\"\nroles = [\"execute\", \"profile\"]\nany_tenant = true\n"
+    }
+}
+
+/// The public half as JWKS have it: the point stands at the end of openssl's keys.
+fn public(id: &str, der: &[u8]) -> Value {
+    let (x, y) = der[der.len() - 64..].split_at(32);
+    json!({ "kty": "EC", "crv": "P-256", "kid": id, "alg": "ES256", "x": base64url(x), "y": base64url(y) })
+}
+
+fn sign(id: &str, der: &[u8], claims: &Value) -> String {
+    let header = Header { kid: Some(id.to_owned()), ..Header::new(Algorithm::ES256) };
+    encode(&header, claims, &EncodingKey::from_ec_der(der)).unwrap()
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// Claims of a good token, changed.
+fn claims(subject: &str, change: impl FnOnce(&mut Value)) -> Value {
+    let mut claims = json!({ "sub": subject, "iss": ISSUER, "aud": AUDIENCE, "exp": now() + 600 });
+    change(&mut claims);
+    claims
+}
+
+fn without(name: &'static str) -> impl FnOnce(&mut Value) {
+    move |claims| drop(claims.as_object_mut().unwrap().remove(name))
+}
+
+/// A call of `method` with an empty message; what is wrong with it is said only to those who may make it.
+async fn call(channel: &Channel, method: &str, authorization: &[String], tenant: Option<&str>) -> Status {
+    let mut request = Request::new(v1::FindMissingRequest::default());
+    for value in authorization {
+        let value: MetadataValue<Ascii> = value.parse().unwrap();
+        request.metadata_mut().append("authorization", value);
+    }
+    if let Some(tenant) = tenant {
+        request.metadata_mut().insert("antares-tenant", tenant.parse().unwrap());
+    }
+    let path: PathAndQuery = format!("/{method}").parse().unwrap();
+    let codec = tonic_prost::ProstCodec::<v1::FindMissingRequest, v1::FindMissingResponse>::default();
+    let mut client = Grpc::new(channel.clone());
+    client.ready().await.unwrap();
+    match client.unary(request, path, codec).await {
+        Ok(_) => Status::ok(""),
+        Err(status) => status,
+    }
+}
+
+fn is_refused(status: &Status) -> bool {
+    matches!(status.code(), Code::Unauthenticated | Code::PermissionDenied)
+}
+
+async fn plain(server: &Server) -> Channel {
+    Endpoint::from_shared(format!("http://{}", server.address)).unwrap().connect().await.unwrap()
+}
+
+fn bearer(token: &str) -> Vec<String> {
+    vec![format!("Bearer {token}")]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_call_is_open_to_its_role_and_to_no_other() {
+    let set = prost_types::FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).unwrap();
+    let services = set.file.iter().flat_map(|file| file.service.iter().map(move |service| (file, service)));
+    let methods: Vec<String> = services
+        .flat_map(|(file, service)| {
+            service
+                .method
+                .iter()
+                .map(move |method| format!("{}.{}/{}", file.package(), service.name(), method.name()))
+        })
+        .collect();
+    for method in &methods {
+        assert!(CALLS.iter().any(|(row, _)| row == method), "{method} has no row: who may call it?");
+    }
+    assert_eq!(methods.len(), CALLS.len());
+
+    let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
+    let server = Server::start_with(&data, &issuer.section());
+    let channel = plain(&server).await;
+    for (method, role) in CALLS {
+        for caller in ROLES {
+            let token = issuer.sign(&claims(&format!("role/{caller}"), |_| {}));
+            let status = call(&channel, method, &bearer(&token), None).await;
+            let may = role.is_none_or(|role| role == caller);
+            assert_eq!(is_refused(&status), !may, "{caller} calls {method}: {status:?}");
+            if !may {
+                assert_eq!(
+                    (status.code(), reason(&status).as_str()),
+                    (Code::PermissionDenied, "ROLE_MISSING")
+                );
+            }
+        }
+        let status = call(&channel, method, &[], None).await;
+        assert_eq!((status.code(), reason(&status).as_str()), (Code::Unauthenticated, "CREDENTIALS_MISSING"));
+    }
+    // Probes have no credentials, and learn the status alone.
+    let health = HealthClient::new(channel.clone()).check(HealthCheckRequest::default()).await;
+    assert!(health.is_ok(), "{health:?}");
+    for (method, expected) in [
+        ("grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Code::Unauthenticated),
+        ("antares.v1.RunnerService/Other", Code::Unauthenticated),
+    ] {
+        assert_eq!(call(&channel, method, &[], None).await.code(), expected, "{method}");
+    }
+}
+
+/// The parts of a token, changed.
+fn parts(token: &str, change: impl FnOnce(&mut Vec<String>)) -> String {
+    let mut parts: Vec<String> = token.split('.').map(str::to_owned).collect();
+    change(&mut parts);
+    parts.join(".")
+}
+
+/// A token whose header says what it likes, signed by `key` of HMAC, or by nobody.
+fn forged(header: &Value, claims: &Value, key: Option<&[u8]>) -> String {
+    let body = |value: &Value| base64url(value.to_string().as_bytes());
+    let message = format!("{}.{}", body(header), body(claims));
+    let signature = key.map_or_else(String::new, |key| {
+        jsonwebtoken::crypto::sign(message.as_bytes(), &EncodingKey::from_secret(key), Algorithm::HS256)
+            .unwrap()
+    });
+    format!("{message}.{signature}")
+}
+
+fn base64url(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let word = group.iter().fold(0, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
+        text.extend(
+            (0..=group.len()).map(|index| char::from(LETTERS[(word >> (18 - 6 * index) & 63) as usize])),
+        );
+    }
+    text
+}
+
+type Refusal = (&'static str, Vec<String>, Code, &'static str);
+
+/// Credentials that nobody has signed who may: their senders learn no more than that.
+fn forgeries(issuer: &Issuer) -> Vec<Refusal> {
+    let user = || claims("user/x", |_| {});
+    let good = issuer.sign(&user());
+    let other = token_key();
+    let header = |algorithm: &str| json!({ "alg": algorithm, "typ": "JWT", "kid": "first" });
+    let public = public("first", &issuer.keys["first"]).to_string();
+    let invalid = |name, token: &str| (name, bearer(token), Code::Unauthenticated, "TOKEN_INVALID");
+    let raw = |name, values: &[&str]| {
+        let values = values.iter().map(|value| (*value).to_owned()).collect();
+        (name, values, Code::Unauthenticated, "TOKEN_INVALID")
+    };
+    vec![
+        ("no credentials", vec![], Code::Unauthenticated, "CREDENTIALS_MISSING"),
+        invalid("algorithm none", &forged(&header("none"), &user(), None)),
+        invalid("algorithm None", &forged(&header("None"), &user(), None)),
+        invalid("no signature", &forged(&header("ES256"), &user(), None)),
+        invalid("public key as secret", &forged(&header("HS256"), &user(), Some(public.as_bytes()))),
+        invalid("empty secret", &forged(&header("HS256"), &user(), Some(b""))),
+        invalid("secret under ES256", &forged(&header("ES256"), &user(), Some(b"secret"))),
+        invalid(
+            "algorithm RS256",
+            &parts(&good, |parts| parts[0] = base64url(header("RS256").to_string().as_bytes())),
+        ),
+        invalid(
+            "algorithm ES384",
+            &parts(&good, |parts| parts[0] = base64url(header("ES384").to_string().as_bytes())),
+        ),
+        invalid("algorithm unknown", &forged(&header("XX"), &user(), None)),
+        invalid("no algorithm", &forged(&json!({ "kid": "first" }), &user(), None)),
+        invalid("kid unknown", &sign("second", &issuer.keys["first"], &user())),
+        invalid("kid empty", &sign("", &issuer.keys["first"], &user())),
+        invalid(
+            "no kid",
+            &encode(
+                &Header::new(Algorithm::ES256),
+                &user(),
+                &EncodingKey::from_ec_der(&issuer.keys["first"]),
+            )
+            .unwrap(),
+        ),
+        invalid("key of another", &sign("first", &other, &user())),
+        invalid(
+            "other claims",
+            &parts(&good, |parts| parts[1] = base64url(claims("gateway", |_| {}).to_string().as_bytes())),
+        ),
+        invalid("signature cut", &good[..good.len() - 2]),
+        invalid("signature missing", &parts(&good, |parts| parts.truncate(2))),
+        invalid("part too many", &format!("{good}.x")),
+        invalid("no token", ""),
+        invalid("no base64", "a.b!.c"),
+        invalid("words", "let me in"),
+        invalid("too long", &format!("{good}{}", "x".repeat(9_000))),
+        raw("scheme alone", &["Bearer"]),
+        raw("scheme basic", &["Basic dXNlcjp3b3Jk"]),
+        raw("two tokens", &[&format!("Bearer {good}"), &format!("Bearer {good}")]),
+        raw("no scheme", &[&good]),
+    ]
+}
+
+/// Credentials that are genuine and no good here: their owners learn why.
+fn unfit(issuer: &Issuer) -> Vec<Refusal> {
+    let genuine = |name, reason, change: Box<dyn FnOnce(&mut Value)>| {
+        (name, bearer(&issuer.sign(&claims("user/x", change))), Code::Unauthenticated, reason)
+    };
+    let denied = |name, reason, subject: &str| {
+        (name, bearer(&issuer.sign(&claims(subject, |_| {}))), Code::PermissionDenied, reason)
+    };
+    vec![
+        genuine("expired", "TOKEN_EXPIRED", Box::new(|claims| claims["exp"] = json!(now() - 60))),
+        genuine("not yet", "TOKEN_NOT_YET_VALID", Box::new(|claims| claims["nbf"] = json!(now() + 600))),
+        genuine("audience of others", "TOKEN_AUDIENCE", Box::new(|claims| claims["aud"] = json!("others"))),
+        genuine(
+            "audiences of others",
+            "TOKEN_AUDIENCE",
+            Box::new(|claims| claims["aud"] = json!(["a", "b"])),
+        ),
+        genuine("no audience", "TOKEN_CLAIMS", Box::new(without("aud"))),
+        genuine(
+            "issuer of others",
+            "TOKEN_ISSUER",
+            Box::new(|claims| claims["iss"] = json!("https://others")),
+        ),
+        genuine("no issuer", "TOKEN_CLAIMS", Box::new(without("iss"))),
+        genuine("no expiry", "TOKEN_CLAIMS", Box::new(without("exp"))),
+        denied("subject without a rule", "CALLER_UNKNOWN", "somebody"),
+        denied("subject that begins like a rule", "CALLER_UNKNOWN", "gateway2"),
+        denied("subject with a tenant that cannot be", "CALLER_UNKNOWN", "user/a/b"),
+        denied("subject with another role", "ROLE_MISSING", "role/upload"),
+        denied("administrator without the role", "ROLE_MISSING", "role/admin"),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_good_is_refused_and_only_its_owner_learns_why() {
+    let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
+    let server = Server::start_with(&data, &issuer.section());
+    let channel = plain(&server).await;
+    let all = [forgeries(&issuer), unfit(&issuer)].concat();
+    assert!(all.len() >= 30);
+    for (name, authorization, code, wanted) in &all {
+        let status = call(&channel, "antares.v1.RunnerService/Execute", authorization, None).await;
+        assert_eq!((status.code(), reason(&status).as_str()), (*code, *wanted), "{name}: {status:?}");
+    }
+    println!("{} refusals", all.len());
+    let status = call(
+        &channel,
+        "antares.v1.RunnerService/Execute",
+        &bearer(&issuer.sign(&claims("user/x", |_| {}))),
+        None,
+    )
+    .await;
+    assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+    assert!(server.metric("antares_auth_refused_total{reason=\"TOKEN_INVALID\"}") >= 20.0);
+}
+
+/// Waits for a status.
+async fn becomes(channel: &Channel, token: &str, is_refused_then: bool) {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let status = call(channel, "antares.v1.RunnerService/Execute", &bearer(token), None).await;
+        if is_refused(&status) == is_refused_then {
+            return;
+        }
+        assert!(Instant::now() < end, "{status:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_of_tokens_are_renewed() {
+    let (mut issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
+    let server = Server::start_with(&data, &issuer.section());
+    let channel = plain(&server).await;
+    let old = issuer.sign(&claims("user/x", |_| {}));
+    becomes(&channel, &old, false).await;
+    issuer = issuer.with("second");
+    let new = sign("second", &issuer.keys["second"], &claims("user/x", |_| {}));
+    becomes(&channel, &new, false).await;
+    becomes(&channel, &old, false).await;
+    issuer.keys.remove("first");
+    issuer.write();
+    // Also for who was believed a moment ago.
+    becomes(&channel, &old, true).await;
+    fs::write(issuer.file(), "{}").unwrap();
+    crate::server::until("the broken file is refused", || {
+        server.metric("antares_reloads_total{kind=\"jwks\",result=\"failed\"}") > 0.0
+    });
+    becomes(&channel, &new, false).await;
+}
+
+/// Tenants that have profiles, as the caller with `token` sees them, who says that it is `tenant`.
+async fn runs_of(channel: &Channel, token: &str, tenant: Option<&str>) -> u64 {
+    let mut request = Request::new(v1::ListProfilesRequest::default());
+    request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+    if let Some(tenant) = tenant {
+        request.metadata_mut().insert("antares-tenant", tenant.parse().unwrap());
+    }
+    let mut client = v1::profile_service_client::ProfileServiceClient::new(channel.clone());
+    client.list_profiles(request).await.unwrap().into_inner().scripts.iter().map(|script| script.runs).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_is_who_was_proven_and_not_who_is_said() {
+    let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
+    let server = Server::start_with(&data, &issuer.section());
+    let channel = plain(&server).await;
+    let token = |subject| issuer.sign(&claims(subject, |_| {}));
+    let elf = antares_tests::guests::bytes("exit-imc").unwrap();
+    let mut request = Request::new(crate::client::inline(&elf, &[], v1::Tier::Interpreter));
+    request.metadata_mut().insert("authorization", format!("Bearer {}", token("user/one")).parse().unwrap());
+    request.metadata_mut().insert("antares-tenant", "two".parse().unwrap());
+    let mut runner = v1::runner_service_client::RunnerServiceClient::new(channel.clone());
+    runner.execute(request).await.unwrap();
+    // The run is that of `one`, whatever was said; only who may act for others sees it under another's name.
+    assert_eq!(runs_of(&channel, &token("user/one"), None).await, 1);
+    assert_eq!(runs_of(&channel, &token("user/two"), None).await, 0);
+    assert_eq!(runs_of(&channel, &token("user/two"), Some("one")).await, 0);
+    assert_eq!(runs_of(&channel, &token("gateway"), Some("one")).await, 1);
+    assert_eq!(runs_of(&channel, &token("gateway"), Some("two")).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_in_certificates_make_tenants_and_roles() {
+    let (ours, data) = (Authority::new("ours"), tempfile::tempdir().unwrap());
+    let (pair, ca) = (ours.issue("server", "IP:127.0.0.1"), ours.certificate());
+    let tls =
+        format!("[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {ca:?}\n", pair.certificate, pair.key);
+    let rules = "[[auth.rules]]\ncertificate = \"spiffe://test/ns/*/sa/node\"\ntenant = \"*\"\nroles = [\"execute\"]\n\
+        [[auth.rules]]\ncertificate = \"ops.test\"\nroles = [\"profile\", \"admin\"]\n";
+    let server = Server::start_with(&data, &format!("{tls}{rules}"));
+    for (name, names, method, expected) in [
+        ("node", "URI:spiffe://test/ns/a/sa/node", "RunnerService/Execute", Code::InvalidArgument),
+        ("node2", "URI:spiffe://test/ns/a/sa/node", "ProfileService/ListProfiles", Code::PermissionDenied),
+        ("two", "DNS:x,URI:spiffe://test/ns/b/sa/node", "RunnerService/Execute", Code::InvalidArgument),
+        ("ops", "DNS:ops.test", "ProfileService/ListProfiles", Code::Ok),
+        ("ops2", "DNS:ops.test", "RunnerService/Execute", Code::PermissionDenied),
+        ("else", "URI:spiffe://else/ns/a/sa/node", "RunnerService/Execute", Code::PermissionDenied),
+        ("path", "URI:spiffe://test/ns/a/sa/node/more", "RunnerService/Execute", Code::PermissionDenied),
+        ("dns", "DNS:ops.test.evil", "ProfileService/ListProfiles", Code::PermissionDenied),
+        ("mail", "email:ops@test", "ProfileService/ListProfiles", Code::PermissionDenied),
+    ] {
+        let channel = shown(&server, &ca, &ours.issue(name, names)).await;
+        let status = call(&channel, &format!("antares.v1.{method}"), &[], Some("other")).await;
+        assert_eq!(status.code(), expected, "{name}: {status:?}");
+    }
+}
+
+async fn shown(server: &Server, ca: &Path, pair: &Pair) -> Channel {
+    let files = ClientFiles {
+        ca: Some(ca.to_owned()),
+        certificate: Some(pair.certificate.clone()),
+        key: Some(pair.key.clone()),
+    };
+    let client = TlsClient::load(&files).unwrap();
+    client.connect(&format!("https://{}", server.address), |endpoint| endpoint).await.unwrap()
+}
