@@ -85,6 +85,9 @@ pub(crate) enum Command {
     /// Tell which functions cost most on a server
     #[cfg(feature = "server")]
     Top(TopArgs),
+    /// Make, list, change and revoke the keys that sign native code
+    #[cfg(feature = "server")]
+    Keys(crate::keys::KeysArgs),
     /// Make full code for later runs, as the scripts on standard input say
     #[command(name = behind::COMMAND, hide = true)]
     CompileBehind {

@@ -17,6 +17,8 @@ mod explain;
 mod failure;
 mod input;
 mod kept;
+#[cfg(feature = "server")]
+mod keys;
 mod limits;
 mod local;
 mod native;
@@ -68,6 +70,8 @@ fn main() -> ExitCode {
         Command::Capabilities(args) => asked::capabilities(&args),
         #[cfg(feature = "server")]
         Command::Top(args) => asked::top(&args),
+        #[cfg(feature = "server")]
+        Command::Keys(args) => keys::keys(&args),
         Command::CompileBehind { folder } => behind::compile(&folder),
     };
     outcome.unwrap_or_else(|failure: Failure| {

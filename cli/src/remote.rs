@@ -180,7 +180,11 @@ async fn execute(channel: Link, request: &Request, naming: Naming) -> Result<v1:
 
 /// Uploads the script in pieces.
 async fn upload(channel: Link, elf: &[u8]) -> Result<v1::UploadResponse, Status> {
-    let header = BlobHeader { sha256: Sha256Digest::of(elf).to_string(), size_bytes: elf.len() as u64 };
+    let header = BlobHeader {
+        sha256: Sha256Digest::of(elf).to_string(),
+        size_bytes: elf.len() as u64,
+        ..Default::default()
+    };
     let parts: Vec<UploadRequest> = std::iter::once(Part::Header(header))
         .chain(elf.chunks(UPLOAD_CHUNK_BYTES).map(|chunk| Part::Chunk(chunk.to_vec().into())))
         .map(|part| UploadRequest { part: Some(part) })

@@ -1,17 +1,19 @@
 //! Puts the service together: its workers before tokio starts, the rest within it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use antares_cache::{Cache, CacheConfig, CacheError};
 use antares_pool::{Layer, Pool, PoolConfig, PoolError, give_large_blocks_back, worker_path};
 use antares_proto::{FILE_DESCRIPTOR_SET, v1::compiler_service_server::CompilerServiceServer};
 use antares_serve::{App, Config, Health, Metrics};
+use antares_trust::{KeyError, Trust};
 use tonic::service::Routes;
 
 use crate::{
     compiler::{Compiler, QUICK_WORKERS},
     convert::COST_MODEL,
     service::Service,
+    signed::Signing,
 };
 
 /// Full name of the service, for health checks.
@@ -32,6 +34,9 @@ pub enum StartError {
     /// The store.
     #[error("the store")]
     Cache(#[from] CacheError),
+    /// The keys that sign native code.
+    #[error("signing.keys")]
+    Keys(#[from] KeyError),
 }
 
 /// Names that `sandbox.allow_degraded` may have.
@@ -56,15 +61,18 @@ pub fn start_pool(config: &Config) -> Result<Pool, PoolError> {
 /// Opens the store and makes the compiler. Blocks while the store opens.
 ///
 /// # Errors
-/// The store cannot be opened.
-pub fn build(config: &Config, pool: Pool, metrics: &Metrics) -> Result<Compiler, CacheError> {
+/// The store cannot be opened, or the keys are of no use.
+pub fn build(config: &Config, pool: Pool, metrics: &Metrics) -> Result<Compiler, StartError> {
     let cache = Cache::open(CacheConfig {
         entry_bytes_max: config.cache.entry_bytes_max,
         free_bytes_min: config.cache.free_bytes_min,
         allow_any_filesystem: config.cache.allow_any_filesystem,
         ..CacheConfig::new(config.cache.dir.clone(), config.cache.budget_bytes)
     })?;
-    Ok(Compiler::new(cache, pool, &config.compiler, metrics))
+    // In the folder of the cache, unless they have one of their own: it is there by now.
+    let trust = Arc::new(Trust::of_folder(config.signing.keys.clone())?);
+    let signing = Signing::new(trust, config.signing.valid, metrics);
+    Ok(Compiler::new(cache, pool, signing, &config.compiler, metrics))
 }
 
 /// Adds the gRPC service of `compiler` to `routes`.
@@ -96,7 +104,11 @@ pub fn watch_health(compiler: Compiler, health: Health) {
         loop {
             ticks.tick().await;
             let compiler = compiler.clone();
-            let ready = tokio::task::spawn_blocking(move || compiler.is_ready()).await;
+            let ready = tokio::task::spawn_blocking(move || {
+                compiler.look_at_keys();
+                compiler.is_ready()
+            });
+            let ready = ready.await;
             health.set(SERVICE, ready.unwrap_or(false)).await;
         }
     });

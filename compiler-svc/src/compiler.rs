@@ -14,6 +14,7 @@ use antares_pool::{
     verify_library,
 };
 use antares_serve::{Flights, Metrics, RawCompiler, chain};
+use antares_trust::{Facts, Refusal, Trust};
 use bytes::Bytes;
 use tokio::{
     sync::{Mutex, Semaphore},
@@ -21,7 +22,11 @@ use tokio::{
 };
 use tracing::Instrument;
 
-use crate::{follow::Followers, metrics::CompilerMetrics};
+use crate::{
+    follow::Followers,
+    metrics::CompilerMetrics,
+    signed::{Signing, join, split},
+};
 
 /// Baseline compiles at once, beside the workers for full ones.
 pub(crate) const QUICK_WORKERS: usize = 1;
@@ -45,6 +50,8 @@ pub struct Artifact {
     pub sha256: Sha256Digest,
     /// The shared object.
     pub bytes: Bytes,
+    /// What was signed about it.
+    pub manifest: Bytes,
     /// How it was made, if it was made now and not found in the cache.
     pub made: Option<CompileSummary>,
     /// Whether it is in the cache.
@@ -125,6 +132,7 @@ pub(crate) struct Shared {
     pool: Pool,
     /// Hints change one after another.
     pub(crate) learning: Mutex<()>,
+    signing: Signing,
     pub(crate) limits: RawCompiler,
     slots: Semaphore,
     /// Of baseline compiles, which never wait for others.
@@ -167,13 +175,20 @@ impl Order {
 impl Compiler {
     /// A compiler that keeps things in `cache` and works in `pool`.
     #[must_use]
-    pub fn new(cache: Cache, pool: Pool, limits: &RawCompiler, metrics: &Metrics) -> Self {
+    pub(crate) fn new(
+        cache: Cache,
+        pool: Pool,
+        signing: Signing,
+        limits: &RawCompiler,
+        metrics: &Metrics,
+    ) -> Self {
         let workers = usize::try_from(limits.workers_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         let shared = Shared {
             metrics: CompilerMetrics::new(metrics),
             cache,
             pool,
             learning: Mutex::default(),
+            signing,
             limits: limits.clone(),
             slots: Semaphore::new(workers),
             quick_slots: Semaphore::new(QUICK_WORKERS),
@@ -238,12 +253,30 @@ impl Compiler {
         found.ok_or(CompileError::ScriptNotFound(digest))
     }
 
-    /// The bytes of a stored artifact, verified, or none.
+    /// The bytes of a stored artifact and its manifest, or none. Who loads it verifies the one with the other.
     ///
     /// # Errors
     /// [`CompileError::Internal`].
-    pub async fn stored_artifact(&self, key: ArtifactKey) -> Result<Option<Bytes>, CompileError> {
-        self.shared.get(Space::Artifact, key).await
+    pub async fn stored_artifact(&self, key: ArtifactKey) -> Result<Option<(Bytes, Bytes)>, CompileError> {
+        Ok(self.shared.get(Space::Artifact, key).await?.and_then(|entry| split(&entry)))
+    }
+
+    /// The keys that sign and are trusted here.
+    #[must_use]
+    pub fn trust(&self) -> Arc<Trust> {
+        self.shared.signing.trust.clone()
+    }
+
+    /// Takes keys that have changed. Reads a file.
+    pub(crate) fn look_at_keys(&self) {
+        match self.shared.signing.trust.look() {
+            Ok(true) => tracing::info!("the keys of native code have changed"),
+            Ok(false) => {}
+            Err(error) => {
+                let error = chain(&error);
+                tracing::error!(error, "changed keys are of no use; the old ones stay in force");
+            }
+        }
     }
 
     /// The full tier's artifact of a script: found in the cache, or compiled and stored. `elf` spares reading the script where the
@@ -337,15 +370,25 @@ impl Shared {
     /// The stored artifact, if there is one and it is a library of ours. Anything else is a miss.
     pub(crate) async fn find(&self, order: &Order) -> Result<Option<Artifact>, CompileError> {
         let (key, tier, hints) = (order.key, order.tier, order.hints.digest());
-        let Some(bytes) = self.get(Space::Artifact, key).await? else { return Ok(None) };
+        let Some(entry) = self.get(Space::Artifact, key).await? else { return Ok(None) };
+        let Some((bytes, manifest)) = split(&entry) else {
+            self.drop_refused(key, Refusal::Malformed).await;
+            return Ok(None);
+        };
+        let (trusted, script) = (self.signing.trust.keyring(), order.script);
         let checked = blocking(move || {
             let library = Sealed::new("antares-library", &bytes).map_err(WorkError::Seal)?;
             let sha256 = library.digest();
+            trusted.verify(&manifest, &Facts { key, script, digest: sha256, length: bytes.len() as u64 })?;
             verify_library(&library, sha256)?;
-            Ok::<_, WorkError>(Artifact { key, tier, hints, sha256, bytes, made: None, stored: true })
+            Ok::<_, WorkError>(Artifact { key, tier, hints, sha256, bytes, manifest, made: None, stored: true })
         });
         match checked.await {
             Ok(Ok(artifact)) => Ok(Some(artifact)),
+            Ok(Err(WorkError::Refused(refusal))) => {
+                self.drop_refused(key, refusal).await;
+                Ok(None)
+            }
             Ok(Err(WorkError::Library(error))) => {
                 tracing::error!(%key, error = chain(&error), "a stored artifact is not one of ours");
                 Ok(None)
@@ -355,13 +398,24 @@ impl Shared {
         }
     }
 
+    /// Makes room for one that is ours.
+    async fn drop_refused(&self, key: ArtifactKey, refusal: Refusal) {
+        self.signing.note(refusal);
+        tracing::error!(%key, reason = refusal.name(), "a stored artifact is refused");
+        let cache = self.cache.clone();
+        // If it stays, the next call refuses it again.
+        let _ = blocking(move || cache.remove(Space::Artifact, key.0)).await;
+    }
+
     async fn make(&self, order: &Order, elf: Bytes) -> Result<Arc<Artifact>, CompileError> {
         let (summary, library) = self.work(order, elf).await?;
         let cache = self.cache.clone();
-        let key = order.key;
+        let (key, script, digest) = (order.key, order.script, summary.sha256);
+        let manifest = self.signing.sign(&Facts { key, script, digest, length: library.len() });
+        let signed = manifest.clone();
         let kept = blocking(move || {
             let bytes = library.read()?;
-            let put = cache.put(Space::Artifact, key.0, &bytes);
+            let put = cache.put(Space::Artifact, key.0, &join(&bytes, &signed));
             Ok::<_, std::io::Error>((Bytes::from(bytes), put))
         });
         let (bytes, put) = match kept.await {
@@ -372,7 +426,7 @@ impl Shared {
         // A store that cannot take it does not fail the compile: the artifact is handed out all the same.
         let stored = matches!(put, Ok(Put::Stored | Put::AlreadyThere));
         let (tier, hints, sha256) = (order.tier, order.hints.digest(), summary.sha256);
-        Ok(Arc::new(Artifact { key, tier, hints, sha256, bytes, made: Some(summary), stored }))
+        Ok(Arc::new(Artifact { key, tier, hints, sha256, bytes, manifest, made: Some(summary), stored }))
     }
 
     /// The compile itself, in a worker; the library has been checked.
@@ -477,6 +531,8 @@ enum WorkError {
     Pool(#[from] PoolError),
     #[error("the library is not one of ours")]
     Library(#[from] ArtifactError),
+    #[error("its manifest")]
+    Refused(#[from] Refusal),
 }
 
 fn judged(verdict: Verdict<Compiled>, wall_ms_max: u64) -> Result<(CompileSummary, Sealed), CompileError> {

@@ -8,6 +8,7 @@ mod follow;
 mod learn;
 mod metrics;
 mod service;
+mod signed;
 mod status;
 
 pub use compiler::{Artifact, CompileError, Compiler, StoreScriptError};

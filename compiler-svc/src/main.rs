@@ -26,7 +26,7 @@ fn run(config: &Config) -> anyhow::Result<()> {
     let host = Host::start(config, "antares-compiler")?;
     let metrics = Metrics::new();
     metrics.build_info(&app::build_facts());
-    let compiler = app::build(config, pool, &metrics).context("the store")?;
+    let compiler = app::build(config, pool, &metrics)?;
     let served = app::app(&compiler, config);
     host.serve(config, served, metrics, |health| app::watch_health(compiler, health))?;
     Ok(())

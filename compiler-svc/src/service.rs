@@ -127,7 +127,7 @@ impl Service {
         &self,
         slot: OwnedSemaphorePermit,
         bytes: Bytes,
-        sha256: Sha256Digest,
+        (sha256, manifest): (Sha256Digest, Bytes),
         message: impl Fn(Part) -> M + Send + 'static,
     ) -> ReceiverStream<Result<M, Status>> {
         let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
@@ -135,7 +135,8 @@ impl Service {
         let chunk_bytes = usize::try_from(self.compiler.limits().chunk_bytes_max).unwrap_or(usize::MAX);
         tokio::spawn(async move {
             let _slot = slot;
-            let header = v1::BlobHeader { sha256: sha256.to_string(), size_bytes: bytes.len() as u64 };
+            let header =
+                v1::BlobHeader { sha256: sha256.to_string(), size_bytes: bytes.len() as u64, manifest };
             let chunks = (0..bytes.len()).step_by(chunk_bytes).map(|start| {
                 Part::Chunk(bytes.slice(start..bytes.len().min(start.saturating_add(chunk_bytes))))
             });
@@ -255,11 +256,11 @@ impl compiler_service_server::CompilerService for Service {
         let key = digest("artifact_key", &request.into_inner().artifact_key)?;
         let slot = self.download_slot()?;
         let bytes = self.compiler.stored_artifact(key).await.map_err(Fault::from)?;
-        let Some(bytes) = bytes else {
+        let Some((bytes, manifest)) = bytes else {
             return Err(Fault::not_found("ARTIFACT_NOT_FOUND", "artifact", key.to_string()).into());
         };
         let sha256 = digest_of(bytes.clone()).await?;
-        let stream = self.send(slot, bytes, sha256, |part| v1::GetArtifactResponse {
+        let stream = self.send(slot, bytes, (sha256, manifest), |part| v1::GetArtifactResponse {
             part: Some(match part {
                 Part::Header(header) => get_artifact_response::Part::Header(header),
                 Part::Chunk(chunk) => get_artifact_response::Part::Chunk(chunk),
@@ -275,7 +276,7 @@ impl compiler_service_server::CompilerService for Service {
         let digest = digest("script_sha256", &request.into_inner().script_sha256)?;
         let slot = self.download_slot()?;
         let bytes = self.compiler.script(digest).await.map_err(Fault::from)?;
-        let stream = self.send(slot, bytes, digest, |part| v1::GetScriptResponse {
+        let stream = self.send(slot, bytes, (digest, Bytes::new()), |part| v1::GetScriptResponse {
             part: Some(match part {
                 Part::Header(header) => get_script_response::Part::Header(header),
                 Part::Chunk(chunk) => get_script_response::Part::Chunk(chunk),

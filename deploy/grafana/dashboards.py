@@ -135,6 +135,9 @@ OVERVIEW = [
                 ("{{result}}", rate("antares_tls_handshakes_total", "result"))),
         stacked("Callers refused", "Calls refused for who made them, per second, by why: TOKEN_INVALID is what strangers get.",
                 "reqps", ("{{reason}}", rate("antares_auth_refused_total", "reason"))),
+        stacked("Native code refused", "Artifacts refused for what is signed about them, per second, by why: anything but a"
+                " revoked key and an old date wants a look at who writes to the cache.", "ops",
+                ("{{reason}}", rate("antares_artifacts_refused_total", "reason"))),
         panel("Files read again", "Changed certificates and keys, per second: a failed change left the old files in force.",
               "ops", ("{{kind}} {{result}}", rate("antares_reloads_total", "kind, result"))),
         panel("Bytes of requests", "Bytes of requests in progress: received, being received, waiting in uploads and"

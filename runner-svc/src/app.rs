@@ -97,6 +97,9 @@ pub fn watch_health(runner: Runner, health: Health) {
         loop {
             ticks.tick().await;
             health.set(SERVICE, runner.is_ready()).await;
+            let runner = runner.clone();
+            // A look that fails is told by it, and made again.
+            let _ = tokio::task::spawn_blocking(move || runner.look_at_keys()).await;
             // They are in memory.
             health.set(PROFILES, true).await;
         }

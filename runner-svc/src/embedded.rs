@@ -74,7 +74,7 @@ pub fn start_pools(config: &Config) -> Result<Pools, EmbeddedError> {
 /// The store cannot be opened.
 pub fn build(config: &Config, pools: Pools, metrics: &Metrics) -> Result<Both, EmbeddedError> {
     metrics.build_info(&runner::build_facts());
-    let compiler = compiler::build(config, pools.compile, metrics).map_err(compiler::StartError::from)?;
+    let compiler = compiler::build(config, pools.compile, metrics)?;
     let source = Arc::new(LocalSource(compiler.clone()));
     let runner = runner::build(config, pools.run, source, metrics);
     Ok(Both { compiler, runner })

@@ -1,7 +1,7 @@
 //! One execution, from a checked order to how the script ended: get the script, get native code, wait for a worker, run.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::AtomicU64},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -12,6 +12,7 @@ use antares_pool::{
 };
 use antares_serve::{Config, Flights, Metrics, ProfilePush, RawRunner, chain, fact, past_span};
 use bytes::Bytes;
+use prometheus::IntCounterVec;
 use tokio::{sync::Semaphore, time::timeout_at};
 use tracing::{Instrument, Span};
 
@@ -102,6 +103,9 @@ pub struct Runner {
 pub(crate) struct Shared {
     pool: Pool,
     pub(crate) source: Arc<dyn ArtifactSource>,
+    /// Of the keys that what is ready was verified with.
+    pub(crate) generation: AtomicU64,
+    pub(crate) refused: IntCounterVec,
     pub(crate) limits: RawRunner,
     slots: Arc<Queue>,
     /// Transactions that are read at once: each takes several times its bytes meanwhile.
@@ -195,6 +199,8 @@ impl Runner {
             metrics: RunnerMetrics::new(metrics),
             limits: limits.clone(),
             pool,
+            generation: AtomicU64::new(source.trust().map_or(0, |trust| trust.generation())),
+            refused: crate::metrics::refused_artifacts(metrics),
             source,
         });
         let watched = shared.clone();
@@ -224,6 +230,13 @@ impl Runner {
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.shared.pool.stats().zygote_pid.is_some()
+    }
+
+    /// Takes trusted keys that have changed. Reads a file.
+    pub(crate) fn look_at_keys(&self) {
+        if let Some(Err(error)) = self.shared.source.trust().map(|trust| trust.look()) {
+            tracing::error!(error = chain(&error), "changed keys are of no use; the old ones stay in force");
+        }
     }
 
     /// Runs `order`. The caller waits until `deadline` at most. One that goes away earlier frees its worker at once.

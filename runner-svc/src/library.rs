@@ -3,12 +3,17 @@
 //! A script's first runs may have the baseline's code. Whoever runs it again asks the source whether there is better by now; the
 //! full tier's code takes its place for the runs after that, and those under way keep what they have.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
-use antares_pool::{Sealed, verify_library};
+use antares_pool::{ArtifactError, Sealed, verify_library};
 use antares_serve::chain;
+use antares_trust::{Facts, Refusal, Trust};
 use bytes::Bytes;
+use prometheus::IntCounterVec;
 use tokio::time::timeout;
 
 use crate::{
@@ -28,6 +33,7 @@ impl Shared {
         elf: Option<&Bytes>,
         options: CompileOptions,
     ) -> Result<Native, SourceError> {
+        self.forget_distrusted();
         let hints = self.learnt.find(script, options);
         let ready = |tier| {
             let key = Sha256Digest::for_artifact(script, options, tier).with_hints(hints);
@@ -54,11 +60,19 @@ impl Shared {
         }
     }
 
+    /// What was verified with other keys is to be verified again.
+    fn forget_distrusted(&self) {
+        let now = self.source.trust().map_or(0, |trust| trust.generation());
+        if self.generation.swap(now, Ordering::AcqRel) != now {
+            self.ready.clear();
+        }
+    }
+
     /// What the source has, if it is not what is at hand; then it is kept ready.
     async fn fetch(&self, wanted: Wanted) -> Result<Option<Native>, SourceError> {
         let flight =
             (Sha256Digest::for_artifact(wanted.script, wanted.options, CodeTier::Full), wanted.known);
-        let source = self.source.clone();
+        let (source, refused) = (self.source.clone(), self.refused.clone());
         let fetched = self.libraries.join(flight, || async move {
             let (script, options) = (wanted.script, wanted.options);
             let Some(fetched) = source.artifact(wanted).await? else { return Ok(None) };
@@ -66,8 +80,10 @@ impl Shared {
             if fetched.key != key {
                 return Err(SourceError::OtherVersion { expected: key, found: fetched.key });
             }
-            let library = Arc::new(seal_library(fetched.bytes.clone(), fetched.sha256).await?);
-            let Fetched { tier, hints, made_ms, .. } = fetched;
+            let facts = Facts { key, script, digest: fetched.sha256, length: fetched.bytes.len() as u64 };
+            let Fetched { tier, hints, made_ms, bytes, manifest, .. } = fetched;
+            let library = seal_library(bytes, facts, manifest, source.trust(), &refused);
+            let library = Arc::new(library.await?);
             Ok(Some((Native { script, options, key, tier, library, made_ms }, hints)))
         });
         let fetched = fetched.await.unwrap_or(Err(SourceError::Internal))?;
@@ -82,12 +98,39 @@ impl Shared {
     }
 }
 
-/// A library, sealed and then checked.
-async fn seal_library(bytes: Bytes, sha256: Sha256Digest) -> Result<Sealed, SourceError> {
+/// Why a library is of no use.
+#[derive(Debug, thiserror::Error)]
+enum LibraryError {
+    #[error("its manifest")]
+    Refused(#[from] Refusal),
+    #[error(transparent)]
+    Library(#[from] ArtifactError),
+}
+
+/// A library, sealed and then checked: that what is signed is about what is sealed, then what is in it.
+async fn seal_library(
+    bytes: Bytes,
+    facts: Facts,
+    manifest: Bytes,
+    trust: Option<Arc<Trust>>,
+    refused: &IntCounterVec,
+) -> Result<Sealed, SourceError> {
     let library = seal("antares-library", bytes).await?;
-    let checked = tokio::task::spawn_blocking(move || verify_library(&library, sha256).map(|()| library));
+    let checked = tokio::task::spawn_blocking(move || {
+        if let Some(trust) = trust {
+            trust.keyring().verify(&manifest, &facts)?;
+        }
+        // The digest in the facts is that of the sealed bytes, or this fails.
+        verify_library(&library, facts.digest)?;
+        Ok::<_, LibraryError>(library)
+    });
     match checked.await {
         Ok(Ok(library)) => Ok(library),
+        Ok(Err(LibraryError::Refused(refusal))) => {
+            refused.with_label_values(&[refusal.name()]).inc();
+            tracing::error!(key = %facts.key, reason = refusal.name(), "native code is refused");
+            Err(SourceError::Corrupt { detail: refusal.to_string() })
+        }
         Ok(Err(error)) => {
             tracing::error!(error = chain(&error), "a library was turned down");
             Err(SourceError::Corrupt { detail: chain(&error) })

@@ -1,8 +1,11 @@
 //! The compiler in this process as a source.
 
+use std::sync::Arc;
+
 use antares_abi::{CompileOptions, Seen, Sha256Digest};
 use antares_compiler_svc::{CompileError, Compiler};
 use antares_serve::Fault;
+use antares_trust::Trust;
 use bytes::Bytes;
 use tonic::{Status, async_trait};
 
@@ -16,6 +19,10 @@ pub struct LocalSource(pub Compiler);
 impl ArtifactSource for LocalSource {
     async fn script(&self, digest: Sha256Digest) -> Result<Bytes, SourceError> {
         self.0.script(digest).await.map_err(told)
+    }
+
+    fn trust(&self) -> Option<Arc<Trust>> {
+        Some(self.0.trust())
     }
 
     async fn artifact(&self, wanted: Wanted) -> Result<Option<Fetched>, SourceError> {
@@ -34,6 +41,7 @@ impl ArtifactSource for LocalSource {
             hints: artifact.hints,
             sha256: artifact.sha256,
             bytes: artifact.bytes.clone(),
+            manifest: artifact.manifest.clone(),
             made_ms: artifact.made.map(|made| made.compile_ms),
         }))
     }

@@ -28,7 +28,7 @@ fn run(config: &Config) -> anyhow::Result<()> {
     metrics.build_info(&app::build_facts());
     let source = {
         let _entered = host.enter();
-        Arc::new(RemoteSource::new(&config.runner, &config.compiler_tls, &metrics)?)
+        Arc::new(RemoteSource::new(config, &metrics)?)
     };
     let runner = app::build(config, pool, source, &metrics);
     let served = app::app(&runner, config);

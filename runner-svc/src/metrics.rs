@@ -100,6 +100,17 @@ impl Drop for Waiting {
     }
 }
 
+/// Artifacts that were refused for their manifests, all reasons there from the start.
+pub(crate) fn refused_artifacts(metrics: &Metrics) -> IntCounterVec {
+    let refused = metrics.counters(
+        "antares_artifacts_refused_total",
+        "Artifacts that were refused for their manifests, by why.",
+        &["reason"],
+    );
+    antares_trust::Refusal::ALL.iter().for_each(|refusal| drop(refused.with_label_values(&[refusal.name()])));
+    refused
+}
+
 impl RunnerMetrics {
     pub(crate) fn new(metrics: &Metrics) -> Self {
         let executions =

@@ -95,6 +95,12 @@ impl Ready {
         }
     }
 
+    /// Forgets everything.
+    pub(crate) fn clear(&self) {
+        let mut state = self.state();
+        (state.entries, state.order, state.bytes) = (HashMap::new(), BTreeMap::new(), 0);
+    }
+
     pub(crate) fn remove(&self, key: ReadyKey) {
         self.state().remove(key);
     }

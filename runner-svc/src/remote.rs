@@ -1,13 +1,14 @@
 //! A compiler service elsewhere as a source, over gRPC.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Seen, Sha256Digest};
 use antares_proto::v1::{
     self, compiler_service_client::CompilerServiceClient, get_artifact_response, get_script_response,
     upload_request,
 };
-use antares_serve::{CHUNK_BYTES, ClientFiles, Metrics, RawRunner, TlsClient, TlsError, inject};
+use antares_serve::{CHUNK_BYTES, Config, Metrics, TlsClient, TlsError, inject};
+use antares_trust::{KeyError, Trust};
 use bytes::Bytes;
 use tonic::{
     Request, Status, Streaming, async_trait,
@@ -34,6 +35,7 @@ pub struct RemoteSource {
     client: CompilerServiceClient<Channel>,
     script_bytes_max: u64,
     call_timeout: Duration,
+    trust: Option<Arc<Trust>>,
 }
 
 /// Why a compiler service cannot be a source.
@@ -45,14 +47,18 @@ pub enum RemoteError {
     /// The files of TLS are of no use.
     #[error("runner.compiler_ca, runner.compiler_certificate, runner.compiler_key")]
     Tls(#[from] TlsError),
+    /// The list of trusted keys is of no use.
+    #[error("signing.trusted")]
+    Keys(#[from] KeyError),
 }
 
 impl RemoteSource {
-    /// The service at `limits.compiler_url`, with TLS as `files` say if that is its scheme. Call it within a runtime.
+    /// The service that `config` names, with TLS if its URL says so. Call it within a runtime.
     ///
     /// # Errors
     /// The URL is none, or the files are of no use.
-    pub fn new(limits: &RawRunner, files: &ClientFiles, metrics: &Metrics) -> Result<Self, RemoteError> {
+    pub fn new(config: &Config, metrics: &Metrics) -> Result<Self, RemoteError> {
+        let (limits, files) = (&config.runner, &config.compiler_tls);
         let url = &limits.compiler_url;
         let shape = |endpoint: Endpoint| {
             endpoint
@@ -65,8 +71,12 @@ impl RemoteSource {
             false => shape(Endpoint::from_shared(url.clone())?).connect_lazy(),
         };
         let client = CompilerServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        let trust = config.signing.trusted.clone().map(Trust::of_list).transpose()?.map(Arc::new);
+        if trust.is_none() {
+            tracing::warn!("signing.trusted is empty: native code is taken from the compiler as it comes");
+        }
         let call_timeout = Duration::from_millis(limits.call_ms_max);
-        Ok(Self { client, script_bytes_max: limits.script_bytes_max, call_timeout })
+        Ok(Self { client, script_bytes_max: limits.script_bytes_max, call_timeout, trust })
     }
 
     fn request<T>(&self, message: T) -> Request<T> {
@@ -95,7 +105,11 @@ impl RemoteSource {
     }
 
     async fn upload(&self, script: Sha256Digest, elf: Bytes) -> Result<(), SourceError> {
-        let header = v1::BlobHeader { sha256: script.to_string(), size_bytes: elf.len() as u64 };
+        let header = v1::BlobHeader {
+            sha256: script.to_string(),
+            size_bytes: elf.len() as u64,
+            manifest: Bytes::new(),
+        };
         let step = usize::try_from(CHUNK_BYTES).unwrap_or(usize::MAX);
         let chunks = (0..elf.len()).step_by(step).map(move |start| {
             upload_request::Part::Chunk(elf.slice(start..elf.len().min(start.saturating_add(step))))
@@ -135,6 +149,10 @@ impl ArtifactSource for RemoteSource {
         Ok(blob.await.map_err(|status| told(digest, status))?.bytes)
     }
 
+    fn trust(&self) -> Option<Arc<Trust>> {
+        self.trust.clone()
+    }
+
     async fn artifact(&self, wanted: Wanted) -> Result<Option<Fetched>, SourceError> {
         let compiled = self.compile(&wanted).await?;
         let key = parse(&compiled.artifact_key)?;
@@ -158,6 +176,7 @@ impl ArtifactSource for RemoteSource {
             hints: hints(&compiled.hints_sha256)?,
             sha256: parse(&blob.sha256)?,
             bytes: blob.bytes,
+            manifest: blob.manifest,
             made_ms: made.then_some(compiled.compile_ms),
         }))
     }
@@ -205,6 +224,7 @@ fn tier(compiled: &v1::CompileResponse) -> Result<CodeTier, SourceError> {
 struct Blob {
     sha256: String,
     bytes: Bytes,
+    manifest: Bytes,
 }
 
 enum Part {
@@ -235,5 +255,5 @@ async fn collect<M>(
     if bytes.len() as u64 != header.size_bytes {
         return Err(malformed("fewer bytes than announced"));
     }
-    Ok(Blob { sha256: header.sha256, bytes: bytes.into() })
+    Ok(Blob { sha256: header.sha256, bytes: bytes.into(), manifest: header.manifest })
 }

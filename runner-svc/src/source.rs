@@ -1,6 +1,9 @@
 //! Where scripts and artifacts come from: a compiler in this process or one behind gRPC.
 
+use std::sync::Arc;
+
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Seen, Sha256Digest};
+use antares_trust::Trust;
 use bytes::Bytes;
 use tonic::{Status, async_trait};
 
@@ -17,6 +20,8 @@ pub struct Fetched {
     pub sha256: Sha256Digest,
     /// The shared object.
     pub bytes: Bytes,
+    /// What its compiler has signed about it.
+    pub manifest: Bytes,
     /// Wall time of its compile, milliseconds, if it was compiled now.
     pub made_ms: Option<u64>,
 }
@@ -135,6 +140,9 @@ pub trait ArtifactSource: Send + Sync + 'static {
     /// # Errors
     /// It is not stored, or the source cannot be reached.
     async fn script(&self, digest: Sha256Digest) -> Result<Bytes, SourceError>;
+
+    /// Whose native code is taken; none where everything that the source gives is.
+    fn trust(&self) -> Option<Arc<Trust>>;
 
     /// The best artifact of a script that there is at once, compiled if need be; none if that is the one that is at hand. The
     /// caller checks it.

@@ -49,7 +49,7 @@ impl Client {
         size_bytes: u64,
         bytes: &[u8],
     ) -> Result<v1::UploadResponse, Status> {
-        let header = v1::BlobHeader { sha256: digest.to_owned(), size_bytes };
+        let header = v1::BlobHeader { sha256: digest.to_owned(), size_bytes, ..Default::default() };
         let mut parts = vec![Part::Header(header)];
         parts.extend(bytes.chunks(CHUNK_BYTES).map(|chunk| Part::Chunk(Bytes::copy_from_slice(chunk))));
         let parts = parts.into_iter().map(|part| v1::UploadRequest { part: Some(part) });

@@ -128,7 +128,8 @@ async fn a_gigabyte_is_refused_without_being_read() {
     let digest = Sha256Digest::of(b"").to_string();
     // Once as it is, once under a header that says less.
     for (size_bytes, expected) in [(1 << 30, "SCRIPT_TOO_LARGE"), (1000, "SIZE_MISMATCH")] {
-        let header = Part::Header(v1::BlobHeader { sha256: digest.clone(), size_bytes });
+        let header =
+            Part::Header(v1::BlobHeader { sha256: digest.clone(), size_bytes, ..Default::default() });
         let chunk = Bytes::from(vec![7; 64 << 10]);
         let chunks = (0..(1 << 30) / (64 << 10)).map(move |_| Part::Chunk(chunk.clone()));
         let parts = [header].into_iter().chain(chunks).map(|part| v1::UploadRequest { part: Some(part) });

@@ -16,6 +16,7 @@ mod journey;
 mod kills;
 mod overload;
 mod server;
+mod signing;
 mod soak;
 mod storms;
 mod strangers;

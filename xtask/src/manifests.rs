@@ -6,7 +6,7 @@ use crate::{finding::Finding, tree::Tree};
 
 /// Our crates and which of ours each may depend on: arrows point one way. `tests` and `bench` see everything.
 /// No crate of a service's process or of the command line reaches `codegen` or `vm`: those live in the workers.
-const OURS: [(&str, &[&str]); 23] = [
+const OURS: [(&str, &[&str]); 24] = [
     ("antares-proto", &[]),
     ("antares-abi", &[]),
     ("antares-program", &["antares-abi"]),
@@ -40,11 +40,12 @@ const OURS: [(&str, &[&str]); 23] = [
             "antares-sandbox",
         ],
     ),
+    ("antares-trust", &["antares-abi"]),
     ("antares-cache", &["antares-abi"]),
     ("antares-serve", &[]),
     (
         "antares-compiler-svc",
-        &["antares-abi", "antares-proto", "antares-pool", "antares-cache", "antares-serve"],
+        &["antares-abi", "antares-proto", "antares-pool", "antares-trust", "antares-cache", "antares-serve"],
     ),
     // With the compiler service in the same process, for `antares serve`.
     (
@@ -58,6 +59,7 @@ const OURS: [(&str, &[&str]); 23] = [
             "antares-profile",
             "antares-profile-view",
             "antares-serve",
+            "antares-trust",
             "antares-compiler-svc",
         ],
     ),
@@ -72,6 +74,7 @@ const OURS: [(&str, &[&str]); 23] = [
             "antares-proto",
             "antares-pool",
             "antares-serve",
+            "antares-trust",
             "antares-runner-svc",
         ],
     ),

@@ -12,6 +12,7 @@ use crate::{
     check::{Checker, find_unknown},
     raw_config::{RawCompiler, RawConfig, RawRunner},
     sections::{ProfilePush, check_compiler, check_listen, check_profile_push, check_runner},
+    signing_section::{Signing, check_signing},
     tls::Tls,
     tls_client::ClientFiles,
     tls_section::{check_compiler_tls, check_open, check_tls},
@@ -92,6 +93,8 @@ pub struct Config {
     pub allow_degraded: Vec<String>,
     /// The store.
     pub cache: Cache,
+    /// Who signs native code, and whose is taken.
+    pub signing: Signing,
     /// The compiler service; see [`RawCompiler`] for the fields' units.
     pub compiler: RawCompiler,
     /// The runner service; see [`RawRunner`] for the fields' units.
@@ -248,6 +251,7 @@ impl RawConfig {
             profile_push: check_profile_push(self, &mut checker),
             allow_degraded: self.sandbox.allow_degraded.clone(),
             cache: self.check_cache(&mut checker),
+            signing: check_signing(self, &mut checker),
             compiler: self.compiler.clone(),
             runner: self.runner.clone(),
         };

@@ -30,6 +30,7 @@ mod roles;
 mod rpc;
 mod sections;
 mod server;
+mod signing_section;
 mod status;
 mod status_page;
 mod stream;
@@ -61,6 +62,7 @@ pub use raw_config::{
 pub use roles::{Need, Role as CallerRole, need};
 pub use sections::ProfilePush;
 pub use server::{App, ServeError, Server, stop_signal};
+pub use signing_section::{RawSigning, Signing};
 pub use status::{ERROR_DOMAIN, Fault, caller_s, chain};
 pub use telemetry::{Telemetry, TelemetryError, fact, inject, past_span};
 pub use tls::{Tls, TlsError};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{auth_section::RawAuth, tls_section::RawTls};
+use crate::{auth_section::RawAuth, signing_section::RawSigning, tls_section::RawTls};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -35,6 +35,8 @@ pub struct RawConfig {
     pub sandbox: RawSandbox,
     /// The store of scripts and artifacts (compiler).
     pub cache: RawCache,
+    /// Who signs native code, and whose is taken.
+    pub signing: RawSigning,
     /// The compiler service.
     pub compiler: RawCompiler,
     /// The runner service.

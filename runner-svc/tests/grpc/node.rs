@@ -85,7 +85,7 @@ impl Node {
         });
         let metrics = Metrics::new();
         let pool = runner_app::start_pool(&config).expect("workers are built and start");
-        let source = Arc::new(RemoteSource::new(&config.runner, &config.compiler_tls, &metrics).unwrap());
+        let source = Arc::new(RemoteSource::new(&config, &metrics).unwrap());
         let runner = runner_app::build(&config, pool, source, &metrics);
         let app = runner_app::app(&runner, &config);
         Self::serve(&config, app, metrics, data, |health| runner_app::watch_health(runner, health.clone()))
@@ -180,7 +180,8 @@ impl Node {
 
     pub async fn upload(&self, elf: &[u8]) -> Result<Response<v1::UploadResponse>, Status> {
         let sha256 = Sha256Digest::of(elf).to_string();
-        self.upload_as(v1::BlobHeader { sha256, size_bytes: elf.len() as u64 }, elf).await
+        self.upload_as(v1::BlobHeader { sha256, size_bytes: elf.len() as u64, ..Default::default() }, elf)
+            .await
     }
 
     pub async fn upload_as(

@@ -112,7 +112,11 @@ fn is(status: &tonic::Status, code: Code, expected: &str) {
 async fn wrong_uploads_are_told_what_is_wrong() {
     let node = Node::both(|_| {}).await;
     let elf = guest::exits(0);
-    let good = || v1::BlobHeader { sha256: Sha256Digest::of(&elf).to_string(), size_bytes: elf.len() as u64 };
+    let good = || v1::BlobHeader {
+        sha256: Sha256Digest::of(&elf).to_string(),
+        size_bytes: elf.len() as u64,
+        ..Default::default()
+    };
     let upload = |header: v1::BlobHeader| async { node.upload_as(header, &elf).await.unwrap_err() };
     let huge = upload(v1::BlobHeader { size_bytes: 1 << 30, ..good() }).await;
     is(&huge, Code::InvalidArgument, "SCRIPT_TOO_LARGE");

@@ -176,7 +176,11 @@ async fn an_upload_that_falls_silent_is_ended_and_leaves_its_place() {
     })
     .await;
     let elf = guest::exits(0);
-    let header = v1::BlobHeader { sha256: Sha256Digest::of(&elf).to_string(), size_bytes: elf.len() as u64 };
+    let header = v1::BlobHeader {
+        sha256: Sha256Digest::of(&elf).to_string(),
+        size_bytes: elf.len() as u64,
+        ..Default::default()
+    };
     let first = v1::UploadRequest { part: Some(v1::upload_request::Part::Header(header)) };
     let (parts, silent) = tokio::sync::mpsc::channel(1);
     parts.send(first).await.unwrap();

@@ -1,0 +1,75 @@
+//! `antares keys`: the keys that sign native code, in a folder.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use antares_trust::{KeyError, Keyring};
+use clap::{Args, Subcommand};
+
+use crate::{failure::Failure, output};
+
+/// Words of `antares keys`.
+#[derive(Debug, Args)]
+pub(crate) struct KeysArgs {
+    /// What to do.
+    #[command(subcommand)]
+    command: KeysCommand,
+    /// The folder: `signing.keys` of the server, or `keys` in its cache
+    #[arg(long, value_name = "DIR", global = true, default_value = "antares-data/keys")]
+    keys: PathBuf,
+}
+
+/// What to do with keys.
+#[derive(Debug, Subcommand)]
+enum KeysCommand {
+    /// Make a key that is trusted; the first one signs
+    Generate,
+    /// List the keys that are trusted, and what was revoked
+    List,
+    /// Let another key sign: the one that is named, or a new one
+    Rotate {
+        /// Id of a key that was generated here
+        id: Option<String>,
+    },
+    /// Revoke a key, or the digest of a shared object: both are misses from then on
+    Revoke {
+        /// Id or SHA-256
+        name: String,
+    },
+}
+
+/// Does what `args` say.
+pub(crate) fn keys(args: &KeysArgs) -> Result<ExitCode, Failure> {
+    let folder = &args.keys;
+    let text = match &args.command {
+        KeysCommand::Generate => format!("{}\n", Keyring::generate(folder, false).map_err(told)?),
+        KeysCommand::List => list(args)?,
+        KeysCommand::Rotate { id: None } => format!("{}\n", Keyring::generate(folder, true).map_err(told)?),
+        KeysCommand::Rotate { id: Some(id) } => {
+            Keyring::sign_with(folder, id).map_err(told)?;
+            format!("{id}\n")
+        }
+        KeysCommand::Revoke { name } => {
+            Keyring::revoke(folder, name).map_err(told)?;
+            format!("{name}\n")
+        }
+    };
+    output::print(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(args: &KeysArgs) -> Result<String, Failure> {
+    let keyring = Keyring::read(&args.keys.join(antares_trust::LIST)).map_err(told)?;
+    let mut text = String::new();
+    for key in keyring.keys() {
+        let role = if key.id == keyring.signer_id() { "signs" } else { "trusted" };
+        text += &format!("{}  {role:<8}  {}\n", key.id, key.public);
+    }
+    for name in keyring.revoked() {
+        text += &format!("{name}  revoked\n");
+    }
+    Ok(text)
+}
+
+fn told(error: KeyError) -> Failure {
+    Failure::Usage(error.into())
+}

@@ -1,0 +1,81 @@
+//! Artifacts as they are stored: the library, then what is signed about it. What does not verify is a miss.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use antares_serve::Metrics;
+use antares_trust::{Facts, Refusal, Trust};
+use bytes::Bytes;
+use prometheus::IntCounterVec;
+
+/// What an entry ends with.
+const MAGIC: &[u8; 4] = b"ASG1";
+
+/// Bytes of the manifest's length before it.
+const LENGTH_BYTES: usize = 4;
+
+/// Signs what is made here and refuses what is not.
+#[derive(Debug)]
+pub(crate) struct Signing {
+    pub(crate) trust: Arc<Trust>,
+    valid: Duration,
+    refused: IntCounterVec,
+}
+
+impl Signing {
+    /// With manifests that are taken for the time `valid`.
+    pub(crate) fn new(trust: Arc<Trust>, valid: Duration, metrics: &Metrics) -> Self {
+        let refused = metrics.counters(
+            "antares_artifacts_refused_total",
+            "Artifacts that were refused for their manifests, by why.",
+            &["reason"],
+        );
+        Refusal::ALL.iter().for_each(|refusal| drop(refused.with_label_values(&[refusal.name()])));
+        Self { trust, valid, refused }
+    }
+
+    /// A manifest for `facts`.
+    pub(crate) fn sign(&self, facts: &Facts) -> Bytes {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let signed = self.trust.keyring().sign(facts, (now + self.valid).as_secs());
+        // Without one it is refused wherever it comes to, and nothing else happens.
+        signed.unwrap_or_default().into()
+    }
+
+    /// Counts a refusal.
+    pub(crate) fn note(&self, refusal: Refusal) {
+        self.refused.with_label_values(&[refusal.name()]).inc();
+    }
+}
+
+/// The entry of a library.
+pub(crate) fn join(library: &[u8], manifest: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(manifest.len()).unwrap_or(0).to_le_bytes();
+    [library, manifest, &length[..], &MAGIC[..]].concat()
+}
+
+/// Library and manifest of an entry; none if it is not such an entry.
+pub(crate) fn split(entry: &Bytes) -> Option<(Bytes, Bytes)> {
+    let rest = entry.strip_suffix(MAGIC)?;
+    let at = rest.len().checked_sub(LENGTH_BYTES)?;
+    let length = u32::from_le_bytes(rest[at..].try_into().ok()?);
+    let start = at.checked_sub(usize::try_from(length).ok()?)?;
+    Some((entry.slice(..start), entry.slice(start..at)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_come_apart_as_they_were_put_together() {
+        let entry = Bytes::from(join(b"library", b"manifest"));
+        assert_eq!(split(&entry), Some((Bytes::from_static(b"library"), Bytes::from_static(b"manifest"))));
+        for length in 0..entry.len() {
+            assert_eq!(split(&entry.slice(..length)), None);
+        }
+        assert_eq!(split(&Bytes::from_static(b"\xff\xff\xff\xffASG1")), None);
+    }
+}

@@ -1,0 +1,258 @@
+//! Keys in a folder: a list that everybody may read, with public halves and what was revoked, and a private file for each key that
+//! may sign here.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    io::Write as _,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use antares_abi::Sha256Digest;
+use aws_lc_rs::{
+    rand::SystemRandom,
+    signature::{Ed25519KeyPair, KeyPair as _},
+};
+use serde::{Deserialize, Serialize};
+
+/// File of the list within the folder. Copy it to whoever runs what is signed here.
+pub const LIST: &str = "trusted.json";
+
+/// Bytes of a key's id: the first of the digest of its public half.
+const ID_BYTES: usize = 8;
+
+/// Why keys are of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// A file cannot be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A file is not what it should be.
+    #[error("{path} is of no use: {problem}")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// There is no such key, and no artifact can have such a digest.
+    #[error("{0} is no key of the list and no digest of an artifact")]
+    NoSuch(String),
+    /// The key signs.
+    #[error("{0} is the key that signs: rotate first")]
+    Signs(String),
+    /// The library makes no key.
+    #[error("no key could be made")]
+    Make,
+}
+
+/// A public key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PublicKey {
+    /// Its id.
+    pub id: String,
+    /// Ed25519, 64 hex digits.
+    pub public: String,
+}
+
+/// [`LIST`].
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct List {
+    signer: String,
+    keys: Vec<PublicKey>,
+    revoked_keys: BTreeSet<String>,
+    revoked_digests: BTreeSet<String>,
+}
+
+/// Keys that are trusted, what was revoked, and perhaps one that signs.
+#[derive(Debug)]
+pub struct Keyring {
+    list: List,
+    public: BTreeMap<String, Vec<u8>>,
+    pair: Option<Ed25519KeyPair>,
+}
+
+/// Whether `text` could be the id of a key.
+#[must_use]
+pub fn is_key_id(text: &str) -> bool {
+    text.len() == 2 * ID_BYTES && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+impl Keyring {
+    /// The keys in `folder`; a first one is made where there is none.
+    ///
+    /// # Errors
+    /// Files cannot be read or written, or are of no use.
+    pub fn open_or_make(folder: &Path) -> Result<Self, KeyError> {
+        if !folder.join(LIST).exists() {
+            Self::generate(folder, true)?;
+        }
+        Self::open(folder)
+    }
+
+    /// The keys in `folder`, with the one that signs.
+    ///
+    /// # Errors
+    /// Files cannot be read, or are of no use.
+    pub fn open(folder: &Path) -> Result<Self, KeyError> {
+        let mut keyring = Self::read(&folder.join(LIST))?;
+        let path = private(folder, &keyring.list.signer);
+        let der = fs::read(&path).map_err(|source| KeyError::Io { path: path.clone(), source })?;
+        let wrong = |problem: &str| KeyError::Malformed { path: path.clone(), problem: problem.to_owned() };
+        let pair = Ed25519KeyPair::from_pkcs8(&der).map_err(|_| wrong("it is no Ed25519 key"))?;
+        if keyring.public(&keyring.list.signer) != Some(pair.public_key().as_ref()) {
+            return Err(wrong("the list has another public half"));
+        }
+        keyring.pair = Some(pair);
+        Ok(keyring)
+    }
+
+    /// The list alone: nothing can be signed with it.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is of no use.
+    pub fn read(path: &Path) -> Result<Self, KeyError> {
+        let list = read_list(path)?;
+        let wrong = |problem: String| KeyError::Malformed { path: path.to_owned(), problem };
+        let mut public = BTreeMap::new();
+        for key in &list.keys {
+            let bytes = hex::decode(&key.public).ok().filter(|bytes| id_of(bytes) == key.id);
+            let bytes = bytes.ok_or_else(|| wrong(format!("key {} is not what its id says", key.id)))?;
+            public.insert(key.id.clone(), bytes);
+        }
+        Ok(Self { list, public, pair: None })
+    }
+
+    /// Makes a key in `folder`. It signs from then on if `signs`, else it is trusted only.
+    ///
+    /// # Errors
+    /// Files cannot be read or written.
+    pub fn generate(folder: &Path, signs: bool) -> Result<String, KeyError> {
+        let io = |path: &Path| {
+            let path = path.to_owned();
+            move |source| KeyError::Io { path, source }
+        };
+        fs::create_dir_all(folder).map_err(io(folder))?;
+        let path = folder.join(LIST);
+        let mut list = if path.exists() { read_list(&path)? } else { List::default() };
+        let der = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| KeyError::Make)?;
+        let pair = Ed25519KeyPair::from_pkcs8(der.as_ref()).map_err(|_| KeyError::Make)?;
+        let public = pair.public_key().as_ref();
+        let id = id_of(public);
+        let key = private(folder, &id);
+        let mut file =
+            fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&key).map_err(io(&key))?;
+        file.write_all(der.as_ref()).and_then(|()| file.sync_all()).map_err(io(&key))?;
+        list.keys.push(PublicKey { id: id.clone(), public: hex::encode(public) });
+        if signs || list.signer.is_empty() {
+            list.signer.clone_from(&id);
+        }
+        write_list(&path, &list)?;
+        Ok(id)
+    }
+
+    /// Makes a key that is trusted already the one that signs.
+    ///
+    /// # Errors
+    /// There is no such key, or its private half is not here.
+    pub fn sign_with(folder: &Path, id: &str) -> Result<(), KeyError> {
+        let path = folder.join(LIST);
+        let mut list = read_list(&path)?;
+        let is_there = list.keys.iter().any(|key| key.id == id) && !list.revoked_keys.contains(id);
+        if !is_there || !private(folder, id).exists() {
+            return Err(KeyError::NoSuch(id.to_owned()));
+        }
+        id.clone_into(&mut list.signer);
+        write_list(&path, &list)
+    }
+
+    /// Revokes a key or the digest of an artifact: what it signed, or what it is, is a miss from then on.
+    ///
+    /// # Errors
+    /// It is neither, or the key that signs.
+    pub fn revoke(folder: &Path, name: &str) -> Result<(), KeyError> {
+        let path = folder.join(LIST);
+        let mut list = read_list(&path)?;
+        if list.signer == name {
+            return Err(KeyError::Signs(name.to_owned()));
+        }
+        if list.keys.iter().any(|key| key.id == name) {
+            list.revoked_keys.insert(name.to_owned());
+            list.keys.retain(|key| key.id != name);
+        } else if let Ok(digest) = name.parse::<Sha256Digest>() {
+            list.revoked_digests.insert(digest.to_string());
+        } else {
+            return Err(KeyError::NoSuch(name.to_owned()));
+        }
+        write_list(&path, &list)
+    }
+
+    /// Keys that are trusted.
+    #[must_use]
+    pub fn keys(&self) -> &[PublicKey] {
+        &self.list.keys
+    }
+
+    /// Id of the key that signs, as the list has it.
+    #[must_use]
+    pub fn signer_id(&self) -> &str {
+        &self.list.signer
+    }
+
+    /// Ids of keys, and digests of artifacts, that were revoked.
+    pub fn revoked(&self) -> impl Iterator<Item = &str> {
+        self.list.revoked_keys.iter().chain(&self.list.revoked_digests).map(String::as_str)
+    }
+
+    pub(crate) fn signer(&self) -> Option<(&str, &Ed25519KeyPair)> {
+        Some((self.list.signer.as_str(), self.pair.as_ref()?))
+    }
+
+    pub(crate) fn public(&self, id: &str) -> Option<&[u8]> {
+        self.public.get(id).map(Vec::as_slice)
+    }
+
+    pub(crate) fn is_key_revoked(&self, id: &str) -> bool {
+        self.list.revoked_keys.contains(id)
+    }
+
+    pub(crate) fn is_digest_revoked(&self, digest: &Sha256Digest) -> bool {
+        !self.list.revoked_digests.is_empty() && self.list.revoked_digests.contains(&digest.to_string())
+    }
+}
+
+fn id_of(public: &[u8]) -> String {
+    hex::encode(&Sha256Digest::of(public).0[..ID_BYTES])
+}
+
+fn private(folder: &Path, id: &str) -> PathBuf {
+    // Ids come from a file: none leads out of the folder.
+    let id = if is_key_id(id) { id } else { "none" };
+    folder.join(format!("{id}.key"))
+}
+
+fn read_list(path: &Path) -> Result<List, KeyError> {
+    let bytes = fs::read(path).map_err(|source| KeyError::Io { path: path.to_owned(), source })?;
+    serde_json::from_slice(&bytes)
+        .map_err(|error| KeyError::Malformed { path: path.to_owned(), problem: error.to_string() })
+}
+
+/// Whole, or not at all.
+fn write_list(path: &Path, list: &List) -> Result<(), KeyError> {
+    let error = |source| KeyError::Io { path: path.to_owned(), source };
+    let text = serde_json::to_string_pretty(list).map_err(|problem| error(problem.into()))?;
+    let new = path.with_extension("new");
+    let written = fs::File::create(&new).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    written.and_then(|()| fs::rename(&new, path)).map_err(error)
+}

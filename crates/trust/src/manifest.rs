@@ -1,0 +1,281 @@
+//! What is signed about an artifact.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use antares_abi::{ArtifactKey, ENGINE_VERSION, Sha256Digest, TARGET_CPU, TARGET_FEATURES};
+use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
+use serde::{Deserialize, Serialize};
+
+use crate::keyring::Keyring;
+
+/// What every signed text begins with: no other use of the key can be taken for a manifest.
+const CONTEXT: &[u8] = b"antares-manifest-1\0";
+
+/// Bytes of an Ed25519 signature.
+const SIGNATURE_BYTES: usize = 64;
+
+/// What a loader knows about an artifact before it believes anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Key under which it was asked for.
+    pub key: ArtifactKey,
+    /// Script that it was asked for.
+    pub script: Sha256Digest,
+    /// Digest of its bytes.
+    pub digest: Sha256Digest,
+    /// Their number.
+    pub length: u64,
+}
+
+/// What the signer says about an artifact.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    key: [u8; 32],
+    script: [u8; 32],
+    digest: [u8; 32],
+    length: u64,
+    engine: u32,
+    cpu: String,
+    features: String,
+    /// Of the public key that verifies it.
+    pub key_id: String,
+    /// Second since 1970 after which it is not taken any more.
+    pub not_after: u64,
+}
+
+/// Why an artifact is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is no manifest, or it is cut.
+    #[error("it has no manifest that could be read")]
+    Malformed,
+    /// Its key is not trusted.
+    #[error("its key is not trusted")]
+    KeyUnknown,
+    /// Its key was revoked.
+    #[error("its key was revoked")]
+    KeyRevoked,
+    /// Nobody signed it who may.
+    #[error("its signature is wrong")]
+    Signature,
+    /// It is about another artifact.
+    #[error("its manifest is that of another artifact")]
+    OtherArtifact,
+    /// It is about other bytes.
+    #[error("its manifest is for other bytes")]
+    OtherBytes,
+    /// Another engine made it.
+    #[error("another engine made it")]
+    OtherEngine,
+    /// It needs what this processor has not got.
+    #[error("it is for another processor")]
+    OtherCpu,
+    /// Its bytes were revoked.
+    #[error("it was revoked")]
+    DigestRevoked,
+    /// Its time is over.
+    #[error("its time is over")]
+    Expired,
+}
+
+impl Refusal {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Malformed,
+        Self::KeyUnknown,
+        Self::KeyRevoked,
+        Self::Signature,
+        Self::OtherArtifact,
+        Self::OtherBytes,
+        Self::OtherEngine,
+        Self::OtherCpu,
+        Self::DigestRevoked,
+        Self::Expired,
+    ];
+
+    /// Name for metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::KeyUnknown => "key_unknown",
+            Self::KeyRevoked => "key_revoked",
+            Self::Signature => "signature",
+            Self::OtherArtifact => "other_artifact",
+            Self::OtherBytes => "other_bytes",
+            Self::OtherEngine => "other_engine",
+            Self::OtherCpu => "other_cpu",
+            Self::DigestRevoked => "digest_revoked",
+            Self::Expired => "expired",
+        }
+    }
+}
+
+fn signed_text(manifest: &[u8]) -> Vec<u8> {
+    [CONTEXT, manifest].concat()
+}
+
+impl Keyring {
+    /// A manifest for `facts` and its signature; none where this keyring has no private key.
+    #[must_use]
+    pub fn sign(&self, facts: &Facts, not_after: u64) -> Option<Vec<u8>> {
+        self.sign_for(facts, not_after, (TARGET_CPU, TARGET_FEATURES))
+    }
+
+    pub(crate) fn sign_for(&self, facts: &Facts, not_after: u64, cpu: (&str, &str)) -> Option<Vec<u8>> {
+        let (key_id, pair) = self.signer()?;
+        let manifest = Manifest {
+            key: facts.key.0,
+            script: facts.script.0,
+            digest: facts.digest.0,
+            length: facts.length,
+            engine: ENGINE_VERSION,
+            cpu: cpu.0.to_owned(),
+            features: cpu.1.to_owned(),
+            key_id: key_id.to_owned(),
+            not_after,
+        };
+        let mut bytes = postcard::to_allocvec(&manifest).ok()?;
+        let signature = pair.sign(&signed_text(&bytes));
+        bytes.extend_from_slice(signature.as_ref());
+        Some(bytes)
+    }
+
+    /// Whether `signed` is a manifest for `facts` by a key that is trusted, for code that can run here and now.
+    ///
+    /// # Errors
+    /// The first reason against it.
+    pub fn verify(&self, signed: &[u8], facts: &Facts) -> Result<Manifest, Refusal> {
+        let split = signed.len().checked_sub(SIGNATURE_BYTES).ok_or(Refusal::Malformed)?;
+        let (bytes, signature) = signed.split_at(split);
+        let (manifest, rest) =
+            postcard::take_from_bytes::<Manifest>(bytes).map_err(|_| Refusal::Malformed)?;
+        if !rest.is_empty() {
+            return Err(Refusal::Malformed);
+        }
+        if self.is_key_revoked(&manifest.key_id) {
+            return Err(Refusal::KeyRevoked);
+        }
+        let public = self.public(&manifest.key_id).ok_or(Refusal::KeyUnknown)?;
+        let verified = UnparsedPublicKey::new(&ED25519, public).verify(&signed_text(bytes), signature);
+        verified.map_err(|_| Refusal::Signature)?;
+        if (manifest.key, manifest.script) != (facts.key.0, facts.script.0) {
+            return Err(Refusal::OtherArtifact);
+        }
+        if (manifest.digest, manifest.length) != (facts.digest.0, facts.length) {
+            return Err(Refusal::OtherBytes);
+        }
+        if self.is_digest_revoked(&facts.digest) {
+            return Err(Refusal::DigestRevoked);
+        }
+        if manifest.engine != ENGINE_VERSION {
+            return Err(Refusal::OtherEngine);
+        }
+        if !runs_here(&manifest.cpu, &manifest.features) {
+            return Err(Refusal::OtherCpu);
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |now| now.as_secs());
+        if now > manifest.not_after {
+            return Err(Refusal::Expired);
+        }
+        Ok(manifest)
+    }
+}
+
+/// Whether this processor has all of `cpu` and of `features`, such as `+adx,+bmi2`. What is not known here is not there.
+fn runs_here(cpu: &str, features: &str) -> bool {
+    if cpu != TARGET_CPU || !has_all(&["avx2", "bmi1", "bmi2", "f16c", "fma", "lzcnt", "movbe"]) {
+        return false;
+    }
+    let mut names = features.split(',').filter(|name| !name.is_empty());
+    names.all(|name| name.strip_prefix('+').is_some_and(|name| has_all(&[name])))
+}
+
+fn has_all(names: &[&str]) -> bool {
+    names.iter().all(|name| match *name {
+        "adx" => is_x86_feature_detected!("adx"),
+        "avx2" => is_x86_feature_detected!("avx2"),
+        "bmi1" => is_x86_feature_detected!("bmi1"),
+        "bmi2" => is_x86_feature_detected!("bmi2"),
+        "f16c" => is_x86_feature_detected!("f16c"),
+        "fma" => is_x86_feature_detected!("fma"),
+        "lzcnt" => is_x86_feature_detected!("lzcnt"),
+        "movbe" => is_x86_feature_detected!("movbe"),
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> Facts {
+        let digest = |number| Sha256Digest([number; 32]);
+        Facts { key: digest(1), script: digest(2), digest: digest(3), length: 4 }
+    }
+
+    fn later() -> u64 {
+        u64::MAX / 2
+    }
+
+    #[test]
+    fn what_was_signed_is_taken_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = Keyring::open_or_make(folder.path()).unwrap();
+        let signed = keys.sign(&facts(), later()).unwrap();
+        assert!(keys.verify(&signed, &facts()).is_ok());
+        let other = Sha256Digest([9; 32]);
+        for (facts, refusal) in [
+            (Facts { key: other, ..facts() }, Refusal::OtherArtifact),
+            (Facts { script: other, ..facts() }, Refusal::OtherArtifact),
+            (Facts { digest: other, ..facts() }, Refusal::OtherBytes),
+            (Facts { length: 5, ..facts() }, Refusal::OtherBytes),
+        ] {
+            assert_eq!(keys.verify(&signed, &facts), Err(refusal));
+        }
+        for length in 0..signed.len() {
+            assert!(keys.verify(&signed[..length], &facts()).is_err(), "{length}");
+        }
+        for index in 0..signed.len() {
+            let mut forged = signed.clone();
+            forged[index] ^= 1;
+            assert!(keys.verify(&forged, &facts()).is_err(), "{index}");
+        }
+        let past = keys.sign(&facts(), 1).unwrap();
+        assert_eq!(keys.verify(&past, &facts()), Err(Refusal::Expired));
+        for cpu in [("x86-64-v4", "+adx"), (TARGET_CPU, "+adx,+avx512f"), (TARGET_CPU, "-adx")] {
+            let signed = keys.sign_for(&facts(), later(), cpu).unwrap();
+            assert_eq!(keys.verify(&signed, &facts()), Err(Refusal::OtherCpu));
+        }
+    }
+
+    #[test]
+    fn keys_change_and_are_revoked() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = Keyring::open_or_make(folder.path()).unwrap();
+        let signed = old.sign(&facts(), later()).unwrap();
+        // A new signer; what the old one has signed is still taken.
+        let old_id = old.signer().unwrap().0.to_owned();
+        let new_id = Keyring::generate(folder.path(), true).unwrap();
+        assert_ne!(new_id, old_id);
+        let new = Keyring::open(folder.path()).unwrap();
+        assert_eq!(new.signer().unwrap().0, new_id);
+        assert!(new.verify(&signed, &facts()).is_ok());
+        let newer = new.sign(&facts(), later()).unwrap();
+        assert_eq!(old.verify(&newer, &facts()), Err(Refusal::KeyUnknown));
+        Keyring::revoke(folder.path(), &old_id).unwrap();
+        let new = Keyring::open(folder.path()).unwrap();
+        assert_eq!(new.verify(&signed, &facts()), Err(Refusal::KeyRevoked));
+        assert!(new.verify(&newer, &facts()).is_ok());
+        Keyring::revoke(folder.path(), &facts().digest.to_string()).unwrap();
+        let new = Keyring::open(folder.path()).unwrap();
+        assert_eq!(new.verify(&newer, &facts()), Err(Refusal::DigestRevoked));
+        // Another machine has the list alone.
+        let runner = Keyring::read(&folder.path().join(crate::LIST)).unwrap();
+        assert!(runner.signer().is_none() && runner.sign(&facts(), later()).is_none());
+        assert_eq!(runner.verify(&signed, &facts()), Err(Refusal::KeyRevoked));
+        // The last key that signs cannot go.
+        assert!(Keyring::revoke(folder.path(), &new_id).is_err());
+        assert!(Keyring::revoke(folder.path(), "nothing").is_err());
+    }
+}

@@ -1,0 +1,99 @@
+//! A keyring that is read again when its list changes.
+
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use crate::keyring::{KeyError, Keyring, LIST};
+
+/// Keys that are in force now. What was good stays in force where a change is of no use.
+#[derive(Debug)]
+pub struct Trust {
+    place: Place,
+    current: RwLock<Arc<Keyring>>,
+    seen: Mutex<Vec<u8>>,
+    generation: AtomicU64,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// With a private key.
+    Folder(PathBuf),
+    /// The list alone.
+    List(PathBuf),
+}
+
+impl Place {
+    fn list(&self) -> PathBuf {
+        match self {
+            Self::Folder(folder) => folder.join(LIST),
+            Self::List(path) => path.clone(),
+        }
+    }
+
+    fn read(&self) -> Result<Keyring, KeyError> {
+        match self {
+            Self::Folder(folder) => Keyring::open(folder),
+            Self::List(path) => Keyring::read(path),
+        }
+    }
+}
+
+impl Trust {
+    /// Signs and verifies with the keys of `folder`, of which a first one is made if there is none.
+    ///
+    /// # Errors
+    /// Files cannot be read or written, or are of no use.
+    pub fn of_folder(folder: PathBuf) -> Result<Self, KeyError> {
+        Keyring::open_or_make(&folder)?;
+        Self::new(Place::Folder(folder))
+    }
+
+    /// Verifies with the list at `path`.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is of no use.
+    pub fn of_list(path: PathBuf) -> Result<Self, KeyError> {
+        Self::new(Place::List(path))
+    }
+
+    fn new(place: Place) -> Result<Self, KeyError> {
+        let seen = fs::read(place.list()).unwrap_or_default();
+        let current = RwLock::new(Arc::new(place.read()?));
+        Ok(Self { place, current, seen: Mutex::new(seen), generation: AtomicU64::new(0) })
+    }
+
+    /// What is in force.
+    #[must_use]
+    pub fn keyring(&self) -> Arc<Keyring> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Goes up with every change: what was verified before is to be verified again.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Looks whether the list has changed. Reads a file.
+    ///
+    /// # Errors
+    /// It has, and is of no use; told once for each change.
+    pub fn look(&self) -> Result<bool, KeyError> {
+        let Ok(now) = fs::read(self.place.list()) else { return Ok(false) };
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if *seen == now {
+            return Ok(false);
+        }
+        *seen = now;
+        let keyring = Arc::new(self.place.read()?);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = keyring;
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        Ok(true)
+    }
+}

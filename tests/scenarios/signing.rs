@@ -1,0 +1,131 @@
+//! Native code that somebody put into the cache: forged, another's, cut, signed by a key that was revoked, revoked itself. Never run,
+//! compiled again at once, counted by its reason.
+
+use std::{path::PathBuf, process::Command};
+
+use antares_abi::{CodeTier, CompileOptions, Isa, Sha256Digest};
+use antares_cache::{Cache, CacheConfig, Put, Space};
+use antares_pool::worker_path;
+use antares_proto::v1::{CacheUse, Tier};
+use antares_tests::guests;
+use tempfile::TempDir;
+
+use crate::{
+    client::{Client, exit_code, stored},
+    server::{Server, until},
+};
+
+/// One compile a script, so that it is known which.
+const SECTIONS: &str = "[compiler]\nbaseline = false\n";
+
+fn key(elf: &[u8]) -> Sha256Digest {
+    let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
+    Sha256Digest::for_artifact(Sha256Digest::of(elf), options, CodeTier::Full)
+}
+
+/// The entry of `elf`, as `change` makes it of what is there: with a digest of the cache that fits.
+fn change(data: &TempDir, elf: &[u8], change: impl FnOnce(&Cache, Vec<u8>) -> Vec<u8>) {
+    let cache = Cache::open(CacheConfig::new(Server::store(data), 1 << 30)).unwrap();
+    let entry = cache.get(Space::Artifact, key(elf).0).unwrap().unwrap();
+    let changed = change(&cache, entry);
+    assert!(cache.remove(Space::Artifact, key(elf).0));
+    assert_eq!(cache.put(Space::Artifact, key(elf).0, &changed).unwrap(), Put::Stored);
+}
+
+fn keys(data: &TempDir, words: &[&str]) -> String {
+    let folder: PathBuf = Server::store(data).join("keys");
+    let mut command = Command::new(worker_path("antares").unwrap());
+    let output = command.arg("keys").args(words).arg("--keys").arg(folder).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+fn refused(server: &Server, reason: &str) -> f64 {
+    server.metric(&format!("antares_artifacts_refused_total{{reason=\"{reason}\"}}"))
+}
+
+/// Runs natively; whether it was compiled for this run.
+async fn run(client: &mut Client, elf: &[u8]) -> bool {
+    let answer = client.execute(stored(elf, &["-3"], Tier::Native)).await.unwrap();
+    assert_eq!(exit_code(&answer), Some(-3));
+    assert!(answer.tiers.unwrap().native_cycles > 0);
+    answer.artifact.unwrap().cache() == CacheUse::Miss
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_put_into_the_cache_is_compiled_again() {
+    let data = tempfile::tempdir().unwrap();
+    let (elf, other) = (guests::bytes("exit-imc").unwrap(), guests::bytes("fib-imc").unwrap());
+    let server = Server::start_with(&data, SECTIONS);
+    let mut client = Client::connect(&server).await;
+    client.upload(&elf).await.unwrap();
+    client.upload(&other).await.unwrap();
+    assert!(run(&mut client, &elf).await && !run(&mut client, &elf).await);
+    client.execute(stored(&other, &["10"], Tier::Native)).await.unwrap();
+    server.stop();
+    let other_key = key(&other).0;
+    type Change = Box<dyn FnOnce(&Cache, Vec<u8>) -> Vec<u8>>;
+    let changes: [(&str, Change); 6] = [
+        // A byte of the code, with all digests that have no key made anew.
+        (
+            "other_bytes",
+            Box::new(|_, mut entry| {
+                let middle = entry.len() / 2;
+                entry[middle] ^= 1;
+                entry
+            }),
+        ),
+        (
+            "signature",
+            Box::new(|_, mut entry| {
+                let at = entry.len() - 10;
+                entry[at] ^= 1;
+                entry
+            }),
+        ),
+        ("other_artifact", Box::new(move |cache, _| cache.get(Space::Artifact, other_key).unwrap().unwrap())),
+        ("malformed", Box::new(|_, entry| entry[..entry.len() - 1].to_vec())),
+        // As it was before it was signed.
+        ("malformed", Box::new(|_, entry| entry[..entry.len() - 300].to_vec())),
+        ("malformed", Box::new(|_, _| Vec::new())),
+    ];
+    for (reason, how) in changes {
+        change(&data, &elf, how);
+        let server = Server::start_with(&data, SECTIONS);
+        let mut client = Client::connect(&server).await;
+        assert!(run(&mut client, &elf).await, "{reason}");
+        assert!(refused(&server, reason) >= 1.0, "{reason}");
+        assert!(!run(&mut client, &elf).await, "{reason}");
+        server.stop();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_change_under_a_server_and_what_a_revoked_one_signed_is_compiled_again() {
+    let data = tempfile::tempdir().unwrap();
+    let elf = guests::bytes("exit-imc").unwrap();
+    let server = Server::start_with(&data, SECTIONS);
+    let mut client = Client::connect(&server).await;
+    client.upload(&elf).await.unwrap();
+    assert!(run(&mut client, &elf).await);
+    let listed = keys(&data, &["list"]);
+    let old = listed.split_whitespace().next().unwrap().to_owned();
+    assert!(listed.contains("signs"), "{listed}");
+    // What the old key signed is good as long as it is trusted.
+    let new = keys(&data, &["rotate"]);
+    assert_ne!(new, old);
+    assert!(!run(&mut client, &elf).await);
+    keys(&data, &["revoke", &old]);
+    let mut was_compiled = false;
+    for _ in 0..200 {
+        was_compiled |= run(&mut client, &elf).await;
+        if was_compiled {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert!(was_compiled, "the old key was revoked");
+    until("it is counted", || refused(&server, "key_revoked") >= 1.0);
+    assert!(!run(&mut client, &elf).await);
+    assert!(keys(&data, &["list"]).contains(&format!("{old}  revoked")));
+}
