@@ -458,3 +458,34 @@ async fn shown(server: &Server, ca: &Path, pair: &Pair) -> Channel {
     let client = TlsClient::load(&files).unwrap();
     client.connect(&format!("https://{}", server.address), |endpoint| endpoint).await.unwrap()
 }
+
+/// Median of a call on a warm connection, microseconds.
+async fn median_us(channel: &Channel, authorization: &[String]) -> u128 {
+    let mut times = Vec::new();
+    for _ in 0..1_000 {
+        let started = Instant::now();
+        let status = call(channel, "antares.v1.RunnerService/GetCapabilities", authorization, None).await;
+        assert!(!is_refused(&status), "{status:?}");
+        times.push(started.elapsed().as_micros());
+    }
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// Prints what it costs; a bound would measure the machine.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_encryption_and_a_token_cost() {
+    let (ours, issuer) = (Authority::new("ours"), Issuer::new());
+    let (pair, client) = (ours.issue("server", "IP:127.0.0.1"), ours.issue("client", "DNS:client"));
+    let tls = format!("[tls]\ncertificate = {:?}\nkey = {:?}\n", pair.certificate, pair.key);
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let open = Server::start(&folders[0]);
+    let closed = Server::start_with(&folders[1], &format!("{tls}{}", issuer.section()));
+    let token = bearer(&issuer.sign(&claims("user/x", |_| {})));
+    let plain = plain(&open).await;
+    let encrypted = shown(&closed, &ours.certificate(), &client).await;
+    for _ in 0..2 {
+        let (without, with) = (median_us(&plain, &[]).await, median_us(&encrypted, &token).await);
+        println!("a call takes {without} us, with TLS and a token {with} us");
+    }
+}
