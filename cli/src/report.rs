@@ -121,7 +121,7 @@ impl Report {
             native_cycles: run.native_cycles,
             interpreted_cycles: run.interpreted_cycles,
             run_us: run.run_us,
-            debug: run.debug,
+            debug: run.debug.into(),
             ..Self::without_figures(outcome, error_detail, artifact)
         }
     }
@@ -226,7 +226,7 @@ mod tests {
             interpreted_cycles: 0,
             restarted: None,
             seen: None,
-            debug: vec!["hello \u{1b}[31m".to_owned()],
+            debug: vec!["hello \u{1b}[31m".to_owned()].into(),
             load_us: 1,
             run_us: 12_345,
             samples: None,

@@ -190,7 +190,7 @@ impl Group {
             cycles: group.cycles,
             native_cycles: group.native_cycles,
             interpreted_cycles: group.interpreted_cycles,
-            debug: group.debug,
+            debug: group.debug.into(),
             restarted: group.restarted,
             cell,
         }

@@ -254,7 +254,7 @@ fn verdict(ended: Ended) -> (v1::Verdict, Option<RunReport>) {
     }
     verdict.cycles = report.cycles;
     verdict.load_cycles = report.load_cycles;
-    verdict.debug = std::mem::take(&mut report.debug);
+    verdict.debug = std::mem::take(&mut report.debug).into();
     (verdict, Some(report))
 }
 
@@ -414,7 +414,7 @@ mod tests {
             interpreted_cycles: 2,
             restarted: None,
             seen: None,
-            debug: vec!["hello".to_owned()],
+            debug: vec!["hello".to_owned()].into(),
             load_us: 1,
             run_us: 2,
             samples: None,

@@ -155,7 +155,7 @@ fn report(what: String) -> RunReport {
         interpreted_cycles: 0,
         restarted: None,
         seen: None,
-        debug: vec![what],
+        debug: vec![what].into(),
         load_us: 0,
         run_us: 0,
         samples: None,
@@ -278,6 +278,8 @@ fn own_page() -> u64 {
 fn behave(name: &str) -> String {
     match name {
         "nothing" => "ok".to_owned(),
+        // As many lines as fit into an answer of the bytes that a small one may have.
+        "empty-lines" => "\0".repeat(400 << 10),
         // Return to the C library: its functions end at the filter too.
         "jump-to-libc" => {
             // SAFETY: the strings end with zeros; what the call does is the point.

@@ -50,7 +50,9 @@ impl Errand<'_> {
         let job = encode(job)?;
         let (mut runs, mut is_clean) = (0_u64, true);
         let mut take_part = |content: &[u8]| match frame::decode(content) {
-            Ok(Reply::Part(part)) if runs < parts_max as u64 => {
+            Ok(Reply::Part(part))
+                if runs < parts_max as u64 && !R::talks_too_much(&part, self.terms.debug_bytes.0) =>
+            {
                 runs += 1;
                 is_clean &= R::is_clean(&part);
                 take(part);

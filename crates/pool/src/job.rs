@@ -4,6 +4,7 @@
 //! memfds, never inside them.
 
 mod batch;
+mod lines;
 mod profile;
 mod verify;
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::terms::Judged;
 
 pub use batch::{BatchJob, BatchReport};
+pub use lines::{DEBUG_LINES_MAX, Lines};
 pub use profile::{
     PROFILE_BYTES_MAX, ProfileJob, ProfileReport, ProfiledReport, SAMPLES_BYTES_MAX, SAMPLES_NODES_MAX,
     Samples,
@@ -62,6 +64,25 @@ impl RunWorkerReport {
 }
 
 impl Judged for RunWorkerReport {
+    fn debug(&self) -> impl Iterator<Item = &Lines> {
+        fn verified(report: &VerifyReport) -> &[GroupReport] {
+            match report {
+                VerifyReport::Done { groups, .. } => groups,
+                VerifyReport::Refused { .. } => &[],
+            }
+        }
+        let (run, groups) = match self {
+            Self::Run(run) => (Some(run), &[][..]),
+            Self::Verify(report) => (None, verified(report)),
+            Self::Profile(ProfileReport { report: ProfiledReport::Run(run), .. }) => (Some(run), &[][..]),
+            Self::Profile(ProfileReport { report: ProfiledReport::Verify(report), .. }) => {
+                (None, verified(report))
+            }
+            Self::Batch(_) => (None, &[][..]),
+        };
+        run.map(|run| &run.debug).into_iter().chain(groups.iter().map(|group| &group.debug))
+    }
+
     fn is_clean(&self) -> bool {
         match self {
             Self::Run(report) => report.restarted.is_none() && matches!(report.outcome, RunOutcome::Exit(_)),
@@ -72,6 +93,10 @@ impl Judged for RunWorkerReport {
 }
 
 impl Judged for CompileReport {
+    fn debug(&self) -> impl Iterator<Item = &Lines> {
+        std::iter::empty()
+    }
+
     fn is_clean(&self) -> bool {
         false
     }
@@ -144,7 +169,7 @@ pub struct RunReport {
     /// What native code did not know, if it was left for such a place.
     pub seen: Option<Seen>,
     /// Lines of debug output, in order.
-    pub debug: Vec<String>,
+    pub debug: Lines,
     /// Time to load the library and the ELF, microseconds.
     pub load_us: u64,
     /// Time of the run itself, microseconds.

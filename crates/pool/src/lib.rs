@@ -42,7 +42,9 @@ pub use error::PoolError;
 pub use frame::{JOB_BYTES_MAX, REPORT_BYTES_MAX};
 pub use heap::give_large_blocks_back;
 pub use output::OUTPUT_BYTES_MAX;
-pub use pool::{BatchEnd, Compiled, Pool, PoolConfig, PoolStats, Verdict, WORKERS_MAX, worker_path};
+pub use pool::{
+    BatchEnd, Compiled, Pool, PoolConfig, PoolStats, Verdict, WORKERS_MAX, batch_output_bytes, worker_path,
+};
 pub use reuse::{Reuse, ReusePolicy};
 pub use sealed::Sealed;
 pub use zygote::{ZygoteError, serve};

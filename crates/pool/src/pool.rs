@@ -45,6 +45,9 @@ const HOT_BYTES: u64 = (HOT_PROGRAMS_MAX * (HOT_BYTES_MAX + 64)) as u64;
 /// Bytes of the report of one run of a batch beside its debug output: the detail of an error is the longest part.
 const RUN_BYTES_MAX: usize = 8 << 10;
 
+/// What a line of debug output counts in a batch beside its bytes and its end.
+const BATCH_LINE_BYTES: u64 = 31;
+
 /// What a pool is made of.
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
@@ -237,9 +240,9 @@ impl Pool {
     }
 
     /// The terms of a job that has a child to itself.
-    fn alone(&self, compiles: bool, reply_bytes_max: usize, until: Until) -> Terms {
-        let ledger = Arc::clone(&self.owner.ledger);
-        Terms { ledger, compiles, reply_bytes_max, until, kind: None, debug_bytes: (0, 0) }
+    fn alone(&self, compiles: bool, debug_bytes: u64, reply_bytes_max: usize, until: Until) -> Terms {
+        let (ledger, debug_bytes) = (Arc::clone(&self.owner.ledger), (debug_bytes, debug_bytes));
+        Terms { ledger, compiles, reply_bytes_max, until, kind: None, debug_bytes }
     }
 
     /// Begins `job` in a child that has done such a job before, if one waits and a slot is free, and does not wait for the
@@ -299,7 +302,7 @@ impl Pool {
         let errand = Errand {
             elf: transaction.as_fd(),
             extras: files.iter().map(|file| file.as_fd()).collect(),
-            terms: self.alone(false, report_bytes_max(debug_bytes), until.into()),
+            terms: self.alone(false, job.debug_bytes_max, report_bytes_max(debug_bytes), until.into()),
         };
         let verdict = errand.run(&RunWorkerJob::<&RunJob, _, &BatchJob>::Verify(job))?;
         self.owner.ledger.expect_answer(verdict, |report| match report {
@@ -319,12 +322,12 @@ impl Pool {
         file: &Sealed,
         until: impl Into<Until>,
     ) -> Result<Verdict<ProfileReport>, PoolError> {
-        let report_bytes = match &job {
-            ProfileJob::Run(job) => job.debug_bytes_max,
-            ProfileJob::Verify(job) => job.debug_bytes_max.saturating_add(GROUPS_BYTES_MAX + HOT_BYTES),
+        let (debug_bytes, beside) = match &job {
+            ProfileJob::Run(job) => (job.debug_bytes_max, 0),
+            ProfileJob::Verify(job) => (job.debug_bytes_max, GROUPS_BYTES_MAX + HOT_BYTES),
         };
-        let reply_bytes_max = report_bytes_max(report_bytes.saturating_add(PROFILE_BYTES_MAX as u64));
-        let terms = self.alone(false, reply_bytes_max, until.into());
+        let report_bytes = debug_bytes.saturating_add(beside + PROFILE_BYTES_MAX as u64);
+        let terms = self.alone(false, debug_bytes, report_bytes_max(report_bytes), until.into());
         let errand = Errand { elf: file.as_fd(), extras: Vec::new(), terms };
         let verdict = errand.run(&RunWorkerJob::<&RunJob, &VerifyJob, &BatchJob>::Profile(job))?;
         self.owner.ledger.expect_answer(verdict, |report| match report {
@@ -353,8 +356,13 @@ impl Pool {
         let mut reports = Vec::new();
         let mut is_understood = true;
         let asked = RunWorkerJob::<&RunJob, &VerifyJob, _>::Batch(job);
+        let mut output_bytes = 0_u64;
         let verdict = errand.run_in_parts(&asked, job.inputs.len(), |part| match part {
-            RunWorkerReport::Run(report) => reports.push(report),
+            // No run is begun when those before it have written as much as they may.
+            RunWorkerReport::Run(report) if output_bytes < job.output_bytes_max.max(1) => {
+                output_bytes = output_bytes.saturating_add(batch_output_bytes(&report));
+                reports.push(report);
+            }
             _ => is_understood = false,
         })?;
         let verdict = self.owner.ledger.expect_answer(verdict, |report| match report {
@@ -386,7 +394,7 @@ impl Pool {
         let errand = Errand {
             elf: elf.as_fd(),
             extras: vec![output.as_fd()],
-            terms: self.alone(true, REPORT_OVERHEAD_BYTES, until),
+            terms: self.alone(true, 0, REPORT_OVERHEAD_BYTES, until),
         };
         errand.run(job)?.and_then(|report: CompileReport| {
             let verdict = take_output(job.stage, &report, output)?;
@@ -423,6 +431,12 @@ impl Pool {
 /// Bytes of the sampled profiles of `runs`.
 fn samples_bytes(sample_cycles: u64, runs: u64) -> u64 {
     if sample_cycles == 0 { 0 } else { runs.saturating_mul(SAMPLES_BYTES_MAX as u64) }
+}
+
+/// What the debug output of a run counts among that of its batch: for each line what it takes in an answer and in memory too.
+#[must_use]
+pub fn batch_output_bytes(report: &RunReport) -> u64 {
+    report.debug.bytes().saturating_add(report.debug.count() as u64 * BATCH_LINE_BYTES)
 }
 
 fn report_bytes_max(debug_bytes_max: u64) -> usize {

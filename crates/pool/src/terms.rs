@@ -17,6 +17,7 @@ use crate::{
     cancel::Until,
     child::Reply,
     frame,
+    job::{DEBUG_LINES_MAX, Lines},
     ledger::{Count, FIRST_TURN, Fate, Ledger},
     line::Line,
     reuse::{Kind, Warm},
@@ -68,7 +69,19 @@ impl Drop for Admitted {
 pub(crate) trait Judged {
     /// Whether everything went as it should, so that the worker may do another job.
     fn is_clean(&self) -> bool;
+
+    /// The debug output in it.
+    fn debug(&self) -> impl Iterator<Item = &Lines>;
+
+    /// Whether it has more debug output than `bytes_max`. A worker stops before that, as long as it is its own master.
+    fn talks_too_much(&self, bytes_max: u64) -> bool {
+        let bytes = self.debug().map(Lines::bytes).fold(0, u64::saturating_add);
+        bytes > bytes_max || self.debug().map(Lines::count).sum::<usize>() > DEBUG_LINES_MAX
+    }
 }
+
+/// What is said of a worker whose answer [`Judged::talks_too_much`].
+pub(crate) const TALKS_TOO_MUCH: &str = "it answered with more debug output than it may";
 
 /// A job that was given to a child.
 #[derive(Clone, Copy, Debug)]
@@ -143,7 +156,7 @@ impl Terms {
         }
     }
 
-    fn judge<R: DeserializeOwned>(&self, admitted: &Admitted, heard: Heard) -> Answer<R> {
+    fn judge<R: DeserializeOwned + Judged>(&self, admitted: &Admitted, heard: Heard) -> Answer<R> {
         let ends = |verdict| Answer { verdict, stays: false };
         let lost = |detail| ends(Verdict::WorkerLost { detail });
         let content = match heard {
@@ -163,6 +176,9 @@ impl Terms {
             Ok(Reply::Part(_)) => return lost("it answered with more parts than asked for".to_owned()),
             Err(error) => return lost(error.to_string()),
         };
+        if R::talks_too_much(&report, self.debug_bytes.0) {
+            return lost(TALKS_TOO_MUCH.to_owned());
+        }
         if self.compiles {
             // Its output may only be looked at when nobody can change it any more.
             let fate = self.ledger.fate(admitted.ticket, Instant::now() + END_WITHIN);

@@ -282,6 +282,17 @@ fn each_child_sees_its_own_job_only() {
         let Verdict::Done(report) = pool.run(&job, &sealed, None, deadline).unwrap() else {
             panic!("no report")
         };
-        assert_eq!(report.debug, [elf]);
+        assert!(report.debug.iter().eq([elf]));
     }
+}
+
+/// Bytes of lines and of what stands around them are one number for a frame. Empty lines take 24 times as much once they are strings.
+#[test]
+fn more_lines_than_there_may_be_are_not_taken() {
+    let pool = start(1, &[]).unwrap();
+    let verdict = attempt(&pool, "load", "empty-lines", &[]);
+    assert!(
+        matches!(&verdict, Verdict::WorkerLost { detail } if detail.contains("more debug output")),
+        "{verdict:?}"
+    );
 }

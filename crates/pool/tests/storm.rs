@@ -79,7 +79,7 @@ fn work(pool: &Pool, tenant: usize, over: &AtomicBool, met: &Met) {
         let attempt = if index.is_multiple_of(3) { "echo-late" } else { "echo" };
         let answer = pool.run(&job("run", attempt, &[number]), &elf, None, Instant::now() + PATIENCE);
         let count = match answer {
-            Ok(Verdict::Done(report)) if report.debug == [number.to_string()] => &met.done,
+            Ok(Verdict::Done(report)) if report.debug.iter().eq([number.to_string()]) => &met.done,
             Ok(Verdict::WorkerLost { .. }) | Err(PoolError::ZygoteLost) => &met.lost,
             other => {
                 println!("{other:?}");

@@ -2,15 +2,12 @@
 //! sent before the next one begins, so that it is known whatever the next one does, and so that memory is only needed for one.
 
 use antares_pool::{
-    Files,
-    job::{BatchJob, BatchReport, RunReport, RunWorkerReport, SAMPLES_BYTES_MAX},
+    Files, batch_output_bytes,
+    job::{BatchJob, BatchReport, RunWorkerReport, SAMPLES_BYTES_MAX},
 };
 use bytes::Bytes;
 
 use crate::{RunWorker, limits};
-
-/// What a line of debug output counts beside its bytes: what it takes in an answer and in memory.
-const LINE_BYTES: u64 = 32;
 
 impl RunWorker {
     pub(crate) fn batch(&mut self, job: BatchJob, files: &Files) -> Result<BatchReport, String> {
@@ -27,7 +24,7 @@ impl RunWorker {
             let mut report = self.run_loaded(job.options, args, limits, (job.tier, sampling))?;
             report.samples = report.samples.filter(|_| samples_bytes <= SAMPLES_BYTES_MAX);
             samples_bytes += report.samples.as_ref().map_or(0, |samples| samples.profile.len());
-            output_bytes = output_bytes.saturating_add(debug_bytes(&report));
+            output_bytes = output_bytes.saturating_add(batch_output_bytes(&report));
             files
                 .tell_part(&RunWorkerReport::Run(report))
                 .map_err(|error| format!("cannot send a report: {error}"))?;
@@ -35,8 +32,4 @@ impl RunWorker {
         }
         Ok(BatchReport { runs })
     }
-}
-
-fn debug_bytes(report: &RunReport) -> u64 {
-    report.debug.iter().map(|line| line.len() as u64 + LINE_BYTES).sum()
 }

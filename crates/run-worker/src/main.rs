@@ -181,7 +181,7 @@ fn to_report(report: Report) -> RunReport {
         interpreted_cycles: report.interpreted_cycles,
         restarted: report.restarted.map(|reason| reason.name().to_owned()),
         seen: report.seen,
-        debug: report.debug,
+        debug: report.debug.into(),
         load_us: micros(report.load),
         run_us: micros(report.run),
         samples: None,

@@ -279,7 +279,7 @@ fn to_group(group: GroupReport) -> Result<job::GroupReport, String> {
         native_cycles: group.counts.native_cycles,
         interpreted_cycles: group.counts.interpreted_cycles,
         restarted: group.counts.restarted.map(ToOwned::to_owned),
-        debug: group.debug,
+        debug: group.debug.into(),
         inputs: indices(group.inputs),
         outputs: indices(group.outputs),
     })

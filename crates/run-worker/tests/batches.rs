@@ -94,7 +94,7 @@ fn output_of_all_runs_together_has_a_limit() {
     let all = vec![&*long; 1024];
     let end = pool.batch(&job(&all), &elf, None, Instant::now() + PATIENCE).unwrap();
     assert_eq!(end.reports.len(), 1024);
-    assert!(end.reports.iter().all(|report| report.debug == [&*long]));
+    assert!(end.reports.iter().all(|report| report.debug.iter().eq([&*long])));
     let little = BatchJob { output_bytes_max: 2500, ..job(&all) };
     let end = pool.batch(&little, &elf, None, Instant::now() + PATIENCE).unwrap();
     assert!(matches!(end.verdict, Verdict::Done(report) if report.runs == 3), "{end:?}");

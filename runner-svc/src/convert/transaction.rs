@@ -195,7 +195,7 @@ fn group_result(group: job::GroupReport) -> v1::GroupResult {
             interpreted_cycles: group.interpreted_cycles,
             restarted: group.restarted.unwrap_or_default(),
         }),
-        debug: group.debug,
+        debug: group.debug.into(),
         inputs: group.inputs,
         outputs: group.outputs,
     }

@@ -3,7 +3,7 @@
 use antares_abi::Seen;
 use serde::{Deserialize, Serialize};
 
-use super::{Samples, Tier};
+use super::{Lines, Samples, Tier};
 
 /// How the transaction in the sealed file is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,7 +143,7 @@ pub struct GroupReport {
     /// Why native code was left and the group run again, if it was: a `LeaveReason` name.
     pub restarted: Option<String>,
     /// Lines of debug output, in order.
-    pub debug: Vec<String>,
+    pub debug: Lines,
     /// Inputs whose cells have the script.
     pub inputs: Vec<u32>,
     /// Outputs that have the script.

@@ -67,7 +67,7 @@ pub(crate) fn send(pool: &Pool, job: &RunJob, within: Duration) -> Result<Verdic
 /// What an attempt gave.
 pub(crate) fn attempt(pool: &Pool, stage: &str, attempt: &str, numbers: &[u64]) -> Verdict<String> {
     let verdict = send(pool, &job(stage, attempt, numbers), PATIENCE).unwrap();
-    verdict.map(|report| report.debug.concat())
+    verdict.map(|report| report.debug.iter().collect())
 }
 
 /// Whether the kernel killed it for its system call.
