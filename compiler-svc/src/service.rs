@@ -125,7 +125,7 @@ impl Service {
     /// `bytes` as a header and chunks, one message at a time as the reader takes them.
     fn send<M: Send + 'static>(
         &self,
-        slot: OwnedSemaphorePermit,
+        held: (OwnedSemaphorePermit, HeldBytes),
         bytes: Bytes,
         (sha256, manifest): (Sha256Digest, Bytes),
         message: impl Fn(Part) -> M + Send + 'static,
@@ -134,7 +134,7 @@ impl Service {
         let idle = self.idle();
         let chunk_bytes = usize::try_from(self.compiler.limits().chunk_bytes_max).unwrap_or(usize::MAX);
         tokio::spawn(async move {
-            let _slot = slot;
+            let _held = held;
             let header =
                 v1::BlobHeader { sha256: sha256.to_string(), size_bytes: bytes.len() as u64, manifest };
             let chunks = (0..bytes.len()).step_by(chunk_bytes).map(|start| {
@@ -151,6 +151,7 @@ impl Service {
         ReceiverStream::new(receiver)
     }
 
+    /// A place for a download.
     fn download_slot(&self) -> Result<OwnedSemaphorePermit, Fault> {
         let busy =
             || Fault::exhausted("DOWNLOADS_BUSY", "too many downloads are in progress", RETRY_TRANSFERS);
@@ -253,14 +254,16 @@ impl compiler_service_server::CompilerService for Service {
         &self,
         request: Request<v1::GetArtifactRequest>,
     ) -> Result<Response<Self::GetArtifactStream>, Status> {
+        let room = RequestBytes::of(&request);
         let key = digest("artifact_key", &request.into_inner().artifact_key)?;
         let slot = self.download_slot()?;
         let bytes = self.compiler.stored_artifact(key).await.map_err(Fault::from)?;
         let Some((bytes, manifest)) = bytes else {
             return Err(Fault::not_found("ARTIFACT_NOT_FOUND", "artifact", key.to_string()).into());
         };
+        let held = (slot, RequestBytes::hold(room.as_ref(), bytes.len())?);
         let sha256 = digest_of(bytes.clone()).await?;
-        let stream = self.send(slot, bytes, (sha256, manifest), |part| v1::GetArtifactResponse {
+        let stream = self.send(held, bytes, (sha256, manifest), |part| v1::GetArtifactResponse {
             part: Some(match part {
                 Part::Header(header) => get_artifact_response::Part::Header(header),
                 Part::Chunk(chunk) => get_artifact_response::Part::Chunk(chunk),
@@ -273,10 +276,12 @@ impl compiler_service_server::CompilerService for Service {
         &self,
         request: Request<v1::GetScriptRequest>,
     ) -> Result<Response<Self::GetScriptStream>, Status> {
+        let room = RequestBytes::of(&request);
         let digest = digest("script_sha256", &request.into_inner().script_sha256)?;
         let slot = self.download_slot()?;
         let bytes = self.compiler.script(digest).await.map_err(Fault::from)?;
-        let stream = self.send(slot, bytes, (digest, Bytes::new()), |part| v1::GetScriptResponse {
+        let held = (slot, RequestBytes::hold(room.as_ref(), bytes.len())?);
+        let stream = self.send(held, bytes, (digest, Bytes::new()), |part| v1::GetScriptResponse {
             part: Some(match part {
                 Part::Header(header) => get_script_response::Part::Header(header),
                 Part::Chunk(chunk) => get_script_response::Part::Chunk(chunk),

@@ -141,7 +141,7 @@ OVERVIEW = [
         panel("Files read again", "Changed certificates and keys, per second: a failed change left the old files in force.",
               "ops", ("{{kind}} {{result}}", rate("antares_reloads_total", "kind, result"))),
         panel("Bytes of requests", "Bytes of requests in progress: received, being received, waiting in uploads and"
-              " sessions.", "bytes", ("{{instance}}", "sum by (instance) (antares_request_bytes{})")),
+              " sessions; and of answers that their callers have not taken.", "bytes", ("{{instance}}", "sum by (instance) (antares_request_bytes{})")),
     ),
     (
         "Processes",

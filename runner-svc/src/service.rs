@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use antares_proto::v1::{self, runner_service_server};
 use antares_serve::{CallDeadline, RequestBytes};
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 use tracing::{Instrument, field};
 
@@ -19,7 +18,7 @@ use crate::{
     execute::{Ended, ExecuteError, Execution, Order, Runner},
     limits::SESSION_ANSWERS_MAX,
     metrics::{ended_name, verification_name},
-    session::Session,
+    session::{AnswerStream, Session},
     tenant::tenant,
     verify::VerifyOrder,
 };
@@ -121,7 +120,7 @@ impl runner_service_server::RunnerService for Service {
         Ok(Response::new(batch_executed(execution, id, request_id)))
     }
 
-    type ExecuteSessionStream = ReceiverStream<Result<v1::ExecuteSessionResponse, Status>>;
+    type ExecuteSessionStream = AnswerStream;
 
     async fn execute_session(
         &self,
@@ -136,7 +135,7 @@ impl runner_service_server::RunnerService for Service {
         let (answers, stream) = mpsc::channel(SESSION_ANSWERS_MAX + 1);
         let session = Session { runner: self.runner.clone(), id, tenant, deadline, bytes };
         tokio::spawn(session.serve(request.into_inner(), answers).instrument(span));
-        Ok(Response::new(ReceiverStream::new(stream)))
+        Ok(Response::new(AnswerStream(stream)))
     }
 
     async fn verify_transaction(

@@ -2,16 +2,20 @@
 //! its caller goes away; its worker then ends with it.
 
 use std::{
+    pin::Pin,
     sync::Arc,
+    task::{Context as Polling, Poll},
     time::{Duration, Instant},
 };
 
 use antares_proto::v1::{self, execute_session_request::Message};
 use antares_serve::{Fault, HeldBytes, RawRunner, RequestBytes, caller_s};
+use prost::Message as _;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     time::{timeout, timeout_at},
 };
+use tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
 use crate::{
@@ -22,8 +26,22 @@ use crate::{
     tenant::Tenant,
 };
 
+/// An answer of a session, and what it holds of the budget for bytes until it is taken.
+type Answer = (Result<v1::ExecuteSessionResponse, Status>, HeldBytes);
+
 /// Where the answers of a session go.
-type Answers = mpsc::Sender<Result<v1::ExecuteSessionResponse, Status>>;
+type Answers = mpsc::Sender<Answer>;
+
+/// The answers of a session as its caller takes them.
+pub(crate) struct AnswerStream(pub(crate) mpsc::Receiver<Answer>);
+
+impl Stream for AnswerStream {
+    type Item = Result<v1::ExecuteSessionResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Polling<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(context).map(|answer| answer.map(|(answer, _held)| answer))
+    }
+}
 
 /// One session.
 pub(crate) struct Session {
@@ -58,7 +76,7 @@ impl Session {
             () = answers.closed() => return,
         };
         if let Err(status) = ended {
-            last_word.send(Err(status));
+            last_word.send((Err(status), HeldBytes::default()));
         }
     }
 
@@ -81,7 +99,7 @@ impl Session {
         tracing::Span::current().record("request_id", &*request_id);
         let prepared = self.noted(self.runner.prepare(&context, self.deadline).await)?;
         let started = session_started(&prepared, self.id.clone(), request_id);
-        answers.send(Ok(started)).await.map_err(|_| Status::cancelled(""))?;
+        answers.send((Ok(started), HeldBytes::default())).await.map_err(|_| Status::cancelled(""))?;
         let (queue, queued) = mpsc::channel(SESSION_INPUTS_MAX);
         // What came before a message that makes no sense is answered first.
         let read = async { Ok(self.read(inputs, queue).await) };
@@ -108,9 +126,14 @@ impl Session {
             let (results, _) =
                 self.noted(self.runner.run_lot(context, prepared, inputs, self.deadline).await)?;
             let count = answerable(&results);
-            for (one, result) in waiting.drain(..count).zip(results) {
+            // All of them are charged before the first waits for its caller.
+            let held = waiting.drain(..count).zip(results).map(|(one, result)| {
                 let answer = session_result(one.id, result);
-                answers.send(Ok(answer)).await.map_err(|_| Status::cancelled(""))?;
+                let held = RequestBytes::hold(self.bytes.as_ref(), answer.encoded_len())?;
+                Ok::<_, Status>((Ok(answer), held))
+            });
+            for answer in held.collect::<Result<Vec<_>, _>>()? {
+                answers.send(answer).await.map_err(|_| Status::cancelled(""))?;
             }
         }
         Ok(())

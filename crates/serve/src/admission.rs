@@ -81,7 +81,8 @@ impl Refused {
 impl Admission {
     pub(crate) fn new(listen: &Listen, metrics: &Metrics) -> Self {
         let bytes = Arc::new(Budget::new(listen.request_bytes_max, listen.request_bytes_per_peer_max));
-        let gauge: IntGauge = metrics.gauge("antares_request_bytes", "Bytes of requests in progress.");
+        let gauge: IntGauge =
+            metrics.gauge("antares_request_bytes", "Bytes of requests in progress and of answers not taken.");
         let watched = bytes.clone();
         metrics.before_scrape(move || set_gauge(&gauge, watched.total()));
         let refused = metrics.counters(

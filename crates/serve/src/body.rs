@@ -26,7 +26,8 @@ const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// Bytes before each message: a flag and the length.
 const HEAD_BYTES: usize = 5;
 
-/// Bytes of requests that the server holds for a peer. An extension of every request, for those who keep what came in a stream.
+/// Bytes of requests and answers that the server holds for a peer. An extension of every request, for those who keep what came in a
+/// stream, or what is to go there.
 #[derive(Clone, Debug)]
 pub struct RequestBytes {
     budget: Arc<Budget<Peer>>,
@@ -34,7 +35,7 @@ pub struct RequestBytes {
 }
 
 /// Bytes that are held for a caller; given back when it is dropped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct HeldBytes(Option<Grant<Peer>>);
 
 impl RequestBytes {
@@ -72,10 +73,12 @@ impl HeldBytes {
     }
 }
 
-fn no_room(spent: Spent) -> Fault {
+pub(crate) fn no_room(spent: Spent) -> Fault {
     let problem = match spent {
-        Spent::All => "the requests in progress take as many bytes as they may",
-        Spent::Share => "the requests of this peer in progress take as many bytes as they may",
+        Spent::All => "the requests in progress and their answers take as many bytes as they may",
+        Spent::Share => {
+            "the requests of this peer in progress and their answers take as many bytes as they may"
+        }
     };
     Fault::exhausted("REQUEST_BYTES", problem, RETRY_AFTER)
 }

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod answer;
 mod auth_section;
 mod body;
 mod budget;

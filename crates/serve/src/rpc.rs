@@ -23,6 +23,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::{
     admission::{Admission, TENANT_BYTES_MAX},
+    answer::metered,
     body::{MeteredBody, RequestBytes, Terms},
     call::{Call, CallDeadline, WatchedBody},
     config::Listen,
@@ -191,12 +192,18 @@ where
         if let Some(bytes) = bytes {
             request = request.map(|body| Body::new(MeteredBody::new(body, terms, bytes)));
         }
+        let budget = (!exempt).then(|| shared.admission.bytes.clone());
         let span = call.span.clone();
         let inner = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
         Box::pin(
             async move {
                 match timeout_at(deadline.0.into(), inner).await {
-                    Ok(Ok(Ok(response))) => Ok(answer(response, call)),
+                    Ok(Ok(Ok(mut response))) => {
+                        if let Some(budget) = budget {
+                            response = metered(response, budget, peer).await;
+                        }
+                        Ok(answer(response, call))
+                    }
                     Ok(Ok(Err(error))) => Err(error),
                     // tonic watches the same deadline, but would say CANCELLED; this one began a moment earlier.
                     Err(_) => Ok(answer(Status::from(Fault::call_deadline()).into_http(), call)),
