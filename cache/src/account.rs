@@ -1,9 +1,10 @@
 //! The account of what is stored: bytes charged, order of use, leases. In memory, rebuilt from the manifests at open.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use crate::{
-    entry::{EntryId, Space},
+    entry::{EntryId, Owner, Space},
+    keep::Listed,
     stats::PerSpace,
     store::{Removal, Stored, Touch},
 };
@@ -18,6 +19,7 @@ struct Line {
     tick: u64,
     /// The place that the store has on disk.
     stored_tick: u64,
+    owner: Option<Owner>,
 }
 
 /// In a place of the order of use: the entry was read since it was stored. Whoever stores much shall not push out what is used,
@@ -26,6 +28,9 @@ const READ: u64 = 1 << 63;
 
 /// One part in so many of a space stays for entries that were not read yet, so that a new one has time to be.
 const UNREAD_PARTS: u64 = 4;
+
+/// One part in so many of a space is the share of one owner: what it stores beyond that pushes out its own.
+const OWNER_PARTS: u64 = 4;
 
 /// What the cache knows about its entries without asking the store.
 ///
@@ -36,23 +41,27 @@ pub(crate) struct Account {
     order: BTreeSet<(u64, EntryId)>,
     touched: BTreeSet<EntryId>,
     leases: HashMap<EntryId, u32>,
+    pinned: HashSet<EntryId>,
+    /// Charged bytes by who had them stored, where that is known.
+    held: HashMap<(Space, Owner), u64>,
     logical_bytes: u64,
     charged: PerSpace,
     last_tick: u64,
 }
 
 impl Account {
-    /// Replaces all lines by `entries`; leases stay.
+    /// Replaces all lines by `entries`; leases, pins and owners stay.
     pub(crate) fn reload(&mut self, entries: &[Stored]) {
-        let leases = std::mem::take(&mut self.leases);
-        *self = Self { leases, ..Self::default() };
+        let before = std::mem::take(self);
+        *self = Self { leases: before.leases, pinned: before.pinned, ..Self::default() };
         for stored in entries {
-            self.add(stored);
+            let owner = before.lines.get(&stored.id).and_then(|line| line.owner);
+            self.add(stored, owner);
         }
     }
 
     /// Adds the line of an entry that the store has.
-    pub(crate) fn add(&mut self, stored: &Stored) {
+    pub(crate) fn add(&mut self, stored: &Stored, owner: Option<Owner>) {
         self.remove(stored.id);
         let line = Line {
             total_bytes: stored.manifest.total_bytes,
@@ -60,7 +69,11 @@ impl Account {
             chunks: stored.manifest.chunks,
             tick: stored.tick,
             stored_tick: stored.tick,
+            owner,
         };
+        if let Some(owner) = owner {
+            *self.held.entry((stored.id.space, owner)).or_default() += line.charged_bytes;
+        }
         self.logical_bytes += line.total_bytes;
         *self.charged.of_mut(stored.id.space) += line.charged_bytes;
         self.last_tick = self.last_tick.max(line.tick & !READ);
@@ -75,6 +88,14 @@ impl Account {
         *self.charged.of_mut(id.space) -= line.charged_bytes;
         self.order.remove(&(line.tick, id));
         self.touched.remove(&id);
+        if let Some(owner) = line.owner
+            && let Some(held) = self.held.get_mut(&(id.space, owner))
+        {
+            *held -= line.charged_bytes;
+            if *held == 0 {
+                self.held.remove(&(id.space, owner));
+            }
+        }
         Some(Removal { id, tick: line.stored_tick })
     }
 
@@ -118,9 +139,37 @@ impl Account {
     }
 
     /// Strikes lines of `space` that are not leased until `bytes` less are charged, at most `limit` of them: those never read
-    /// before the least recently read, unless they are little; in each group the oldest first.
+    /// before the least recently read, unless they are little; in each group the oldest first. An owner that has more than its
+    /// share pays first, down to its share.
     pub(crate) fn evict(&mut self, space: Space, bytes: u64, limit: usize) -> Vec<Removal> {
-        let idle = self.order.iter().filter(|(_, id)| id.space == space && !self.leases.contains_key(id));
+        if let Some((owner, surplus)) = self.payer(space) {
+            let removals = self.evict_of(space, Some(owner), bytes.min(surplus), limit);
+            if !removals.is_empty() {
+                return removals;
+            }
+        }
+        self.evict_of(space, None, bytes, limit)
+    }
+
+    /// The owner that has most of `space`, if that is more than its share, and how much more. A share is that of a peer, and
+    /// the same part of what a peer has for each of its tenants.
+    fn payer(&self, space: Space) -> Option<(Owner, u64)> {
+        let held = || {
+            self.held.iter().filter(|((of, _), _)| *of == space).map(|((_, owner), bytes)| (*owner, *bytes))
+        };
+        let mut peers: HashMap<u64, u64> = HashMap::new();
+        held().for_each(|(owner, bytes)| *peers.entry(owner.peer).or_default() += bytes);
+        let (peer, bytes) = peers.into_iter().max_by_key(|&(peer, bytes)| (bytes, peer))?;
+        let surplus = bytes.saturating_sub(*self.charged.of(space) / OWNER_PARTS);
+        let of_peer = held().filter(|(owner, _)| owner.peer == peer);
+        let (owner, held) = of_peer.max_by_key(|(owner, bytes)| (*bytes, owner.tenant))?;
+        (surplus > 0).then_some((owner, surplus.min(held)))
+    }
+
+    fn evict_of(&mut self, space: Space, owner: Option<Owner>, bytes: u64, limit: usize) -> Vec<Removal> {
+        let is_idle = |id: &EntryId| !self.leases.contains_key(id) && !self.pinned.contains(id);
+        let is_payer = |id| owner.is_none() || self.lines.get(id).is_some_and(|line| line.owner == owner);
+        let idle = self.order.iter().filter(|(_, id)| id.space == space && is_idle(id) && is_payer(id));
         let lines =
             idle.filter_map(|&(tick, id)| Some((tick & READ != 0, id, self.lines.get(&id)?.charged_bytes)));
         let (read, unread): (VecDeque<_>, VecDeque<_>) = lines.partition(|(is_read, ..)| *is_read);
@@ -156,6 +205,43 @@ impl Account {
                 self.leases.remove(&id);
             }
         }
+    }
+
+    /// Takes over what is kept from eviction.
+    pub(crate) fn reload_pins(&mut self, pinned: Vec<EntryId>) {
+        self.pinned = pinned.into_iter().collect();
+    }
+
+    pub(crate) fn set_pinned(&mut self, id: EntryId, is_pinned: bool) {
+        if is_pinned {
+            self.pinned.insert(id);
+        } else {
+            self.pinned.remove(&id);
+        }
+    }
+
+    /// What all pinned entries but `id` are charged.
+    pub(crate) fn pinned_bytes(&self, id: EntryId) -> u64 {
+        self.pinned.iter().filter(|pinned| **pinned != id).filter_map(|pinned| self.charge(*pinned)).sum()
+    }
+
+    /// What an entry is charged, if it is stored.
+    pub(crate) fn charge(&self, id: EntryId) -> Option<u64> {
+        self.lines.get(&id).map(|line| line.charged_bytes)
+    }
+
+    /// The first entries of a space behind `after`, by key.
+    pub(crate) fn list(&self, space: Space, after: Option<[u8; 32]>, limit: usize) -> Vec<Listed> {
+        let is_wanted = |id: &EntryId| id.space == space && after.is_none_or(|after| id.key > after);
+        let mut found: Vec<_> = self.lines.iter().filter(|(id, _)| is_wanted(id)).collect();
+        found.sort_unstable_by_key(|(id, _)| id.key);
+        let listed = found.into_iter().take(limit).map(|(id, line)| Listed {
+            key: id.key,
+            bytes: line.total_bytes,
+            is_pinned: self.pinned.contains(id),
+            was_read: line.tick & READ != 0,
+        });
+        listed.collect()
     }
 
     pub(crate) fn contains(&self, id: EntryId) -> bool {
@@ -206,8 +292,15 @@ mod tests {
     }
 
     fn evicted(account: &mut Account, charged_max: u64) -> Vec<u8> {
-        let bytes = account.charged_bytes().saturating_sub(charged_max);
-        account.evict(Space::Artifact, bytes, usize::MAX).iter().map(|removal| removal.id.key[0]).collect()
+        let mut gone = Vec::new();
+        loop {
+            let bytes = account.charged_bytes().saturating_sub(charged_max);
+            let removals = account.evict(Space::Artifact, bytes, usize::MAX);
+            if removals.is_empty() {
+                return gone;
+            }
+            gone.extend(removals.iter().map(|removal| removal.id.key[0]));
+        }
     }
 
     #[test]
@@ -237,7 +330,7 @@ mod tests {
     fn what_is_new_has_time_to_be_read() {
         let mut account = Account::default();
         account.reload(&[1, 2, 3, 4, 5].map(|number| stored(number, 1000, READ | u64::from(number))));
-        account.add(&stored(6, 1000, 6));
+        account.add(&stored(6, 1000, 6), None);
         let charged = account.charged_bytes();
         assert_eq!(evicted(&mut account, charged / 6 * 4), [1, 2]);
     }
@@ -252,9 +345,28 @@ mod tests {
     }
 
     #[test]
+    fn who_has_more_than_its_share_pays_first() {
+        let owner = |peer, tenant| Some(Owner { peer, tenant });
+        let mut account = Account::default();
+        account.add(&stored(1, 1000, 1), owner(1, 0));
+        account.add(&stored(2, 1000, 2), None);
+        for number in 3..7 {
+            account.add(&stored(number, 1000, number.into()), owner(2, u64::from(number < 6)));
+        }
+        let charge = account.charged_bytes() / 6;
+        // Of peer 2 the tenant that has most, although others are older; then what is oldest.
+        assert_eq!(evicted(&mut account, charge * 5), [3]);
+        assert_eq!(evicted(&mut account, charge * 4), [4]);
+        account.set_pinned(stored(1, 0, 0).id, true);
+        assert_eq!(evicted(&mut account, 1), [5, 6, 2]);
+        account.set_pinned(stored(1, 0, 0).id, false);
+        assert_eq!(evicted(&mut account, 1), [1]);
+    }
+
+    #[test]
     fn touches_name_the_place_on_disk() {
         let mut account = Account::default();
-        account.add(&stored(1, 10, 7));
+        account.add(&stored(1, 10, 7), None);
         account.touch(stored(1, 0, 0).id);
         account.touch(stored(1, 0, 0).id);
         let touches = account.take_touches(10);
@@ -266,8 +378,8 @@ mod tests {
     #[test]
     fn adding_twice_counts_once() {
         let mut account = Account::default();
-        account.add(&stored(1, 10, 1));
-        account.add(&stored(1, 20, 2));
+        account.add(&stored(1, 10, 1), None);
+        account.add(&stored(1, 20, 2), None);
         assert_eq!(account.logical_bytes(), 20);
         assert_eq!(account.entries(Space::Artifact), 1);
     }

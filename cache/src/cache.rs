@@ -14,13 +14,14 @@ use sha2::{Digest, Sha256};
 use crate::{
     account::Account,
     config::CacheConfig,
-    entry::{EntryId, Space},
+    entry::{EntryId, Owner, Space},
     error::{CacheError, StoreError},
     failures::{FailureBook, is_valid},
     layout::{How, Layout, Opened},
     lock::{DirLock, claim},
     manifest::{Failure, FailureRecord, Manifest},
     recover::close,
+    salvage::salvage,
     stats::{CacheState, CacheStats, Counters, add, count},
     store::{BlobStore, Damage, Removal, Stored},
     upkeep::{self, Chore},
@@ -121,13 +122,19 @@ impl Cache {
         let mut failures = FailureBook::default();
         let counters = Counters::default();
         if let Err(failure) = load(&*opened.store, &mut account, &mut failures) {
-            tracing::error!(error = %failure, "the cache could not be read and starts empty");
+            tracing::error!(error = %failure, "the cache cannot be read and starts with what verifies of it");
             let number = opened.number;
-            drop(opened);
-            layout.quarantine(number)?;
-            opened = layout.make(How::Replaced)?;
             account = Account::default();
             failures = FailureBook::default();
+            let saved = salvage(&layout, &config, &*opened.store, &opened.store.survivors());
+            close(opened.store);
+            layout.quarantine(number)?;
+            opened = match saved {
+                Ok(_) => Opened { how: How::Replaced, ..layout.open()? },
+                Err(_) => layout.make(How::Replaced)?,
+            };
+            load(&*opened.store, &mut account, &mut failures)
+                .map_err(|source| CacheError::Open { dir: config.dir.clone(), source })?;
         }
         let state = if opened.how == How::Replaced { CacheState::Rebuilt } else { CacheState::Ready };
         add(&counters.quarantines, u64::from(opened.how == How::Replaced));
@@ -158,11 +165,25 @@ impl Cache {
     /// # Errors
     /// [`CacheError::WrongDigest`] for a script whose key is not the SHA-256 of its bytes; nothing else.
     pub fn put(&self, space: Space, key: [u8; 32], bytes: &[u8]) -> Result<Put, CacheError> {
+        self.put_of(None, space, key, bytes)
+    }
+
+    /// As [`Cache::put`], for `owner`: what it stores beyond its share pushes out its own.
+    ///
+    /// # Errors
+    /// As [`Cache::put`].
+    pub fn put_of(
+        &self,
+        owner: Option<Owner>,
+        space: Space,
+        key: [u8; 32],
+        bytes: &[u8],
+    ) -> Result<Put, CacheError> {
         let digest: [u8; 32] = Sha256::digest(bytes).into();
         if space == Space::Script && digest != key {
             return Err(CacheError::WrongDigest { expected: hex::encode(key), actual: hex::encode(digest) });
         }
-        let put = self.inner.put(EntryId::new(space, key), digest, bytes);
+        let put = self.inner.put((EntryId::new(space, key), owner), digest, bytes);
         if let Put::Rejected(reason) = put {
             count(&self.inner.counters.rejected);
             tracing::warn!(space = space.name(), bytes = bytes.len(), ?reason, "the cache rejected an entry");
@@ -283,7 +304,7 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    fn put(&self, id: EntryId, sha256: [u8; 32], bytes: &[u8]) -> Put {
+    fn put(&self, (id, owner): (EntryId, Option<Owner>), sha256: [u8; 32], bytes: &[u8]) -> Put {
         let manifest = Manifest::of(bytes, sha256, self.config.unix_seconds());
         let Some(manifest) = manifest.filter(|manifest| manifest.total_bytes <= self.config.entry_bytes_max)
         else {
@@ -303,7 +324,7 @@ impl Inner {
             self.relieve(&*store, manifest.total_bytes);
             return Put::Rejected(Rejection::DiskFull);
         }
-        match self.write(&*store, id, manifest, bytes) {
+        match self.write(&*store, (id, owner), manifest, bytes) {
             Ok(put) => {
                 self.look_after(&mut writer, number);
                 put
@@ -320,7 +341,7 @@ impl Inner {
     fn write(
         &self,
         store: &dyn BlobStore,
-        id: EntryId,
+        (id, owner): (EntryId, Option<Owner>),
         manifest: Manifest,
         bytes: &[u8],
     ) -> Result<Put, StoreError> {
@@ -335,7 +356,7 @@ impl Inner {
         store.touch(&touches)?;
         let stored = Stored { id, manifest, tick };
         store.insert(&stored, bytes, total_bytes)?;
-        locked(&self.account).add(&stored);
+        locked(&self.account).add(&stored, owner);
         Ok(Put::Stored)
     }
 
@@ -447,6 +468,7 @@ pub(crate) fn load(
     failures: &mut FailureBook,
 ) -> Result<(), StoreError> {
     account.reload(&store.entries()?);
+    account.reload_pins(store.pinned()?);
     failures.reload(&store.failures()?);
     // The total on disk is for people and tests; the account is what counts. They differ only after a crash between
     // two transactions of one eviction.

@@ -11,6 +11,16 @@ pub enum Space {
     Artifact,
 }
 
+/// Who had an entry stored, as far as its share of the cache is concerned. Kept in memory alone: what is found at the start belongs
+/// to nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Owner {
+    /// A number of the peer.
+    pub peer: u64,
+    /// A number of the tenant, as this peer names it.
+    pub tenant: u64,
+}
+
 /// Bytes of an [`EntryId`] on disk: one for the space, 32 for the key.
 pub(crate) const ENTRY_ID_BYTES: usize = 33;
 

@@ -11,7 +11,8 @@ use crate::{
     cache::{Inner, Live, Writer, load, locked},
     error::{CacheError, StoreError},
     layout::How,
-    stats::{CacheState, count},
+    salvage::salvage,
+    stats::{CacheState, add, count},
     store::BlobStore,
 };
 
@@ -34,14 +35,37 @@ impl Inner {
             live.store.take()
         };
         tracing::error!(store = number, error = %failure, "the store of the cache failed and is closed");
+        let is_damaged = !matches!(failure, StoreError::Io(_));
         if let Some(store) = store {
+            if is_damaged {
+                self.salvage(&*store);
+            }
             close(store);
         }
-        if !matches!(failure, StoreError::Io(_)) {
+        if is_damaged {
             self.set_aside(number);
         }
         writer.retry_at = None;
         self.revive(writer);
+        if is_damaged {
+            let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
+            if live.store.is_some() {
+                live.state = CacheState::Rebuilt;
+            }
+        }
+    }
+
+    /// Makes a store of what verifies in `old`, for the next open.
+    fn salvage(&self, old: &dyn BlobStore) {
+        let entries: Vec<_> = {
+            let account = locked(&self.account);
+            let newest = account.newest_first().into_iter();
+            newest.filter_map(|id| Some((id, account.tick(id)?))).collect()
+        };
+        match salvage(&self.layout, &self.config, old, &entries) {
+            Ok(salvaged) => add(&self.counters.corrupt, salvaged.lost),
+            Err(error) => tracing::error!(%error, "nothing can be saved of a damaged store"),
+        }
     }
 
     /// Opens a store when there is none and the time has come to try.

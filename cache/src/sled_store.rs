@@ -20,7 +20,7 @@ use sled::{
 };
 
 use crate::{
-    entry::EntryId,
+    entry::{EntryId, Space},
     error::StoreError,
     manifest::{
         CHUNK_BYTES, FailureRecord, Manifest, chunk_key, frame_chunk, parse_chunk_key, unframe_chunk,
@@ -41,6 +41,8 @@ const FILE_LOCK_POLL: Duration = Duration::from_millis(5);
 const SCAN_ENTRIES: usize = 1024;
 const KEY_FORMAT: &[u8] = b"format_version";
 const KEY_TOTAL: &[u8] = b"total_bytes";
+/// Before the id of an entry that is kept from eviction.
+const KEY_PIN: &[u8] = b"pin:";
 
 /// The trees of one open sled database.
 pub(crate) struct SledStore {
@@ -221,6 +223,22 @@ impl BlobStore for SledStore {
         })
     }
 
+    fn survivors(&self) -> Vec<(EntryId, u64)> {
+        let ticks = guarded(|| self.ticks()).unwrap_or_default();
+        let mut found = Vec::new();
+        for space in Space::ALL {
+            for first in 0..=u8::MAX {
+                // A page that cannot be read hides what is on it, not what is on the next.
+                let prefix = [EntryId::new(space, [0; 32]).to_bytes()[0], first];
+                let mut entries = self.manifest.scan_prefix(prefix);
+                while let Ok(Some(key)) = guarded(|| Ok(entries.next().transpose()?.map(|(key, _)| key))) {
+                    found.extend(EntryId::from_bytes(&key));
+                }
+            }
+        }
+        found.into_iter().map(|id| (id, ticks.get(&id).copied().unwrap_or(0))).collect()
+    }
+
     fn insert(&self, stored: &Stored, bytes: &[u8], total_bytes: u64) -> Result<(), StoreError> {
         guarded(|| {
             self.write_chunks(stored.id, bytes)?;
@@ -303,6 +321,27 @@ impl BlobStore for SledStore {
 
     fn remove_chunks(&self, id: EntryId, first_index: u32, limit: usize) -> Result<usize, StoreError> {
         guarded(|| self.remove_chunk_batch(id, first_index, limit))
+    }
+
+    fn set_pinned(&self, id: EntryId, is_pinned: bool) -> Result<(), StoreError> {
+        guarded(|| {
+            let key = [KEY_PIN, &id.to_bytes()].concat();
+            if is_pinned {
+                self.meta.insert(key, &[])?
+            } else {
+                self.meta.remove(key)?
+            };
+            Ok(())
+        })
+    }
+
+    fn pinned(&self) -> Result<Vec<EntryId>, StoreError> {
+        guarded(|| {
+            let keys = self.meta.scan_prefix(KEY_PIN).keys();
+            let ids =
+                keys.filter_map(|key| key.map(|key| EntryId::from_bytes(&key[KEY_PIN.len()..])).transpose());
+            Ok(ids.collect::<Result<_, _>>()?)
+        })
     }
 
     fn put_failure(&self, key: [u8; 32], record: &FailureRecord) -> Result<(), StoreError> {

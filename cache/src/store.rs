@@ -64,6 +64,9 @@ pub(crate) trait BlobStore: Send + Sync {
     /// All entries whose manifest decodes; others are removed on the way.
     fn entries(&self) -> Result<Vec<Stored>, StoreError>;
 
+    /// Entries of a damaged store as far as they can be found, with their places in the order of use. Changes nothing.
+    fn survivors(&self) -> Vec<(EntryId, u64)>;
+
     /// Stores an entry: chunks, flush, then manifest, order of use and total in one transaction, flush. When this
     /// returns, the entry survives a crash; when it fails, no manifest names the chunks.
     fn insert(&self, stored: &Stored, bytes: &[u8], total_bytes: u64) -> Result<(), StoreError>;
@@ -93,6 +96,12 @@ pub(crate) trait BlobStore: Send + Sync {
 
     /// Removes at most `limit` chunks of `id` from `first_index` on; returns how many.
     fn remove_chunks(&self, id: EntryId, first_index: u32, limit: usize) -> Result<usize, StoreError>;
+
+    /// Keeps `id` from eviction, or no longer; made durable by the next flush.
+    fn set_pinned(&self, id: EntryId, is_pinned: bool) -> Result<(), StoreError>;
+
+    /// Entries that are kept from eviction, stored or not.
+    fn pinned(&self) -> Result<Vec<EntryId>, StoreError>;
 
     /// Stores the record of a failure.
     fn put_failure(&self, key: [u8; 32], record: &FailureRecord) -> Result<(), StoreError>;

@@ -177,6 +177,7 @@ fn copy_all<'a>(
             new.put_failure(key, &record)?;
         }
     }
+    old.pinned()?.into_iter().try_for_each(|id| new.set_pinned(id, true))?;
     new.flush()?;
     Ok(writer)
 }

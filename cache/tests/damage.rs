@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
+    os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
@@ -334,4 +335,30 @@ fn kills_during_eviction_and_rebuild_leave_a_cache_that_adds_up() {
         evicted += u64::from(there < next / 2);
     }
     assert!(evicted > 0, "the children evicted nothing: the test does not test");
+}
+
+/// Files that sled cannot open any more are lost as a whole; what is damaged under an open store is not.
+#[test]
+fn flipped_bytes_under_an_open_cache_cost_what_they_hit() {
+    let original = pristine();
+    let mut kept = Vec::new();
+    for seed in 0..8 {
+        let dir = copy_of(original.path());
+        let cache = Cache::open(config(dir.path(), 64 * MIB)).expect("the cache opens");
+        let path = dir.path().join("store-000001/db");
+        let bytes = fs::read(&path).expect("read");
+        let file = fs::OpenOptions::new().write(true).open(&path).expect("opened");
+        let mut random = SmallRng::seed_from_u64(seed);
+        for _ in 0..20 {
+            let at = random.random_range(0..bytes.len());
+            file.write_all_at(&[bytes[at] ^ 0xff], at as u64).expect("written");
+        }
+        let survived = || (0..ENTRIES).filter(|&number| present(&cache, number)).count();
+        survived();
+        kept.push((survived(), cache.stats().state));
+    }
+    println!("kept of {ENTRIES}: {kept:?}");
+    kept.sort_by_key(|(survived, _)| *survived);
+    assert!(kept[0].0 < 24 && kept[4].0 > 6, "{kept:?}");
+    assert!(kept.iter().any(|(_, state)| *state == CacheState::Rebuilt), "{kept:?}");
 }

@@ -8,7 +8,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use antares_cache::{Cache, CacheConfig, CacheError, CacheState, Clock, Put, Rejection, Space};
+use antares_cache::{
+    Cache, CacheConfig, CacheError, CacheState, Clock, Owner, Pinned, Put, Rejection, Space,
+};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
@@ -329,4 +331,58 @@ fn beyond_the_hard_limit_what_was_set_aside_goes_and_then_nothing_more_is_stored
     assert_eq!(get(&cache, 2).as_deref(), Some(&b"second"[..]));
     fs::remove_file(dir.path().join("stranger")).expect("removed");
     assert_eq!(put(&cache, 3, b"third"), Put::Stored);
+}
+
+#[test]
+fn one_owner_that_stores_much_pushes_out_its_own() {
+    let dir = TempDir::new().expect("a directory");
+    let cache = open(&dir);
+    let put_of = |owner, seed| {
+        let bytes = noise(seed, 512 << 10);
+        let key: [u8; 32] = Sha256::digest(&bytes).into();
+        assert_eq!(cache.put_of(owner, Space::Script, key, &bytes).expect("its digest"), Put::Stored);
+        key
+    };
+    let owner = |peer| Some(Owner { peer, tenant: 0 });
+    let modest: Vec<_> = (0..8).map(|number| put_of(owner(1), number)).collect();
+    for number in 100..180 {
+        put_of(owner(2), number);
+    }
+    assert!(cache.stats().evictions > 40, "{:?}", cache.stats());
+    assert!(modest.iter().all(|key| cache.contains(Space::Script, *key)), "{:?}", cache.stats());
+}
+
+#[test]
+fn what_is_pinned_stays_across_eviction_rebuild_and_restart_and_what_is_removed_is_gone() {
+    let dir = TempDir::new().expect("a directory");
+    let mut cache = open(&dir);
+    assert_eq!(cache.pin(Space::Artifact, key(0), true), Pinned::Absent);
+    for number in 0..3 {
+        put(&cache, number, &noise(number, 512 << 10));
+    }
+    assert_eq!(cache.pin(Space::Artifact, key(0), true), Pinned::Done);
+    assert_eq!(cache.pin(Space::Artifact, key(1), true), Pinned::Done);
+    assert!(cache.remove(Space::Artifact, key(1)) && !cache.remove(Space::Artifact, key(1)));
+    assert_eq!(get(&cache, 1), None);
+    for restarted in [false, true] {
+        if restarted {
+            assert!(cache.rebuild());
+            drop(cache);
+            cache = open(&dir);
+        }
+        let base = if restarted { 200 } else { 100 };
+        for number in base..base + 60 {
+            put(&cache, number, &noise(number, 512 << 10));
+        }
+        assert!(get(&cache, 0).is_some() && get(&cache, 2).is_none());
+    }
+    let listed = cache.list(Space::Artifact, None, usize::MAX);
+    assert_eq!(
+        listed.iter().filter(|entry| entry.is_pinned).map(|entry| entry.key).collect::<Vec<_>>(),
+        [key(0)]
+    );
+    assert_eq!(cache.list(Space::Artifact, Some(listed[1].key), 1), [listed[2]]);
+    let full = (0..60).find(|at| cache.pin(Space::Artifact, listed[*at].key, true) == Pinned::NoRoom);
+    assert!(full.is_some_and(|at| at > 5), "{full:?}");
+    assert_eq!(cache.pin(Space::Artifact, key(0), false), Pinned::Done);
 }
