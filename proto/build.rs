@@ -4,11 +4,12 @@ use std::{env, fs, path::PathBuf};
 
 use protox::prost::Message;
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     "antares/v1/common.proto",
     "antares/v1/compiler.proto",
     "antares/v1/profile.proto",
     "antares/v1/runner.proto",
+    "antares/v1/store.proto",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -8,7 +8,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum, value_parse
 
 pub(crate) use crate::args::credentials::CredentialArgs;
 #[cfg(feature = "server")]
-pub(crate) use crate::args::servers::{ListArgs, ServerArgs, StatArgs, TopArgs, UploadArgs};
+pub(crate) use crate::args::servers::{KeptArgs, ListArgs, ServerArgs, StatArgs, TopArgs, UploadArgs};
 use crate::{
     behind, failure::Failure, limits::DEADLINE_MS_MAX, output, profile::Percent, verify::CellName, version,
 };
@@ -66,9 +66,21 @@ pub(crate) enum Command {
     /// Store scripts on a server
     #[cfg(feature = "server")]
     Upload(UploadArgs),
-    /// List what a server has run lately
+    /// List what a server has run lately, or what it stores
     #[cfg(feature = "server")]
     Ls(ListArgs),
+    /// Remove scripts and what was compiled of them from a server's store
+    ///
+    /// Like pin and unpin: for operators, on the loopback network of the server (or through a forwarded port).
+    /// Exit status: 0 all were there; 1 one was not; 3 the server cannot be asked, or refuses.
+    #[cfg(feature = "server")]
+    Rm(KeptArgs),
+    /// Keep scripts from eviction from a server's store
+    #[cfg(feature = "server")]
+    Pin(KeptArgs),
+    /// Let pinned scripts go
+    #[cfg(feature = "server")]
+    Unpin(KeptArgs),
     /// Tell what a server knows of a script
     ///
     /// Exit status: 0 it is stored there; 1 it is not; 3 the server cannot be asked.

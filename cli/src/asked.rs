@@ -7,7 +7,7 @@ use antares_proto::v1;
 use anyhow::anyhow;
 
 use crate::{
-    args::{ListArgs, ServerArgs, StatArgs, TopArgs, UploadArgs, server_of},
+    args::{KeptArgs, ListArgs, ServerArgs, StatArgs, TopArgs, UploadArgs, server_of},
     failure::Failure,
     input, output,
     remote::Server,
@@ -36,8 +36,62 @@ pub(crate) fn upload(args: &UploadArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `antares ls`: scripts that were run lately.
+/// `antares rm`: status 1 if one was not stored.
+pub(crate) fn remove(args: &KeptArgs) -> Result<ExitCode, Failure> {
+    let server = args.server.server()?;
+    let mut is_all = true;
+    for script in &args.scripts {
+        let key = digest(script)?;
+        let removed = server.remove_stored(args.artifacts, key)?;
+        is_all &= removed > 0;
+        let what = if removed > 0 { format!("removed, {removed} entries") } else { "not stored".to_owned() };
+        output::print(format!("{key}  {what}\n").as_bytes())?;
+    }
+    Ok(if is_all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// `antares pin` and `antares unpin`: status 1 if one is not stored.
+pub(crate) fn pin(args: &KeptArgs, pinned: bool) -> Result<ExitCode, Failure> {
+    let server = args.server.server()?;
+    let mut is_all = true;
+    for script in &args.scripts {
+        let key = digest(script)?;
+        let is_there = server.pin_stored(args.artifacts, key, pinned)?;
+        is_all &= is_there;
+        let what = match (is_there, pinned) {
+            (false, _) => "not stored",
+            (true, true) => "pinned",
+            (true, false) => "unpinned",
+        };
+        output::print(format!("{key}  {what}\n").as_bytes())?;
+    }
+    Ok(if is_all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// `antares ls --stored`.
+fn list_stored(args: &ListArgs) -> Result<ExitCode, Failure> {
+    let mut text = String::new();
+    let _ =
+        writeln!(text, "{:<64} {:>16}  notes", if args.artifacts { "artifact" } else { "script" }, "bytes");
+    for entry in args.server.server()?.list_stored(args.artifacts)? {
+        let notes = match (entry.pinned, entry.used) {
+            (true, true) => "pinned, used",
+            (true, false) => "pinned",
+            (false, true) => "used",
+            (false, false) => "",
+        };
+        let line = format!("{:<64} {:>16}  {notes}", entry.key, grouped(entry.size_bytes));
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    output::print(output::printable(&text).as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `antares ls`: scripts that were run lately, or what is stored.
 pub(crate) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
+    if args.stored {
+        return list_stored(args);
+    }
     let mut text = String::new();
     let _ = writeln!(text, "{:<64} {:>20} {:>12}", "script", "cycles", "runs");
     for ran in args.server.server()?.list(args.window_ms)? {

@@ -63,6 +63,12 @@ fn main() -> ExitCode {
         #[cfg(feature = "server")]
         Command::Ls(args) => asked::list(&args),
         #[cfg(feature = "server")]
+        Command::Rm(args) => asked::remove(&args),
+        #[cfg(feature = "server")]
+        Command::Pin(args) => asked::pin(&args, true),
+        #[cfg(feature = "server")]
+        Command::Unpin(args) => asked::pin(&args, false),
+        #[cfg(feature = "server")]
         Command::Stat(args) => asked::stat(&args),
         #[cfg(feature = "server")]
         Command::Health(args) => asked::health(&args),

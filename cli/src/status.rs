@@ -10,6 +10,8 @@ use crate::{failure::Failure, remote::server_error};
 pub(crate) enum Problem {
     /// The server has not got the script: upload it.
     ScriptNotFound,
+    /// What it got is nothing that it keeps as a script, or compiles.
+    NotAScript,
     /// The worker was lost: an outcome of the run.
     WorkerLost,
     /// The server has no such call: it is another service than was asked.
@@ -27,6 +29,7 @@ impl Problem {
     pub(crate) fn of(status: &Status) -> Self {
         match reason(status).as_str() {
             "SCRIPT_NOT_FOUND" => Self::ScriptNotFound,
+            "SCRIPT_INVALID" => Self::NotAScript,
             "WORKER_LOST" => Self::WorkerLost,
             "SOURCE_UNAVAILABLE" => Self::SourceUnavailable,
             "" if status.code() == Code::NotFound => Self::NoSuchName,

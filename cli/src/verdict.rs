@@ -254,7 +254,7 @@ mod tests {
             native_cycles: 1200,
             interpreted_cycles: 34,
             restarted: None,
-            debug: vec!["\u{1b}[2J".to_owned()],
+            debug: vec!["\u{1b}[2J".to_owned()].into(),
             inputs: vec![1],
             outputs: vec![],
         }

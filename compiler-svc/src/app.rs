@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use antares_cache::{Cache, CacheConfig, CacheError};
 use antares_pool::{Layer, Pool, PoolConfig, PoolError, give_large_blocks_back, worker_path};
-use antares_proto::{FILE_DESCRIPTOR_SET, v1::compiler_service_server::CompilerServiceServer};
+use antares_proto::{
+    FILE_DESCRIPTOR_SET,
+    v1::{compiler_service_server::CompilerServiceServer, store_service_server::StoreServiceServer},
+};
 use antares_serve::{App, Config, Health, Metrics};
 use antares_trust::{KeyError, Trust};
 use tonic::service::Routes;
@@ -14,10 +17,14 @@ use crate::{
     convert::COST_MODEL,
     service::Service,
     signed::Signing,
+    store_service::StoreService,
 };
 
 /// Full name of the service, for health checks.
 pub const SERVICE: &str = "antares.v1.CompilerService";
+
+/// Full name of the service for operators, which is there where the other one is.
+pub const STORE: &str = "antares.v1.StoreService";
 
 /// Name of the worker binary.
 pub const WORKER: &str = "antares-compile-worker";
@@ -83,7 +90,8 @@ pub fn add_to(routes: Routes, compiler: &Compiler, config: &Config) -> Routes {
     let service = CompilerServiceServer::new(service)
         .max_decoding_message_size(message_bytes_max)
         .max_encoding_message_size(message_bytes_max);
-    routes.add_service(service)
+    let store = StoreServiceServer::new(StoreService(compiler.clone()));
+    routes.add_service(service).add_service(store)
 }
 
 /// The service alone.
@@ -91,7 +99,7 @@ pub fn add_to(routes: Routes, compiler: &Compiler, config: &Config) -> Routes {
 pub fn app(compiler: &Compiler, config: &Config) -> App {
     App {
         routes: add_to(Routes::default(), compiler, config),
-        services: vec![SERVICE],
+        services: vec![SERVICE, STORE],
         descriptors: FILE_DESCRIPTOR_SET,
         pages: Vec::new(),
     }
@@ -108,8 +116,9 @@ pub fn watch_health(compiler: Compiler, health: Health) {
                 compiler.look_at_keys();
                 compiler.is_ready()
             });
-            let ready = ready.await;
-            health.set(SERVICE, ready.unwrap_or(false)).await;
+            let ready = ready.await.unwrap_or(false);
+            health.set(SERVICE, ready).await;
+            health.set(STORE, ready).await;
         }
     });
 }

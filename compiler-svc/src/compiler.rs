@@ -7,7 +7,7 @@ use std::{
 };
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Hints, Sha256Digest, parts_of};
-use antares_cache::{Cache, CacheError, Put, Rejection, Space};
+use antares_cache::{Cache, CacheError, Owner, Put, Rejection, Space};
 use antares_pool::{
     ArtifactError, Compiled, LayerStatus, Pool, PoolError, Sealed, Verdict,
     job::{CompileJob, CompileLimits, CompileReport, CompileSummary, Stage},
@@ -23,6 +23,7 @@ use tokio::{
 use tracing::Instrument;
 
 use crate::{
+    elf,
     follow::Followers,
     metrics::CompilerMetrics,
     signed::{Signing, join, split},
@@ -113,6 +114,9 @@ pub enum StoreScriptError {
     /// The bytes are not the ones that were announced.
     #[error("the bytes have another digest")]
     WrongDigest,
+    /// The bytes are nothing that the VM would take.
+    #[error("it {0}")]
+    NotAScript(&'static str),
     /// The store cannot take them.
     #[error("the store cannot take it: {0:?}")]
     Rejected(Rejection),
@@ -206,6 +210,11 @@ impl Compiler {
         &self.shared.limits
     }
 
+    /// The store, for operators.
+    pub(crate) fn cache(&self) -> &Cache {
+        &self.shared.cache
+    }
+
     /// The fence around compile workers.
     #[must_use]
     pub fn layers(&self) -> &[LayerStatus] {
@@ -219,13 +228,21 @@ impl Compiler {
         is_well && self.shared.pool.stats().zygote_pid.is_some()
     }
 
-    /// Stores a script under its digest; true if it was stored before.
+    /// Stores a script under its digest, on the share of `owner`; true if it was stored before.
     ///
     /// # Errors
-    /// Another digest, or a store that has no room.
-    pub async fn store_script(&self, digest: Sha256Digest, bytes: Bytes) -> Result<bool, StoreScriptError> {
+    /// No script, another digest, or a store that has no room.
+    pub async fn store_script(
+        &self,
+        owner: Option<Owner>,
+        digest: Sha256Digest,
+        bytes: Bytes,
+    ) -> Result<bool, StoreScriptError> {
+        if let Some(mistake) = elf::mistake(&bytes) {
+            return Err(StoreScriptError::NotAScript(mistake));
+        }
         let cache = self.shared.cache.clone();
-        match blocking(move || cache.put(Space::Script, digest.0, &bytes)).await {
+        match blocking(move || cache.put_of(owner, Space::Script, digest.0, &bytes)).await {
             Ok(Ok(Put::Stored)) => Ok(false),
             Ok(Ok(Put::AlreadyThere)) => Ok(true),
             Ok(Ok(Put::Rejected(rejection))) => Err(StoreScriptError::Rejected(rejection)),

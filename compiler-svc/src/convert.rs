@@ -14,10 +14,10 @@ use crate::compiler::{Artifact, Compiler};
 pub const COST_MODEL: &str = "ckb-vm 0.24.15";
 
 /// VM versions that scripts can have.
-const VM_VERSIONS: [u32; 3] = [0, 1, 2];
+pub(crate) const VM_VERSIONS: [u32; 3] = [0, 1, 2];
 
 /// Instruction sets that scripts of these versions can have.
-const ISAS: [&str; 4] = ["imc", "imc+b", "imc+mop", "imc+b+mop"];
+pub(crate) const ISAS: [&str; 4] = ["imc", "imc+b", "imc+mop", "imc+b+mop"];
 
 /// A digest that the caller wrote in `field`.
 pub(crate) fn digest(field: &str, text: &str) -> Result<Sha256Digest, Fault> {

@@ -4,12 +4,14 @@
 pub mod app;
 mod compiler;
 mod convert;
+mod elf;
 mod follow;
 mod learn;
 mod metrics;
 mod service;
 mod signed;
 mod status;
+mod store_service;
 
 pub use compiler::{Artifact, CompileError, Compiler, StoreScriptError};
 pub use convert::COST_MODEL;

@@ -1,20 +1,26 @@
 //! The calls of `CompilerService`.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+    time::Duration,
+};
 
 use antares_abi::Sha256Digest;
+use antares_cache::Owner;
 use antares_proto::v1::{
     self, compiler_service_server, get_artifact_response, get_script_response, upload_request,
 };
-use antares_serve::{Fault, HeldBytes, RequestBytes, caller_s};
+use antares_serve::{Fault, HeldBytes, Peer, RequestBytes, TENANT, caller_s};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use crate::{
-    compiler::Compiler,
+    compiler::{Compiler, StoreScriptError},
     convert::{capabilities, compiled, digest, hints, options, seen},
+    elf::{HEAD_BYTES, mistake},
 };
 
 /// How long a caller should wait when all uploads or downloads are taken.
@@ -114,7 +120,15 @@ impl Service {
             held.grow(chunk.len())?;
             // Not more than there is to come: what doubles would hold twice as much.
             bytes.reserve_exact(if bytes.is_empty() { size } else { 0 });
+            let is_head = bytes.len() < HEAD_BYTES;
             bytes.extend_from_slice(&chunk);
+            // Before the rest of it comes.
+            if is_head
+                && bytes.len() >= HEAD_BYTES
+                && let Some(mistake) = mistake(&bytes)
+            {
+                return Err(Fault::from(StoreScriptError::NotAScript(mistake)).into());
+            }
         }
         if bytes.len() != size {
             return Err(size_mismatch(size, bytes.len(), false).into());
@@ -187,10 +201,12 @@ impl compiler_service_server::CompilerService for Service {
         let _slot = self.uploads.try_acquire().map_err(|_| busy())?;
         // Until it is stored.
         let held = RequestBytes::hold(RequestBytes::of(&request).as_ref(), 0)?;
+        let owner = owner_of(&request);
         let mut parts = request.into_inner();
         let (sha256, size) = self.header(&mut parts).await?;
         let bytes = self.body(&mut parts, size, &held).await?;
-        let already_stored = self.compiler.store_script(sha256, bytes).await.map_err(Fault::from)?;
+        let already_stored =
+            self.compiler.store_script(Some(owner), sha256, bytes).await.map_err(Fault::from)?;
         tracing::info!(script = %sha256, bytes = size, already_stored, "uploaded");
         let response =
             v1::UploadResponse { sha256: sha256.to_string(), size_bytes: size as u64, already_stored };
@@ -296,6 +312,17 @@ impl compiler_service_server::CompilerService for Service {
     ) -> Result<Response<v1::CompilerCapabilities>, Status> {
         Ok(Response::new(capabilities(&self.compiler, self.message_bytes_max)))
     }
+}
+
+/// On whose share of the store an upload goes. Names cost nothing: what they say counts within the peer that says it.
+fn owner_of<T>(request: &Request<T>) -> Owner {
+    let number = |value: &dyn ToString| {
+        let mut hash = DefaultHasher::new();
+        value.to_string().hash(&mut hash);
+        hash.finish()
+    };
+    let tenant = request.metadata().get(TENANT).and_then(|name| name.to_str().ok()).unwrap_or_default();
+    Owner { peer: number(&Peer::of(request)), tenant: number(&tenant) }
 }
 
 async fn digest_of(bytes: Bytes) -> Result<Sha256Digest, Fault> {

@@ -50,6 +50,7 @@ impl From<StoreScriptError> for Fault {
         let message = error.to_string();
         match error {
             StoreScriptError::WrongDigest => Self::invalid("DIGEST_MISMATCH", message),
+            StoreScriptError::NotAScript(_) => Self::invalid("SCRIPT_INVALID", message),
             StoreScriptError::Rejected(_) => Self::exhausted("STORE_FULL", message, RETRY_BUSY),
             StoreScriptError::Internal => {
                 Self::failed("INTERNAL", "internal error; the server's log has the particulars")

@@ -28,7 +28,7 @@ impl ArtifactSource for LocalSource {
     async fn artifact(&self, wanted: Wanted) -> Result<Option<Fetched>, SourceError> {
         if let Some(elf) = &wanted.elf
             && !self.0.has_script(wanted.script)
-            && let Err(error) = self.0.store_script(wanted.script, elf.clone()).await
+            && let Err(error) = self.0.store_script(None, wanted.script, elf.clone()).await
         {
             // The compile does without: it gets the bytes.
             tracing::warn!(script = %wanted.script, %error, "an inline script is not stored");

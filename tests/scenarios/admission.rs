@@ -31,14 +31,14 @@ use crate::{
 };
 
 /// Who takes all.
-const GREEDY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+pub(crate) const GREEDY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 /// Who wants one answer.
-const MODEST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
+pub(crate) const MODEST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 /// How long the modest one's call may take on a machine that does much else.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// A connection of the client at `from`.
-async fn connect(server: &Server, from: Ipv4Addr) -> Channel {
+pub(crate) async fn connect(server: &Server, from: Ipv4Addr) -> Channel {
     let address: SocketAddr = server.address.parse().unwrap();
     let connector = service_fn(move |_| async move {
         let socket = TcpSocket::new_v4()?;
@@ -50,7 +50,7 @@ async fn connect(server: &Server, from: Ipv4Addr) -> Channel {
 }
 
 /// How long the modest client waits for a connection and an answer.
-async fn modest_call(server: &Server) -> Duration {
+pub(crate) async fn modest_call(server: &Server) -> Duration {
     let asked = Instant::now();
     let elf = guests::bytes("exit-imc").unwrap();
     let call = async {
@@ -63,7 +63,7 @@ async fn modest_call(server: &Server) -> Duration {
 }
 
 /// A connection that says what it must and then nothing.
-async fn idle_connection(address: SocketAddr) -> Option<TcpStream> {
+pub(crate) async fn idle_connection(address: SocketAddr) -> Option<TcpStream> {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((GREEDY, 0).into()).unwrap();
     let stream = timeout(Duration::from_secs(2), socket.connect(address)).await.ok()?.ok()?;
@@ -90,7 +90,7 @@ async fn idle_connections_of_one_client_shut_nobody_out() {
 }
 
 /// A request of `announced` bytes, of which `sent` come and then nothing.
-async fn half_sent(channel: &mut Channel, announced: u32, sent: usize) -> mpsc::Sender<Bytes> {
+pub(crate) async fn half_sent(channel: &mut Channel, announced: u32, sent: usize) -> mpsc::Sender<Bytes> {
     let (sender, receiver) = mpsc::channel(1);
     let head = Bytes::from([&[0][..], &announced.to_be_bytes()].concat());
     // One field of bytes, long enough for all.
@@ -175,6 +175,13 @@ async fn idle_sessions_of_one_client_shut_nobody_out() {
     until("their places are free", || server.metric("antares_calls_in_progress") < 1.5);
 }
 
+/// What is stored as a script and is none.
+pub(crate) fn junk(number: u8, bytes: usize) -> Vec<u8> {
+    let mut junk = vec![number; bytes];
+    junk[..20].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0");
+    junk
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn parallel_uploads_leave_no_memory_behind() {
     let data = tempfile::tempdir().unwrap();
@@ -187,7 +194,7 @@ async fn parallel_uploads_leave_no_memory_behind() {
                 let address = server.address.clone();
                 tokio::spawn(async move {
                     let mut client = Client::connect_to(&address).await.unwrap();
-                    client.upload(&vec![16 * round + number; 16 << 20]).await
+                    client.upload(&junk(16 * round + number, 16 << 20)).await
                 })
             })
             .collect();

@@ -31,9 +31,28 @@ pub(crate) struct UploadArgs {
 pub(crate) struct ListArgs {
     #[command(flatten)]
     pub server: ServerArgs,
+    /// List what is stored, not what was run: key, bytes, and whether it is pinned and was used
+    #[arg(long, conflicts_with = "window_ms")]
+    pub stored: bool,
+    /// With --stored: artifacts, not scripts
+    #[arg(long, requires = "stored")]
+    pub artifacts: bool,
     /// How far back, milliseconds [default: all that it keeps]
     #[arg(long, value_name = "N")]
     pub window_ms: Option<u64>,
+}
+
+/// Words of `antares rm`, `pin` and `unpin`.
+#[derive(Debug, Args)]
+pub(crate) struct KeptArgs {
+    /// The scripts: their SHA-256, or their files
+    #[arg(required = true)]
+    pub scripts: Vec<PathBuf>,
+    /// They are keys of artifacts
+    #[arg(long)]
+    pub artifacts: bool,
+    #[command(flatten)]
+    pub server: ServerArgs,
 }
 
 /// Words of `antares stat`.

@@ -102,7 +102,7 @@ fn group_report(group: v1::GroupResult) -> anyhow::Result<job::GroupReport> {
         native_cycles: tiers.native_cycles,
         interpreted_cycles: tiers.interpreted_cycles,
         restarted: text(tiers.restarted),
-        debug: group.debug,
+        debug: group.debug.into(),
         inputs: group.inputs,
         outputs: group.outputs,
     })

@@ -23,8 +23,13 @@ use crate::{
 };
 
 /// Services that a server may have, as its health names them; the first stands for all.
-const SERVICES: [&str; 4] =
-    ["", "antares.v1.CompilerService", "antares.v1.RunnerService", "antares.v1.ProfileService"];
+const SERVICES: [&str; 5] = [
+    "",
+    "antares.v1.CompilerService",
+    "antares.v1.StoreService",
+    "antares.v1.RunnerService",
+    "antares.v1.ProfileService",
+];
 
 /// What `antares stat` tells of a script.
 #[derive(Debug)]
@@ -35,7 +40,7 @@ pub(crate) struct Stat {
     pub(crate) ran: (u64, u64),
 }
 
-fn call<T>(message: T) -> Call<T> {
+pub(super) fn call<T>(message: T) -> Call<T> {
     let mut call = Call::new(message);
     call.set_timeout(CALL_OVERHEAD_MAX);
     call
@@ -43,7 +48,7 @@ fn call<T>(message: T) -> Call<T> {
 
 impl Server {
     /// Answers of `work`, whose statuses are failures.
-    fn ask<T>(&self, work: impl AsyncFnOnce(Link) -> Result<T, Status>) -> Result<T, Failure> {
+    pub(super) fn ask<T>(&self, work: impl AsyncFnOnce(Link) -> Result<T, Status>) -> Result<T, Failure> {
         runtime()?.block_on(async {
             let channel = self.connect().await?;
             work(channel).await.map_err(|status| status::failure(&self.url, &status))

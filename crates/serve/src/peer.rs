@@ -23,6 +23,18 @@ impl Peer {
     }
 }
 
+impl Peer {
+    /// Whether it is on the loopback network.
+    #[must_use]
+    pub fn is_loopback(self) -> bool {
+        match self.0 {
+            IpAddr::V4(address) => address.is_loopback(),
+            // What is left of ::1 without its host bits.
+            IpAddr::V6(address) => address.is_unspecified(),
+        }
+    }
+}
+
 impl From<SocketAddr> for Peer {
     fn from(address: SocketAddr) -> Self {
         Self(match address.ip().to_canonical() {

@@ -57,6 +57,12 @@ impl Fault {
         Self::new(Code::FailedPrecondition, reason, message)
     }
 
+    /// PERMISSION_DENIED: this caller may not do it.
+    #[must_use]
+    pub fn denied(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Code::PermissionDenied, reason, message)
+    }
+
     /// NOT_FOUND: the resource `name` of type `kind` is not there.
     #[must_use]
     pub fn not_found(reason: &'static str, kind: &'static str, name: impl Into<String>) -> Self {

@@ -14,6 +14,7 @@ async fn services_are_listed_in_both_versions() {
         "antares.v1.CompilerService",
         "antares.v1.RunnerService",
         "antares.v1.ProfileService",
+        "antares.v1.StoreService",
         "grpc.health.v1.Health",
     ];
     let new: Vec<String> = {
@@ -89,6 +90,7 @@ async fn health_is_known_by_name() {
         "antares.v1.CompilerService",
         "antares.v1.RunnerService",
         "antares.v1.ProfileService",
+        "antares.v1.StoreService",
         "liveness",
     ] {
         assert_eq!(node.health(service).await, Some(1), "{service}");

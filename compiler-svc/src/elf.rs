@@ -1,0 +1,46 @@
+//! Whether bytes can be a script at all: the head of a RISC-V RV64 ELF. What else is wrong with them is for a fenced worker to find.
+
+/// Magic, class, byte order and version of what the VM loads.
+const IDENT: [u8; 7] = [0x7f, b'E', b'L', b'F', 2, 1, 1];
+
+/// Where the machine is, and RISC-V's number there.
+const MACHINE: (usize, [u8; 2]) = (18, [243, 0]);
+
+/// Bytes of the head of a 64-bit ELF.
+pub(crate) const HEAD_BYTES: usize = 64;
+
+/// What is wrong with `bytes`, or only the first of them that came; none if they can be the head of a script.
+pub(crate) fn mistake(bytes: &[u8]) -> Option<&'static str> {
+    let (at, machine) = MACHINE;
+    if bytes.len() < HEAD_BYTES {
+        return Some("is shorter than the head of an ELF");
+    }
+    if bytes[..4] != IDENT[..4] {
+        return Some("is no ELF");
+    }
+    if bytes[..IDENT.len()] != IDENT {
+        return Some("is no 64-bit little-endian ELF");
+    }
+    (bytes[at..][..2] != machine).then_some("is an ELF for another machine than RISC-V")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_risc_v_elf_is_told() {
+        let mut head = [0; HEAD_BYTES];
+        head[..IDENT.len()].copy_from_slice(&IDENT);
+        head[18] = 243;
+        assert_eq!(mistake(&head), None);
+        assert!(mistake(&head[..63]).unwrap().contains("shorter"));
+        for (at, value, says) in
+            [(0, 0, "no ELF"), (4, 1, "64-bit"), (5, 2, "little-endian"), (18, 62, "machine")]
+        {
+            let mut head = head;
+            head[at] = value;
+            assert!(mistake(&head).unwrap().contains(says), "{at}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The calls of `StoreService`: what an operator does to single scripts and artifacts.
+
+use std::time::Duration;
+
+use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
+use antares_cache::{Cache, Pinned, Space};
+use antares_proto::v1::{self, StoredKind, store_service_server};
+use antares_serve::{Fault, Peer};
+use tonic::{Request, Response, Status, async_trait};
+
+use crate::{
+    compiler::Compiler,
+    convert::{ISAS, VM_VERSIONS, digest},
+};
+
+/// Entries in one answer.
+const LISTED_MAX: usize = 1000;
+
+/// How long an operator who finds no room for a pin should wait: until something else is unpinned.
+const RETRY_PIN: Duration = Duration::from_secs(60);
+
+/// The gRPC face of a [`Compiler`]'s store.
+#[derive(Clone)]
+pub(crate) struct StoreService(pub(crate) Compiler);
+
+/// What a request names, once its caller may name it.
+fn admitted<T>(request: &Request<T>, kind: i32) -> Result<Space, Fault> {
+    if !Peer::of(request).is_loopback() {
+        let problem = "only peers on the loopback network may do this: come from within, or forward a port";
+        return Err(Fault::denied("OPERATOR_ONLY", problem));
+    }
+    match StoredKind::try_from(kind) {
+        Ok(StoredKind::Script) => Ok(Space::Script),
+        Ok(StoredKind::Artifact) => Ok(Space::Artifact),
+        Ok(StoredKind::Unspecified) | Err(_) => {
+            let problem = "must be a script or an artifact";
+            Err(Fault::invalid("REQUEST_INVALID", format!("kind {problem}")).violation("kind", problem))
+        }
+    }
+}
+
+/// Runs `work` on the store where it may block.
+async fn on_store<T: Send + 'static>(
+    compiler: &Compiler,
+    work: impl FnOnce(&Cache) -> T + Send + 'static,
+) -> Result<T, Fault> {
+    let cache = compiler.cache().clone();
+    tokio::task::spawn_blocking(move || work(&cache)).await.map_err(|error| Fault::internal(&error))
+}
+
+/// Keys of all artifacts that can be made of a script.
+fn artifacts_of(script: Sha256Digest) -> impl Iterator<Item = Sha256Digest> {
+    let isas = ISAS.into_iter().filter_map(|isa| isa.parse().ok());
+    let options = isas.flat_map(|isa| VM_VERSIONS.map(|vm_version| CompileOptions { vm_version, isa }));
+    options.flat_map(move |options| {
+        [CodeTier::Baseline, CodeTier::Full].map(|tier| Sha256Digest::for_artifact(script, options, tier))
+    })
+}
+
+fn remove(cache: &Cache, space: Space, key: Sha256Digest) -> u32 {
+    let removed = u32::from(cache.remove(space, key.0));
+    match space {
+        Space::Artifact => removed,
+        Space::Script => {
+            removed
+                + artifacts_of(key).map(|key| u32::from(cache.remove(Space::Artifact, key.0))).sum::<u32>()
+        }
+    }
+}
+
+#[async_trait]
+impl store_service_server::StoreService for StoreService {
+    async fn list_stored(
+        &self,
+        request: Request<v1::ListStoredRequest>,
+    ) -> Result<Response<v1::ListStoredResponse>, Status> {
+        let space = admitted(&request, request.get_ref().kind)?;
+        let after = &request.get_ref().after;
+        let after = (!after.is_empty()).then(|| digest("after", after)).transpose()?;
+        let list = move |cache: &Cache| cache.list(space, after.map(|after| after.0), LISTED_MAX);
+        let listed = on_store(&self.0, list).await?;
+        let entries = listed.into_iter().map(|entry| v1::StoredEntry {
+            key: Sha256Digest(entry.key).to_string(),
+            size_bytes: entry.bytes,
+            pinned: entry.is_pinned,
+            used: entry.was_read,
+        });
+        Ok(Response::new(v1::ListStoredResponse { entries: entries.collect() }))
+    }
+
+    async fn remove_stored(
+        &self,
+        request: Request<v1::RemoveStoredRequest>,
+    ) -> Result<Response<v1::RemoveStoredResponse>, Status> {
+        let space = admitted(&request, request.get_ref().kind)?;
+        let key = digest("key", &request.get_ref().key)?;
+        let removed = on_store(&self.0, move |cache| remove(cache, space, key)).await?;
+        tracing::warn!(kind = space.name(), %key, removed, "removed by an operator");
+        Ok(Response::new(v1::RemoveStoredResponse { removed }))
+    }
+
+    async fn pin_stored(
+        &self,
+        request: Request<v1::PinStoredRequest>,
+    ) -> Result<Response<v1::PinStoredResponse>, Status> {
+        let space = admitted(&request, request.get_ref().kind)?;
+        let key = digest("key", &request.get_ref().key)?;
+        let pinned = request.get_ref().pinned;
+        match on_store(&self.0, move |cache| cache.pin(space, key.0, pinned)).await? {
+            Pinned::Done => {
+                tracing::warn!(kind = space.name(), %key, pinned, "pinned or unpinned by an operator");
+                Ok(Response::new(v1::PinStoredResponse {}))
+            }
+            Pinned::Absent => {
+                let reason = match space {
+                    Space::Script => "SCRIPT_NOT_FOUND",
+                    Space::Artifact => "ARTIFACT_NOT_FOUND",
+                };
+                Err(Fault::not_found(reason, space.name(), key.to_string()).into())
+            }
+            Pinned::NoRoom => {
+                let problem = "half of the store's budget is pinned; unpin something first";
+                Err(Fault::exhausted("PINS_FULL", problem, RETRY_PIN).into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_artifacts_of_a_script_are_named() {
+        let keys: std::collections::HashSet<_> = artifacts_of(Sha256Digest([1; 32])).collect();
+        assert_eq!(keys.len(), VM_VERSIONS.len() * ISAS.len() * 2);
+    }
+
+    #[test]
+    fn strangers_are_no_operators() {
+        let mut request = Request::new(());
+        let refused = Status::from(admitted(&request, StoredKind::Script.into()).unwrap_err());
+        assert_eq!(refused.code(), tonic::Code::PermissionDenied);
+        for (address, is_operator) in
+            [("127.0.0.1:1", true), ("[::1]:1", true), ("[::ffff:127.0.0.1]:1", true), ("10.0.0.1:1", false)]
+        {
+            let address: std::net::SocketAddr = address.parse().unwrap();
+            request.extensions_mut().insert(Peer::from(address));
+            assert_eq!(admitted(&request, StoredKind::Script.into()).is_ok(), is_operator, "{address}");
+        }
+        assert!(admitted(&request, 0).is_err());
+    }
+}
