@@ -16,6 +16,7 @@ mod journey;
 mod kills;
 mod overload;
 mod server;
+mod siege;
 mod signing;
 mod soak;
 mod storms;
