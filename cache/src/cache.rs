@@ -96,6 +96,8 @@ pub(crate) struct Inner {
     pub(crate) is_short: AtomicBool,
     /// The volume had too little space at the start, and nothing was seen to change that.
     pub(crate) began_short: AtomicBool,
+    /// When its files are looked at next.
+    pub(crate) inspect_at: Mutex<Option<Instant>>,
     /// Its state as last told in the log.
     pub(crate) told: Mutex<CacheState>,
     /// What the files took on disk after the last rebuild.
@@ -148,6 +150,7 @@ impl Cache {
             counters,
             is_short: AtomicBool::new(false),
             began_short: AtomicBool::new(true),
+            inspect_at: Mutex::new(None),
             told: Mutex::new(CacheState::Ready),
             rebuilt_bytes: AtomicU64::new(0),
             layout,
@@ -261,9 +264,10 @@ impl Cache {
         Ok(record.filter(|record| is_valid(record, now)).map(|record| record.failure))
     }
 
-    /// The state now. Looks at the directory and at the volume, and logs a change.
+    /// The state now. Looks at the directory and at the volume, and logs a change; has the files looked at every ten seconds.
     #[must_use]
     pub fn state(&self) -> CacheState {
+        self.inner.ask_inspection();
         self.inner.state()
     }
 
@@ -271,6 +275,12 @@ impl Cache {
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         self.inner.stats()
+    }
+
+    /// Looks at the store's files; false if they are damaged, and then what still verifies is in a new store. Runs by itself for a cache
+    /// whose [`Cache::state`] is asked for.
+    pub fn inspect(&self) -> bool {
+        self.inner.inspect()
     }
 
     /// Removes chunks without a manifest; returns how many. Runs by itself after an open.

@@ -13,6 +13,7 @@ mod config;
 mod entry;
 mod error;
 mod failures;
+mod inspect;
 mod keep;
 mod layout;
 mod lock;

@@ -34,11 +34,13 @@ pub(crate) enum Chore {
     Sweep,
     /// Copy the live entries into a new directory.
     Rebuild,
+    /// Look at the files.
+    Inspect,
 }
 
 /// The queue of chores. It is short: a chore that finds no place is asked for again by the next write.
 pub(crate) fn channel() -> (SyncSender<Chore>, Receiver<Chore>) {
-    sync_channel(2)
+    sync_channel(3)
 }
 
 /// Starts the thread that does the chores; it ends when the cache is dropped.
@@ -51,6 +53,9 @@ pub(crate) fn start(inner: &Arc<Inner>, pending: Receiver<Chore>) -> Result<(), 
                 Chore::Sweep => drop(sweep(&inner)),
                 Chore::Rebuild if still_wanted(&inner) => drop(rebuild(&inner)),
                 Chore::Rebuild => {}
+                Chore::Inspect => {
+                    inner.inspect();
+                }
             }
         }
     };

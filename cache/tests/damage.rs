@@ -362,3 +362,33 @@ fn flipped_bytes_under_an_open_cache_cost_what_they_hit() {
     assert!(kept[0].0 < 24 && kept[4].0 > 6, "{kept:?}");
     assert!(kept.iter().any(|(_, state)| *state == CacheState::Rebuilt), "{kept:?}");
 }
+
+#[test]
+fn garbage_in_place_of_an_open_store_is_noticed_without_a_read() {
+    let dir = pristine();
+    let cache = Cache::open(config(dir.path(), 64 * MIB)).expect("the cache opens");
+    for number in 0..200 {
+        put(&cache, number);
+        assert!(number % 20 > 0 || cache.inspect(), "what sled writes is no damage");
+    }
+    assert!(cache.rebuild() && cache.inspect());
+    assert_eq!(cache.state(), CacheState::Ready);
+    let store = fs::read_dir(dir.path()).expect("a folder").filter_map(|entry| {
+        let path = entry.expect("an entry").path().join("db");
+        path.exists().then_some(path)
+    });
+    let path = store.max().expect("a store");
+    let length = fs::metadata(&path).expect("there").len();
+    let mut file = fs::OpenOptions::new().write(true).open(&path).expect("opened");
+    std::io::copy(&mut std::io::repeat(0xa5).take(length), &mut file).expect("overwritten");
+    // Asked for its state alone, as a health check does.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while cache.state() != CacheState::Rebuilt {
+        assert!(Instant::now() < deadline, "{:?}", cache.stats());
+        thread::sleep(Duration::from_millis(50));
+    }
+    let stats = cache.stats();
+    assert!(stats.quarantines == 1 && stats.store_errors >= 1, "{stats:?}");
+    assert_eq!(put(&cache, 1000), Put::Stored);
+    assert!(cache.inspect());
+}

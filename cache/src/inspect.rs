@@ -1,0 +1,86 @@
+//! Looks at the files of the open store from outside: damage is noticed before a caller asks for what it hit.
+
+use std::{
+    fs::File,
+    io,
+    os::unix::fs::FileExt as _,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    cache::{Inner, locked},
+    error::StoreError,
+    upkeep::Chore,
+};
+
+/// Time between two looks.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// A head that makes no sense is looked at once more after so long: sled may have been writing it.
+const AGAIN_AFTER: Duration = Duration::from_millis(200);
+
+/// Bytes of a segment of sled's file, as it is by default.
+const SEGMENT_BYTES: u64 = 512 << 10;
+
+/// Bytes of a segment's head: a CRC-32, and what it is of.
+const HEAD_BYTES: usize = 20;
+
+impl Inner {
+    /// Asks for a look, if the last one is some time ago.
+    pub(crate) fn ask_inspection(&self) {
+        let mut at = locked(&self.inspect_at);
+        let now = Instant::now();
+        if at.is_none_or(|at| at <= now) {
+            *at = Some(now + INTERVAL);
+            self.ask(Chore::Inspect);
+        }
+    }
+
+    /// Whether the files of the store are what sled writes, or there is no store. Sees to a store whose files are not.
+    pub(crate) fn inspect(&self) -> bool {
+        let Some((store, number)) = self.store() else { return true };
+        drop(store);
+        let path = self.layout.store_path(number).join("db");
+        let is_bad = || {
+            segments_without_head(&path).unwrap_or_else(|error| {
+                tracing::error!(%error, path = %path.display(), "the store's file cannot be looked at");
+                1
+            })
+        };
+        if is_bad() == 0 {
+            return true;
+        }
+        thread::sleep(AGAIN_AFTER);
+        let bad = is_bad();
+        if bad == 0 || self.store().is_none_or(|(_, current)| current != number) {
+            return true;
+        }
+        let detail = format!("{bad} segments are not what was written");
+        self.recover(&mut locked(&self.writer), number, &StoreError::Damaged { detail });
+        false
+    }
+}
+
+/// Segments whose head is neither whole nor unwritten.
+fn segments_without_head(path: &Path) -> io::Result<u64> {
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let mut bad = 0;
+    for at in (0..length).step_by(usize::try_from(SEGMENT_BYTES).unwrap_or(usize::MAX)) {
+        let mut head = [0; HEAD_BYTES];
+        match file.read_exact_at(&mut head, at) {
+            Ok(()) => bad += u64::from(!is_head(&head)),
+            // It was cut, or is about to grow.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(bad)
+}
+
+fn is_head(head: &[u8; HEAD_BYTES]) -> bool {
+    let (crc, content) = head.split_at(4);
+    head == &[0; HEAD_BYTES] || (crc32fast::hash(content) ^ u32::MAX).to_le_bytes() == crc
+}
