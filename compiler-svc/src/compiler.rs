@@ -7,7 +7,7 @@ use std::{
 };
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Hints, Sha256Digest, parts_of};
-use antares_cache::{Cache, CacheError, Owner, Put, Rejection, Space};
+use antares_cache::{Cache, Put, Space};
 use antares_pool::{
     ArtifactError, Compiled, LayerStatus, Pool, PoolError, Sealed, Verdict,
     job::{CompileJob, CompileLimits, CompileReport, CompileSummary, Stage},
@@ -23,7 +23,6 @@ use tokio::{
 use tracing::Instrument;
 
 use crate::{
-    elf,
     follow::Followers,
     metrics::CompilerMetrics,
     signed::{Signing, join, split},
@@ -104,23 +103,6 @@ pub enum CompileError {
         detail: String,
     },
     /// A fault of ours beside the compiler; the log has the particulars.
-    #[error("internal error")]
-    Internal,
-}
-
-/// What became of an upload.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StoreScriptError {
-    /// The bytes are not the ones that were announced.
-    #[error("the bytes have another digest")]
-    WrongDigest,
-    /// The bytes are nothing that the VM would take.
-    #[error("it {0}")]
-    NotAScript(&'static str),
-    /// The store cannot take them.
-    #[error("the store cannot take it: {0:?}")]
-    Rejected(Rejection),
-    /// A fault of ours; the log has the particulars.
     #[error("internal error")]
     Internal,
 }
@@ -226,33 +208,6 @@ impl Compiler {
     pub fn is_ready(&self) -> bool {
         let is_well = self.shared.cache.state().is_well();
         is_well && self.shared.pool.stats().zygote_pid.is_some()
-    }
-
-    /// Stores a script under its digest, on the share of `owner`; true if it was stored before.
-    ///
-    /// # Errors
-    /// No script, another digest, or a store that has no room.
-    pub async fn store_script(
-        &self,
-        owner: Option<Owner>,
-        digest: Sha256Digest,
-        bytes: Bytes,
-    ) -> Result<bool, StoreScriptError> {
-        if let Some(mistake) = elf::mistake(&bytes) {
-            return Err(StoreScriptError::NotAScript(mistake));
-        }
-        let cache = self.shared.cache.clone();
-        match blocking(move || cache.put_of(owner, Space::Script, digest.0, &bytes)).await {
-            Ok(Ok(Put::Stored)) => Ok(false),
-            Ok(Ok(Put::AlreadyThere)) => Ok(true),
-            Ok(Ok(Put::Rejected(rejection))) => Err(StoreScriptError::Rejected(rejection)),
-            Ok(Err(CacheError::WrongDigest { .. })) => Err(StoreScriptError::WrongDigest),
-            Ok(Err(error)) => {
-                tracing::error!(error = chain(&error), "a script was not stored");
-                Err(StoreScriptError::Internal)
-            }
-            Err(Panicked) => Err(StoreScriptError::Internal),
-        }
     }
 
     /// Whether a script is stored.

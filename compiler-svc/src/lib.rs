@@ -8,10 +8,12 @@ mod elf;
 mod follow;
 mod learn;
 mod metrics;
+mod scripts;
 mod service;
 mod signed;
 mod status;
 mod store_service;
 
-pub use compiler::{Artifact, CompileError, Compiler, StoreScriptError};
+pub use compiler::{Artifact, CompileError, Compiler};
 pub use convert::COST_MODEL;
+pub use scripts::StoreScriptError;

@@ -18,9 +18,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use crate::{
-    compiler::{Compiler, StoreScriptError},
+    compiler::Compiler,
     convert::{capabilities, compiled, digest, hints, options, seen},
     elf::{HEAD_BYTES, mistake},
+    scripts::StoreScriptError,
 };
 
 /// How long a caller should wait when all uploads or downloads are taken.

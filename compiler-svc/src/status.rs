@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use antares_serve::Fault;
 
-use crate::compiler::{CompileError, StoreScriptError};
+use crate::{compiler::CompileError, scripts::StoreScriptError};
 
 /// How long a caller should wait for a free compile worker or for room in the store.
 const RETRY_BUSY: Duration = Duration::from_secs(2);

@@ -1,0 +1,57 @@
+//! Scripts as they come in: what is no script is not stored.
+
+use antares_abi::Sha256Digest;
+use antares_cache::{CacheError, Owner, Put, Rejection, Space};
+use antares_serve::chain;
+use bytes::Bytes;
+
+use crate::{
+    compiler::{Compiler, Panicked, blocking},
+    elf,
+};
+
+/// What became of an upload.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreScriptError {
+    /// The bytes are not the ones that were announced.
+    #[error("the bytes have another digest")]
+    WrongDigest,
+    /// The bytes are nothing that the VM would take.
+    #[error("it {0}")]
+    NotAScript(&'static str),
+    /// The store cannot take them.
+    #[error("the store cannot take it: {0:?}")]
+    Rejected(Rejection),
+    /// A fault of ours; the log has the particulars.
+    #[error("internal error")]
+    Internal,
+}
+
+impl Compiler {
+    /// Stores a script under its digest, on the share of `owner`; true if it was stored before.
+    ///
+    /// # Errors
+    /// No script, another digest, or a store that has no room.
+    pub async fn store_script(
+        &self,
+        owner: Option<Owner>,
+        digest: Sha256Digest,
+        bytes: Bytes,
+    ) -> Result<bool, StoreScriptError> {
+        if let Some(mistake) = elf::mistake(&bytes) {
+            return Err(StoreScriptError::NotAScript(mistake));
+        }
+        let cache = self.cache().clone();
+        match blocking(move || cache.put_of(owner, Space::Script, digest.0, &bytes)).await {
+            Ok(Ok(Put::Stored)) => Ok(false),
+            Ok(Ok(Put::AlreadyThere)) => Ok(true),
+            Ok(Ok(Put::Rejected(rejection))) => Err(StoreScriptError::Rejected(rejection)),
+            Ok(Err(CacheError::WrongDigest { .. })) => Err(StoreScriptError::WrongDigest),
+            Ok(Err(error)) => {
+                tracing::error!(error = chain(&error), "a script was not stored");
+                Err(StoreScriptError::Internal)
+            }
+            Err(Panicked) => Err(StoreScriptError::Internal),
+        }
+    }
+}
