@@ -205,24 +205,6 @@ impl Cache {
         Ok(bytes)
     }
 
-    /// Drops the entry of `key`, whose bytes verify and are of no use all the same; whether there was one.
-    pub fn remove(&self, space: Space, key: [u8; 32]) -> bool {
-        let id = EntryId::new(space, key);
-        let mut writer = locked(&self.inner.writer);
-        let Some((store, number)) = self.inner.store() else { return false };
-        let (removal, total_bytes) = {
-            let mut account = locked(&self.inner.account);
-            (account.remove(id), account.charged_bytes())
-        };
-        let Some(removal) = removal else { return false };
-        let removed = store.remove(&[removal], total_bytes);
-        drop(store);
-        if let Err(failure) = &removed {
-            self.inner.recover(&mut writer, number, failure);
-        }
-        removed.is_ok()
-    }
-
     /// Whether an entry is stored under `key`; says nothing about its bytes, asks no disk, counts as no use.
     #[must_use]
     pub fn contains(&self, space: Space, key: [u8; 32]) -> bool {

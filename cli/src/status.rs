@@ -76,6 +76,11 @@ fn text(status: &Status) -> String {
     text
 }
 
+/// Whether what was named is not there.
+pub(crate) fn is_not_found(status: &Status) -> bool {
+    status.code() == Code::NotFound
+}
+
 #[cfg(test)]
 mod tests {
     use tonic_types::{ErrorDetails, StatusExt as _};

@@ -353,7 +353,16 @@ impl Shared {
             let sha256 = library.digest();
             trusted.verify(&manifest, &Facts { key, script, digest: sha256, length: bytes.len() as u64 })?;
             verify_library(&library, sha256)?;
-            Ok::<_, WorkError>(Artifact { key, tier, hints, sha256, bytes, manifest, made: None, stored: true })
+            Ok::<_, WorkError>(Artifact {
+                key,
+                tier,
+                hints,
+                sha256,
+                bytes,
+                manifest,
+                made: None,
+                stored: true,
+            })
         });
         match checked.await {
             Ok(Ok(artifact)) => Ok(Some(artifact)),

@@ -4,7 +4,7 @@
 //! read, count as what they take, and go when there is no room. A script without them is compiled as it was at first.
 
 use antares_abi::{CodeTier, CompileOptions, HINTS_MAX, Hints, Seen, Sha256Digest};
-use antares_cache::{Put, Space};
+use antares_cache::{Cache, Put, Space};
 
 use crate::{
     compiler::{CompileError, Compiler, Order, blocking},
@@ -69,6 +69,20 @@ impl Compiler {
         let bytes = self.shared.get(Space::Artifact, key(script, options, round)).await?.unwrap_or_default();
         Ok((round, Hints::from_bytes(&bytes[..bytes.len().min(4 * HINTS_MAX)])))
     }
+}
+
+/// Keys of all that is kept of what a script has learnt, and of the artifacts that were made of it.
+pub(crate) fn kept_of(cache: &Cache, script: Sha256Digest, options: CompileOptions) -> Vec<Sha256Digest> {
+    let rounds = (1..=ROUNDS_MAX).map(|round| key(script, options, round));
+    let mut kept = Vec::new();
+    for round in rounds.filter(|round| cache.contains(Space::Artifact, round.0)) {
+        let bytes = cache.get(Space::Artifact, round.0).ok().flatten().unwrap_or_default();
+        let hints = Hints::from_bytes(&bytes).digest();
+        let artifact = |tier| Sha256Digest::for_artifact(script, options, tier).with_hints(hints);
+        kept.extend(CodeTier::ALL.map(artifact));
+        kept.push(round);
+    }
+    kept
 }
 
 /// Hints outlive the engine that they were found with.

@@ -33,13 +33,17 @@ const ISSUER: &str = "https://issuer.test";
 const AUDIENCE: &str = "antares";
 
 /// Every call there is, and who may make it. A new one needs a row here and in `roles.rs`.
-const CALLS: [(&str, Option<&str>); 17] = [
+const CALLS: [(&str, Option<&str>); 21] = [
     ("antares.v1.CompilerService/Upload", Some("upload")),
     ("antares.v1.CompilerService/FindMissing", Some("upload")),
     ("antares.v1.CompilerService/Compile", Some("compile")),
     ("antares.v1.CompilerService/GetArtifact", Some("compile")),
     ("antares.v1.CompilerService/GetScript", Some("compile")),
+    ("antares.v1.CompilerService/Learn", Some("compile")),
     ("antares.v1.CompilerService/GetCapabilities", None),
+    ("antares.v1.StoreService/ListStored", Some("admin")),
+    ("antares.v1.StoreService/RemoveStored", Some("admin")),
+    ("antares.v1.StoreService/PinStored", Some("admin")),
     ("antares.v1.RunnerService/Execute", Some("execute")),
     ("antares.v1.RunnerService/ExecuteBatch", Some("execute")),
     ("antares.v1.RunnerService/ExecuteSession", Some("execute")),

@@ -102,7 +102,8 @@ async fn idle_connections(server: &Server) {
 /// Uploads `bytes` in chunks of 64 KiB.
 async fn upload(channel: Channel, bytes: Vec<u8>) {
     let sha256 = antares_abi::Sha256Digest::of(&bytes).to_string();
-    let header = Part::Header(v1::BlobHeader { sha256, size_bytes: bytes.len() as u64 });
+    let header =
+        Part::Header(v1::BlobHeader { sha256, size_bytes: bytes.len() as u64, ..Default::default() });
     let bytes = Bytes::from(bytes);
     let chunks = (0..bytes.len()).step_by(64 << 10);
     let chunks =

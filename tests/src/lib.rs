@@ -5,8 +5,8 @@
 #![forbid(unsafe_code)]
 
 pub mod asm;
-pub mod coverage;
 pub mod authorities;
+pub mod coverage;
 pub mod crates;
 pub mod differential;
 pub mod elf;

@@ -4,7 +4,7 @@ use antares_abi::Sha256Digest;
 use antares_proto::v1::{self, StoredKind, store_service_client::StoreServiceClient};
 
 use super::{Server, inventory::call};
-use crate::failure::Failure;
+use crate::{failure::Failure, status::is_not_found};
 
 fn kind(is_artifact: bool) -> i32 {
     if is_artifact { StoredKind::Artifact.into() } else { StoredKind::Script.into() }
@@ -45,7 +45,7 @@ impl Server {
             let asked = call(v1::PinStoredRequest { kind: kind(artifact), key: key.to_string(), pinned });
             match StoreServiceClient::new(channel).pin_stored(asked).await {
                 Ok(_) => Ok(true),
-                Err(status) if status.code() == tonic::Code::NotFound => Ok(false),
+                Err(status) if is_not_found(&status) => Ok(false),
                 Err(status) => Err(status),
             }
         })

@@ -44,6 +44,10 @@ impl ClientNames {
     }
 }
 
+/// Beside a call whose caller has proven to have the role that it needs.
+#[derive(Clone, Copy, Debug)]
+pub struct RoleProven;
+
 /// Who calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
@@ -155,6 +159,11 @@ impl Gate {
             }
         };
         Ok(Self { auth: auth.clone(), keys, refused })
+    }
+
+    /// Whether callers are asked who they are.
+    pub(crate) fn is_on(&self) -> bool {
+        self.auth.is_on()
     }
 
     /// Whether a call of `method` may go on. Its tenant is in `headers` afterwards, where callers are asked who they are.

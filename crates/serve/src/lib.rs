@@ -49,6 +49,7 @@ pub use call::CallDeadline;
 pub use config::{CHUNK_BYTES, Cache, Config, ConfigError, Listen, Log, Mistake, Role, Trace};
 pub use files::TooFewFiles;
 pub use flights::Flights;
+pub use gate::RoleProven;
 pub use health::{Health, LIVENESS};
 pub use host::{Host, HostError};
 pub use jwt::{JwksError, Jwt};

@@ -28,7 +28,7 @@ use crate::{
     call::{Call, CallDeadline, WatchedBody},
     config::Listen,
     connections::Link,
-    gate::{ClientNames, Gate},
+    gate::{ClientNames, Gate, RoleProven},
     metrics::{Metrics, RPC_SECONDS},
     peer::Peer,
     status::{Fault, caller_s_mistake, code_in},
@@ -59,6 +59,19 @@ struct Shared {
     call_time_max: Duration,
     seconds: HistogramVec,
     in_progress: IntGauge,
+}
+
+impl Shared {
+    /// Puts beside a call what those behind may ask for.
+    fn tell(&self, request: &mut Request<Body>, deadline: CallDeadline, peer: Peer) {
+        let extensions = request.extensions_mut();
+        extensions.insert(deadline);
+        extensions.insert(peer);
+        if self.gate.is_on() {
+            extensions.insert(RoleProven);
+        }
+        extensions.insert(RequestBytes::new(self.admission.bytes.clone(), peer));
+    }
 }
 
 impl RpcLayer {
@@ -179,10 +192,7 @@ where
         if let Some(fault) = refused {
             return Box::pin(std::future::ready(Ok(answer(Status::from(fault).into_http(), call))));
         }
-        let extensions = request.extensions_mut();
-        extensions.insert(deadline);
-        extensions.insert(peer);
-        extensions.insert(RequestBytes::new(shared.admission.bytes.clone(), peer));
+        shared.tell(&mut request, deadline, peer);
         let terms = Terms {
             message_bytes_max: shared.message_bytes_max,
             message_time_max: shared.message_time_max,

@@ -90,12 +90,6 @@ impl Fault {
         Self::new(Code::Unauthenticated, reason, message)
     }
 
-    /// PERMISSION_DENIED: who calls is known, and may not do this.
-    #[must_use]
-    pub fn denied(reason: &'static str, message: impl Into<String>) -> Self {
-        Self::new(Code::PermissionDenied, reason, message)
-    }
-
     /// ABORTED: it was given up; begin again from the start.
     #[must_use]
     pub fn aborted(reason: &'static str, message: impl Into<String>) -> Self {
