@@ -29,6 +29,22 @@ fn exits(code: u32) -> Vec<u8> {
     elf
 }
 
+/// A script that exits with 3, which a function gives that nothing but a sum leads to.
+fn hidden() -> Vec<u8> {
+    const BASE: u64 = 0x10000;
+    const FAR: usize = 320;
+    let mut elf = exits(0)[..120].to_vec();
+    elf[96..112].copy_from_slice(&[(120 + FAR as u64 + 8).to_le_bytes(); 2].concat());
+    // auipc t0, 0; lw t1, 32(t0); add t0, t0, t1; jalr ra, 0(t0); addi a7, zero, 93; ecall.
+    let code = [0x297, 0x0202_a303, 0x0062_82b3, 0x0002_80e7, 0x05d0_0893, 0x73, 0, 0, FAR as u32];
+    elf.extend(code.into_iter().flat_map(u32::to_le_bytes));
+    elf.resize(120 + FAR, 0);
+    // addi a0, zero, 3; ret.
+    elf.extend([0x0030_0513, 0x8067_u32].into_iter().flat_map(u32::to_le_bytes));
+    assert_eq!(elf[24..32], (BASE + 120).to_le_bytes());
+    elf
+}
+
 fn start(cache: &Path, elf: &[u8], args: &[&str]) -> Child {
     let mut child = Command::new(env!("CARGO_BIN_EXE_antares"))
         .args(["run", "-", "--json"])
@@ -128,6 +144,28 @@ fn a_cache_that_cannot_be_used_is_no_error() {
     fs::write(cache.path().join("antares"), "in the way").unwrap();
     assert_eq!(run(cache.path(), &exits(3), &[])["code_tier"], "baseline");
     assert_eq!(run(Path::new("/proc/no/such"), &exits(3), &[])["code_tier"], "baseline");
+}
+
+#[test]
+fn what_runs_find_out_is_kept() {
+    let cache = tempfile::tempdir().unwrap();
+    assert_eq!(run(cache.path(), &hidden(), &["--no-cache"])["native_cycles"], 0);
+    let runs: Vec<Value> = (0..3).map(|_| run(cache.path(), &hidden(), &[])).collect();
+    assert_eq!(
+        (&runs[0]["native_cycles"], &runs[2]["interpreted_cycles"]),
+        (&0.into(), &0.into()),
+        "{runs:?}"
+    );
+    assert!(runs.iter().all(|run| run["cycles"] == runs[0]["cycles"]));
+    let script = cache.path().join("script");
+    fs::write(&script, hidden()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
+    command
+        .args(["explain", "--stage", "program", "--hinted"])
+        .arg(&script)
+        .env("XDG_CACHE_HOME", cache.path());
+    let shown = command.env_remove("ANTARES_CACHE").output().unwrap().stdout;
+    assert!(String::from_utf8(shown).unwrap().contains("hint: 0x101b8 was "));
 }
 
 #[test]

@@ -16,13 +16,11 @@ use antares_pool::{
 use antares_serve::{Flights, Metrics, RawCompiler, chain};
 use antares_trust::{Facts, Refusal, Trust};
 use bytes::Bytes;
-use tokio::{
-    sync::{Mutex, Semaphore},
-    task::JoinError,
-};
+use tokio::sync::{Mutex, Semaphore};
 use tracing::Instrument;
 
 use crate::{
+    blocking::{Panicked, blocking},
     follow::Followers,
     metrics::CompilerMetrics,
     signed::{Signing, join, split},
@@ -33,9 +31,6 @@ pub(crate) const QUICK_WORKERS: usize = 1;
 
 /// Address space of a baseline compile, bytes, at most.
 const QUICK_MEMORY_BYTES_MAX: u64 = 1 << 30;
-
-/// Reason of a compile that took too long.
-const TIMEOUT: &str = "timeout";
 
 /// An artifact and where it came from.
 #[derive(Clone, Debug)]
@@ -454,53 +449,6 @@ impl Shared {
             Err(Panicked) => Err(CompileError::Internal),
         }
     }
-
-    async fn remembered(&self, order: &Order) -> Result<Option<CompileError>, CompileError> {
-        let (cache, key) = (self.cache.clone(), self.failure_key(order));
-        let failure = match blocking(move || cache.get_failure(key.0)).await {
-            Ok(Ok(failure)) => failure,
-            Ok(Err(error)) => return Err(internal("read the cache", &error)),
-            Err(Panicked) => return Err(CompileError::Internal),
-        };
-        Ok(failure.map(|failure| match failure.reason.as_str() {
-            TIMEOUT => CompileError::Timeout { wall_ms_max: self.limits.wall_ms_max },
-            _ => CompileError::Refused { reason: failure.reason, detail: failure.detail },
-        }))
-    }
-
-    /// Remembers what a repetition would only repeat: refusals for long, timeouts for a short time. What was our fault
-    /// is never remembered.
-    async fn remember(&self, order: &Order, error: &CompileError) {
-        let (reason, detail, ttl_ms) = match error {
-            CompileError::Refused { reason, detail } => {
-                (reason.clone(), detail.clone(), self.limits.refused_ttl_ms)
-            }
-            CompileError::Timeout { .. } => (TIMEOUT.to_owned(), String::new(), self.limits.timeout_ttl_ms),
-            _ => return,
-        };
-        let (cache, key) = (self.cache.clone(), self.failure_key(order));
-        let put = blocking(move || cache.put_failure(key.0, &reason, &detail, Duration::from_millis(ttl_ms)));
-        if let Ok(Err(error)) = put.await {
-            tracing::warn!(error = chain(&error), "a failure is not remembered");
-        }
-    }
-
-    /// Failures are remembered under artifact key and limits: with higher limits the same script may pass.
-    fn failure_key(&self, order: &Order) -> Sha256Digest {
-        let limits = compile_limits(&self.limits);
-        let mut bytes = order.key.0.to_vec();
-        for number in [
-            limits.code_bytes_max,
-            limits.functions_max,
-            limits.blocks_max,
-            limits.operations_max,
-            limits.memory_bytes_max,
-            limits.wall_ms_max,
-        ] {
-            bytes.extend(number.to_le_bytes());
-        }
-        Sha256Digest::of(&bytes)
-    }
 }
 
 /// Why a compile got no verdict.
@@ -532,7 +480,7 @@ fn judged(verdict: Verdict<Compiled>, wall_ms_max: u64) -> Result<(CompileSummar
     }
 }
 
-fn compile_limits(limits: &RawCompiler) -> CompileLimits {
+pub(crate) fn compile_limits(limits: &RawCompiler) -> CompileLimits {
     CompileLimits {
         code_bytes_max: limits.code_bytes_max,
         functions_max: limits.functions_max,
@@ -543,18 +491,7 @@ fn compile_limits(limits: &RawCompiler) -> CompileLimits {
     }
 }
 
-fn internal(step: &'static str, error: &dyn std::error::Error) -> CompileError {
+pub(crate) fn internal(step: &'static str, error: &dyn std::error::Error) -> CompileError {
     tracing::error!(step, error = chain(error), "internal error");
     CompileError::Internal
-}
-
-/// The blocking work panicked; the panic hook has told where.
-#[derive(Debug)]
-pub(crate) struct Panicked;
-
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Panicked> {
-    let span = tracing::Span::current();
-    tokio::task::spawn_blocking(move || span.in_scope(work)).await.map_err(|_: JoinError| Panicked)
 }

@@ -7,7 +7,8 @@ use antares_abi::{CodeTier, CompileOptions, HINTS_MAX, Hints, Seen, Sha256Digest
 use antares_cache::{Cache, Put, Space};
 
 use crate::{
-    compiler::{CompileError, Compiler, Order, blocking},
+    blocking::blocking,
+    compiler::{CompileError, Compiler, Order},
     metrics::HintsResult,
 };
 

@@ -2,9 +2,11 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+mod blocking;
 mod compiler;
 mod convert;
 mod elf;
+mod failures;
 mod follow;
 mod learn;
 mod metrics;

@@ -6,7 +6,8 @@ use antares_serve::chain;
 use bytes::Bytes;
 
 use crate::{
-    compiler::{Compiler, Panicked, blocking},
+    blocking::{Panicked, blocking},
+    compiler::Compiler,
     elf,
 };
 

@@ -235,6 +235,10 @@ COMPILE = [
                 " full.",
                 "ops", ("baseline {{result}}", rate("antares_baseline_compiles_total", "result")),
                 ("follower {{result}}", rate("antares_follower_compiles_total", "result"))),
+        panel("What runs found out",
+              "Reports of runs that left native code for places that it does not know: learnt by the next compile, known already, of"
+              " scripts that have learnt too often, or not stored.", "ops",
+              ("{{result}}", rate("antares_hints_total", "result"))),
         panel("Baseline compile time", "Wall time of baseline compiles, as the worker measured it.", "s",
               quantiles("antares_baseline_compile_seconds", 0.5, 0.95)),
         panel("Compile workers and queue", "Compiles at work, compiles that wait, and the most that may be at work.",

@@ -15,86 +15,6 @@ use crate::check::script;
 /// Compiles with hints until a run brings no new ones.
 const ROUNDS_MAX: usize = 6;
 
-/// A program whose computed calls and jumps go to addresses that nothing in it spells: distances, in disguise.
-const HIDDEN: &str = r"
-  .option norelax
-  .option norvc
-  .globl _start
-_start:
-  li s0, 100
-  li s1, 0
-round:
-  la t1, functions
-  andi t2, s0, 3
-  slli t2, t2, 2
-  add t1, t1, t2
-  lw t1, 0(t1)
-  xori t1, t1, 0x2aa
-  la t2, _start
-  add t1, t1, t2
-  mv a0, s1
-  jalr ra, 0(t1)
-  mv s1, a0
-  addi s0, s0, -1
-  bnez s0, round
-  andi a0, s1, 127
-  li a7, 93
-  ecall
-  .word 0
-plain:
-  addi a0, a0, 3
-  ret
-  .word 0
-with_labels:
-  addi sp, sp, -16
-  sd ra, 8(sp)
-  la t1, labels
-  andi t2, a0, 4
-  add t1, t1, t2
-  lw t1, 0(t1)
-  xori t1, t1, 0x2aa
-  la t2, _start
-  add t1, t1, t2
-  jr t1
-  .zero 400
-first:
-  addi a0, a0, 5
-  j out
-  .zero 8
-second:
-  slli a0, a0, 1
-out:
-  ld ra, 8(sp)
-  addi sp, sp, 16
-  ret
-  .word 0
-tail:
-  la t1, functions
-  lw t1, 0(t1)
-  xori t1, t1, 0x2aa
-  la t2, _start
-  add t1, t1, t2
-  addi a0, a0, 1
-  jr t1
-  .word 0
-calls:
-  addi sp, sp, -16
-  sd ra, 8(sp)
-  jal plain
-  jal helper
-  ld ra, 8(sp)
-  addi sp, sp, 16
-  ret
-helper:
-  xori a0, a0, 9
-  ret
-  .data
-functions:
-  .word (plain - _start) ^ 0x2aa, (with_labels - _start) ^ 0x2aa, (tail - _start) ^ 0x2aa, (calls - _start) ^ 0x2aa
-labels:
-  .word (first - _start) ^ 0x2aa, (second - _start) ^ 0x2aa
-";
-
 fn run(elf: &[u8], args: &[&str], options: CompileOptions, tier: CodeTier, hints: &Hints) -> Equal {
     let case = Case {
         elf: Bytes::copy_from_slice(elf),
@@ -124,7 +44,7 @@ fn learn(elf: &[u8], args: &[&str], options: CompileOptions, tier: CodeTier) -> 
 
 #[test]
 fn hidden_places_are_learnt() {
-    let elf = guests::assemble(HIDDEN).unwrap();
+    let elf = guests::hidden().unwrap();
     for version in 0..3 {
         for tier in CodeTier::ALL {
             let first = run(&elf, &["-"], script(version), tier, &Hints::default());
@@ -138,7 +58,7 @@ fn hidden_places_are_learnt() {
 
 #[test]
 fn wrong_hints_cost_time_and_nothing_else() {
-    let elf = guests::assemble(HIDDEN).unwrap();
+    let elf = guests::hidden().unwrap();
     let all = |is_called: bool| Hints::new((0x1_0000..0x1_2000).step_by(2).map(|at| (at, is_called)));
     let odd = Hints::new((0x1_0000..0x1_2000).step_by(6).map(|at| (at, at % 4 == 0)));
     let outside = Hints::new([(0, true), (2, false), (0x3f_fffe, true), (0x3f_0000, false)]);
@@ -151,7 +71,7 @@ fn wrong_hints_cost_time_and_nothing_else() {
 
 #[test]
 fn hints_change_the_library_and_equal_hints_do_not() {
-    let elf = guests::assemble(HIDDEN).unwrap();
+    let elf = guests::hidden().unwrap();
     let first = run(&elf, &["-"], script(2), CodeTier::Full, &Hints::default());
     let hints = Hints::default().learn(&first.seen.unwrap());
     let output = |hints: &Hints| {

@@ -14,6 +14,7 @@ mod fleet;
 mod identity;
 mod journey;
 mod kills;
+mod learning;
 mod overload;
 mod server;
 mod siege;

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-pub use build::{Foreign, assemble, foreign_compile, guest_compiler, native_compile, script};
+pub use build::{Foreign, assemble, foreign_compile, guest_compiler, hidden, native_compile, script};
 pub use libraries::Library;
 pub use published::{PublishedScript, debugger_examples, published_scripts};
 pub use recipes::{Guest, Memory, Source, guest_named, guests};

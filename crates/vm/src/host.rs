@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicU8, Ordering},
 };
 
-use antares_abi::{LeaveReason, NAMES_TARGET, PAST_TABLE, State};
+use antares_abi::{LeaveReason, State};
 use ckb_vm::{
     CoreMachine, DefaultMachine, Error, SupportMachine,
     machine::VERSION2,
@@ -17,6 +17,7 @@ use crate::{
     code::{Code, call},
     enter,
     interpreter::check_next_trace,
+    left::Left,
     limits::SLICE_CYCLES,
     memory::{Core, state_of},
     sampler::Sampled,
@@ -112,28 +113,6 @@ pub(crate) enum Attempted {
     Outdated,
     /// Native code gave up; registers, pc and cycles mean nothing.
     Left(Left),
-}
-
-/// Why native code was left, and what is known of where it was about to go.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Left {
-    pub(crate) reason: LeaveReason,
-    pub(crate) target: Option<u64>,
-    /// The jump goes nowhere else than to what it lists.
-    pub(crate) is_past_table: bool,
-}
-
-impl From<LeaveReason> for Left {
-    fn from(reason: LeaveReason) -> Self {
-        Self { reason, target: None, is_past_table: false }
-    }
-}
-
-/// What the state says of an unknown target.
-fn named(state: &State) -> Left {
-    let flag = u8::try_from(state.is_complete).unwrap_or(0);
-    let target = (flag == NAMES_TARGET || flag == PAST_TABLE).then_some(state.pc);
-    Left { reason: LeaveReason::UnknownTarget, target, is_past_table: flag == PAST_TABLE }
 }
 
 /// Runs native code on `vm`. `sampled` gets to know of all cycles, unless native code gives up.
@@ -397,7 +376,7 @@ impl Stay<'_> {
                 let reason = LeaveReason::from_number(state.leave_reason).unwrap_or(LeaveReason::Unsupported);
                 let may_go_on = matches!(reason, LeaveReason::Returned | LeaveReason::UnknownTarget);
                 if !may_go_on || state.is_complete != 1 {
-                    return Attempted::Left(Left { reason, ..named(state) });
+                    return Attempted::Left(Left { reason, ..Left::of(state) });
                 }
                 self.commit(state);
                 if self.vm.cycles() > self.vm.max_cycles() {

@@ -21,6 +21,7 @@ mod error;
 mod heap;
 mod host;
 mod interpreter;
+mod left;
 pub mod limits;
 mod lineage;
 mod machine;

@@ -22,8 +22,8 @@ use ckb_vm::{
 };
 
 use crate::{
-    host::Left,
     interpreter::{decode_trace, error, execute, execute_slowly},
+    left::Left,
     memory::Core,
 };
 

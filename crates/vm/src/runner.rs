@@ -23,8 +23,9 @@ use ckb_vm::{
 use crate::{
     Program,
     code::Code,
-    host::{self, Attempted, Left, Start},
+    host::{self, Attempted, Start},
     interpreter::{Interpreter, Stop},
+    left::Left,
     limits::{MACHINES_CROWDED, NATIVE_STACK_BYTES, STAY_CYCLES_MIN, STAYS_MIN},
     memory::Core,
     observed::{self, Observed},

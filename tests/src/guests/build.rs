@@ -147,6 +147,15 @@ pub fn assemble(text: &str) -> Result<Vec<u8>> {
     Ok(fs::read(elf)?)
 }
 
+/// The ELF of `hidden.S`, which static recovery cannot know.
+///
+/// # Errors
+///
+/// As [`assemble`].
+pub fn hidden() -> Result<Vec<u8>> {
+    assemble(include_str!("../../guests/hidden.S"))
+}
+
 /// The ELF of one case of `scripts/scripts.c`, with what else its macros say (`HOW=1`).
 ///
 /// # Errors

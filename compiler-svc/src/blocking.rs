@@ -1,0 +1,14 @@
+//! Work that may block, off the runtime's own threads.
+
+use tokio::task::JoinError;
+
+/// The blocking work panicked; the panic hook has told where.
+#[derive(Debug)]
+pub(crate) struct Panicked;
+
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Panicked> {
+    let span = tracing::Span::current();
+    tokio::task::spawn_blocking(move || span.in_scope(work)).await.map_err(|_: JoinError| Panicked)
+}

@@ -1,0 +1,127 @@
+//! Scripts that recovery cannot know become native over gRPC, alone and in transactions; whoever lies about them changes nothing.
+
+use antares_abi::{CompileOptions, Isa, Sha256Digest};
+use antares_proto::v1::{self, Tier, VerifyOutcome, verify_transaction_request::Transaction};
+use antares_tests::{guests, oracle, transactions::locked_by};
+use bytes::Bytes;
+use ckb_mock_tx_types::ReprMockTransaction;
+use ckb_types::core::ScriptHashType;
+use tonic::{Code, Status};
+
+use crate::{
+    client::{Client, reason, stored},
+    server::Server,
+};
+
+/// Runs after which a script is native, at the latest; the compile of what the last run has found out is waited for by the next.
+const RUNS_MAX: usize = 20;
+
+fn expected(elf: &[u8]) -> oracle::Run {
+    let case = oracle::Case {
+        elf: Bytes::copy_from_slice(elf),
+        args: vec![Bytes::from_static(b"-")],
+        options: CompileOptions { vm_version: 2, isa: Isa::of_version(2) },
+        cycles_max: u64::MAX >> 1,
+        code: None,
+    };
+    oracle::run(&case)
+}
+
+/// Runs until all is native; each run ends as the oracle says. Gives the number of runs.
+async fn run_until_native(client: &mut Client, elf: &[u8], cycles: u64) -> usize {
+    for run in 1..=RUNS_MAX {
+        let answer = client.execute(stored(elf, &["-"], Tier::Auto)).await.unwrap();
+        let (verdict, tiers) = (answer.verdict.as_ref().unwrap(), answer.tiers.as_ref().unwrap());
+        assert_eq!((verdict.cycles, verdict.error.as_str()), (cycles, ""), "{answer:?}");
+        if tiers.native_cycles == cycles {
+            return run;
+        }
+        // What the run has found out travels while nobody waits.
+        tokio::task::yield_now().await;
+    }
+    panic!("not native after {RUNS_MAX} runs");
+}
+
+fn lie(elf: &[u8], number: u64) -> v1::LearnRequest {
+    let targets = (0..200).map(|at| u32::try_from(0x1_0000 + 2 * ((at * 7 + number * 13) % 600)).unwrap());
+    v1::LearnRequest {
+        script_sha256: Sha256Digest::of(elf).to_string(),
+        targets: targets.map(|target| target | u32::from(target % 3 == 0)).collect(),
+        ..v1::LearnRequest::default()
+    }
+}
+
+async fn learn(client: &Client, request: v1::LearnRequest) -> Result<String, Status> {
+    Ok(client.compiler.clone().learn(request).await?.into_inner().hints_sha256)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_is_native_after_a_few_runs_and_after_a_restart() {
+    let data = tempfile::tempdir().unwrap();
+    let elf = guests::hidden().unwrap();
+    let cycles = expected(&elf).cycles;
+    let server = Server::start(&data);
+    let mut client = Client::connect(&server).await;
+    client.upload(&elf).await.unwrap();
+    let first = client.execute(stored(&elf, &["-"], Tier::Auto)).await.unwrap();
+    assert_eq!(first.tiers.unwrap().native_cycles, 0);
+    run_until_native(&mut client, &elf, cycles).await;
+    assert!(server.metric("antares_hints_total{result=\"learnt\"}") >= 1.0);
+    drop(client);
+    assert_eq!(server.stop(), Some(0));
+
+    let server = Server::start(&data);
+    let mut client = Client::connect(&server).await;
+    assert_eq!(run_until_native(&mut client, &elf, cycles).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_teaches_too() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let client = Client::connect(&server).await;
+    let mock = locked_by(&[guests::hidden().unwrap().into()], ScriptHashType::Data2).unwrap();
+    let json = serde_json::to_vec(&ReprMockTransaction::from(mock.as_ckb().clone())).unwrap();
+    let mut cycles = None;
+    for _ in 0..RUNS_MAX {
+        let request = v1::VerifyTransactionRequest {
+            transaction: Some(Transaction::MockJson(json.clone().into())),
+            ..v1::VerifyTransactionRequest::default()
+        };
+        let answer = client.runner.clone().verify_transaction(request).await.unwrap().into_inner();
+        // It exits with what it has computed.
+        assert_eq!(answer.outcome(), VerifyOutcome::Failed, "{answer:?}");
+        assert_eq!(*cycles.get_or_insert(answer.cycles), answer.cycles);
+        let tiers = answer.groups[0].tiers.as_ref().unwrap();
+        if tiers.interpreted_cycles == 0 {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("not native after {RUNS_MAX} verifications");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lies_and_floods_change_nothing_but_time() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let mut client = Client::connect(&server).await;
+    let elf = guests::hidden().unwrap();
+    let cycles = expected(&elf).cycles;
+    let unknown = learn(&client, lie(&elf, 0)).await.unwrap_err();
+    assert_eq!((unknown.code(), reason(&unknown).as_str()), (Code::NotFound, "SCRIPT_NOT_FOUND"));
+    client.upload(&elf).await.unwrap();
+    let flood = v1::LearnRequest { targets: vec![2; 4097], ..lie(&elf, 0) };
+    let refused = learn(&client, flood).await.unwrap_err();
+    assert_eq!((refused.code(), reason(&refused).as_str()), (Code::InvalidArgument, "TOO_MANY_HINTS"));
+    let mut digests = Vec::new();
+    for number in 0..20 {
+        digests.push(learn(&client, lie(&elf, number)).await.unwrap());
+        let answer = client.execute(stored(&elf, &["-"], Tier::Auto)).await.unwrap();
+        assert_eq!(answer.verdict.unwrap().cycles, cycles);
+    }
+    digests.dedup();
+    // Its own runs learn as well.
+    assert!((2..=8).contains(&digests.len()), "{} changes", digests.len());
+    assert!(server.metric("antares_hints_total{result=\"left_alone\"}") >= 1.0);
+}
