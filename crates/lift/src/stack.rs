@@ -183,10 +183,8 @@ fn after(function: &FunctionDraft, distances: &[Distances], facts: &[StackFacts]
             Terminator::JumpIndirect { .. } if end == Distance::Known(0) => (end, SpAfter::Same),
             Terminator::TailCall { callee, .. } => {
                 let callee = &facts[callee.0 as usize];
-                (
-                    end.behind(callee),
-                    if callee.after == SpAfter::Moved { SpAfter::Same } else { callee.after },
-                )
+                let after = if callee.after == SpAfter::Moved { SpAfter::Same } else { callee.after };
+                (end.behind(callee), after)
             }
             _ => continue,
         };

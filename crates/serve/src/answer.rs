@@ -62,6 +62,8 @@ pub(crate) async fn metered(
             Ok(frame) => body.first = Some(Some(Ok(frame))),
             Err(spent) => return refusal(spent).into_http(),
         },
+        // The head ends the stream: some clients take one that trailers do not follow for half an answer.
+        Poll::Ready(None) => body.is_over = true,
         Poll::Ready(other) => body.first = Some(other),
     }
     Response::from_parts(parts, tonic::body::Body::new(body))
@@ -127,6 +129,13 @@ mod tests {
         let frames: Vec<_> =
             frames.iter().map(|bytes| Ok::<_, Status>(Frame::data(vec![7; *bytes].into()))).collect();
         Response::new(tonic::body::Body::new(StreamBody::new(tokio_stream::iter(frames))))
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_a_body_stays_one() {
+        let budget = Arc::new(Budget::new(64 << 10, 32 << 10));
+        let status = Status::not_found("it is not there").into_http();
+        assert!(metered(status, budget, Peer::UNKNOWN).await.body().is_end_stream());
     }
 
     #[tokio::test]

@@ -118,6 +118,10 @@ impl Observed {
     pub(crate) fn note(&mut self, vm: &DefaultMachine<Core>, trace: &Trace) {
         let pc = *vm.pc();
         self.begun.add(pc);
+        if is_behind_call(vm, pc) {
+            // Native code may have made that call.
+            self.led_to.add(pc);
+        }
         if is_called(vm, pc) && takes_frame(trace) {
             self.called.add(pc);
             self.called_by_address.add(pc);
@@ -162,6 +166,19 @@ impl Observed {
         self.led_to.add(target);
         self.called.add(target);
     }
+}
+
+/// Whether a call stands in front of `pc`, which it returns to.
+fn is_behind_call(vm: &DefaultMachine<Core>, pc: u64) -> bool {
+    let memory = vm.memory().bytes();
+    let pc = usize::try_from(pc).unwrap_or(usize::MAX);
+    let before = |length: usize| memory.get(pc.checked_sub(length)?..pc);
+    let short = before(2).and_then(|bytes| bytes.try_into().ok()).map(u16::from_le_bytes);
+    let long = before(4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
+    // c.jalr; jal and jalr with a link register.
+    let is_short = short.is_some_and(|word| word & 0xf07f == 0x9002 && word & 0x0f80 != 0);
+    let is_link = |word: u32| matches!((word >> 7 & 31) as usize, RA | T0);
+    is_short || long.is_some_and(|word| matches!(word & 0x7f, 0x6f | 0x67) && is_link(word))
 }
 
 /// Whether a line takes a stack frame, by itself or by millicode: no label inside of a function does.

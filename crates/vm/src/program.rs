@@ -59,6 +59,12 @@ impl Program {
         &self.elf
     }
 
+    /// Whether the ELF has code there.
+    pub(crate) fn is_code(&self, address: u64) -> bool {
+        let address = usize::try_from(address).unwrap_or(usize::MAX);
+        self.regions.iter().any(|region| region.pages.contains(&address))
+    }
+
     /// Its native code.
     pub(crate) fn library(&self) -> &Library {
         &self.library

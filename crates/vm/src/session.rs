@@ -225,8 +225,10 @@ impl Session {
     pub fn take_seen(&self) -> Vec<(Arc<Program>, Seen)> {
         let observed = std::mem::take(&mut self.lock().observed);
         let seen = |(program, observed): (Arc<Program>, Option<Observed>)| {
-            let seen = observed?.seen(|address| program.library().entry(address).is_some());
-            Some((program, seen))
+            // What is loaded at run time is not the program's own.
+            let is_known = |address| program.library().entry(address).is_some() || !program.is_code(address);
+            let seen = observed?.seen(is_known);
+            (!seen.hints.is_empty()).then_some((program, seen))
         };
         observed.into_iter().filter_map(seen).collect()
     }

@@ -273,8 +273,8 @@ const JUMPS: [Mutant; 5] = [
     mutant(
         "jump-table-without-default",
         EMIT_CONTROL,
-        "return self.emitter.leave(LeaveReason::UnknownTarget);",
-        "return match candidates.first() { Some((_, block)) => self.jump(*block), None => self.emitter.leave(LeaveReason::UnknownTarget) };",
+        "false => self.emitter.leave_for(self.base, value(*target), PAST_TABLE),",
+        "false => match candidates.first() { Some((_, block)) => self.jump(*block), None => self.emitter.leave(LeaveReason::UnknownTarget) },",
     ),
     mutant(
         "jump-table-off-by-one",
@@ -335,7 +335,7 @@ const LOOP_BOUNDS: [Mutant; 11] = [
     ),
 ];
 
-const STACKS: [Mutant; 7] = [
+const STACKS: [Mutant; 8] = [
     mutant("unknown-sp-comes-back", STACK, "_ => SpAfter::Compared,", "_ => SpAfter::Same,"),
     mutant(
         "leaves-keep-sp",
@@ -343,12 +343,8 @@ const STACKS: [Mutant; 7] = [
         "Distance::Known(_) if is_leaf => SpAfter::Moved",
         "Distance::Known(_) if is_leaf => SpAfter::Same",
     ),
-    mutant(
-        "tail-callees-keep-sp",
-        STACK,
-        "worse(end, facts[callee.0 as usize].after)",
-        "{\n                let _ = callee;\n                end\n            }",
-    ),
+    mutant("tail-callees-keep-sp", STACK, "(end.behind(callee), after)", "(end, after)"),
+    mutant("calls-move-sp-twice", STACK, "=> self.plus(moves),", "=> self.plus(2 * moves),"),
     mutant("callees-keep-s0", STACK, "out.frame = Distance::Unknown;", "let _ = block;"),
     mutant(
         "first-way-says-where-sp-is",
@@ -386,8 +382,8 @@ const RETURNS: [Mutant; 6] = [
     mutant(
         "tail-jump-not-compared",
         EMIT_CONTROL,
-        "self.call_indirect(value(*target), self.ir.results)?;\n                self.expect_own_link(link.map(value))?;",
-        "self.call_indirect(value(*target), self.ir.results)?;\n                let _ = link;",
+        "self.call_indirect(target, self.ir.results)?;\n        self.expect_own_link(link)?;",
+        "self.call_indirect(target, self.ir.results)?;\n        let _ = link;",
     ),
     mutant(
         "fused-operands-do-not-write-links",
