@@ -32,13 +32,13 @@ fn exits(code: u32) -> Vec<u8> {
 /// A script that exits with 3, which a function gives that nothing but a sum leads to.
 fn hidden() -> Vec<u8> {
     const BASE: u64 = 0x10000;
-    const FAR: usize = 320;
+    const FAR: u32 = 320;
     let mut elf = exits(0)[..120].to_vec();
-    elf[96..112].copy_from_slice(&[(120 + FAR as u64 + 8).to_le_bytes(); 2].concat());
+    elf[96..112].copy_from_slice(&[(120 + u64::from(FAR) + 8).to_le_bytes(); 2].concat());
     // auipc t0, 0; lw t1, 32(t0); add t0, t0, t1; jalr ra, 0(t0); addi a7, zero, 93; ecall.
-    let code = [0x297, 0x0202_a303, 0x0062_82b3, 0x0002_80e7, 0x05d0_0893, 0x73, 0, 0, FAR as u32];
+    let code = [0x297, 0x0202_a303, 0x0062_82b3, 0x0002_80e7, 0x05d0_0893, 0x73, 0, 0, FAR];
     elf.extend(code.into_iter().flat_map(u32::to_le_bytes));
-    elf.resize(120 + FAR, 0);
+    elf.resize(120 + FAR as usize, 0);
     // addi a0, zero, 3; ret.
     elf.extend([0x0030_0513, 0x8067_u32].into_iter().flat_map(u32::to_le_bytes));
     assert_eq!(elf[24..32], (BASE + 120).to_le_bytes());
