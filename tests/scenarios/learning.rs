@@ -1,5 +1,7 @@
 //! Scripts that recovery cannot know become native over gRPC, alone and in transactions; whoever lies about them changes nothing.
 
+use std::time::{Duration, Instant};
+
 use antares_abi::{CompileOptions, Isa, Sha256Digest};
 use antares_proto::v1::{self, Tier, VerifyOutcome, verify_transaction_request::Transaction};
 use antares_tests::{guests, oracle, transactions::locked_by};
@@ -10,11 +12,11 @@ use tonic::{Code, Status};
 
 use crate::{
     client::{Client, reason, stored},
-    server::Server,
+    server::{PATIENCE, Server},
 };
 
-/// Runs after which a script is native, at the latest; the compile of what the last run has found out is waited for by the next.
-const RUNS_MAX: usize = 20;
+/// Between two runs: what the first has found out travels while nobody waits for it.
+const PAUSE: Duration = Duration::from_millis(20);
 
 fn expected(elf: &[u8]) -> oracle::Run {
     let case = oracle::Case {
@@ -29,17 +31,18 @@ fn expected(elf: &[u8]) -> oracle::Run {
 
 /// Runs until all is native; each run ends as the oracle says. Gives the number of runs.
 async fn run_until_native(client: &mut Client, elf: &[u8], cycles: u64) -> usize {
-    for run in 1..=RUNS_MAX {
+    let end = Instant::now() + PATIENCE;
+    for run in 1.. {
         let answer = client.execute(stored(elf, &["-"], Tier::Auto)).await.unwrap();
         let (verdict, tiers) = (answer.verdict.as_ref().unwrap(), answer.tiers.as_ref().unwrap());
         assert_eq!((verdict.cycles, verdict.error.as_str()), (cycles, ""), "{answer:?}");
         if tiers.native_cycles == cycles {
             return run;
         }
-        // What the run has found out travels while nobody waits.
-        tokio::task::yield_now().await;
+        assert!(Instant::now() < end, "not native after {run} runs");
+        tokio::time::sleep(PAUSE).await;
     }
-    panic!("not native after {RUNS_MAX} runs");
+    unreachable!("runs do not end")
 }
 
 fn lie(elf: &[u8], number: u64) -> v1::LearnRequest {
@@ -83,7 +86,8 @@ async fn a_transaction_teaches_too() {
     let mock = locked_by(&[guests::hidden().unwrap().into()], ScriptHashType::Data2).unwrap();
     let json = serde_json::to_vec(&ReprMockTransaction::from(mock.as_ckb().clone())).unwrap();
     let mut cycles = None;
-    for _ in 0..RUNS_MAX {
+    let end = Instant::now() + PATIENCE;
+    loop {
         let request = v1::VerifyTransactionRequest {
             transaction: Some(Transaction::MockJson(json.clone().into())),
             ..v1::VerifyTransactionRequest::default()
@@ -96,9 +100,9 @@ async fn a_transaction_teaches_too() {
         if tiers.interpreted_cycles == 0 {
             return;
         }
-        tokio::task::yield_now().await;
+        assert!(Instant::now() < end, "not native yet");
+        tokio::time::sleep(PAUSE).await;
     }
-    panic!("not native after {RUNS_MAX} verifications");
 }
 
 #[tokio::test(flavor = "multi_thread")]
