@@ -96,7 +96,7 @@ pub(crate) struct Inner {
     pub(crate) is_short: AtomicBool,
     /// The volume had too little space at the start, and nothing was seen to change that.
     pub(crate) began_short: AtomicBool,
-    /// When its files are looked at next.
+    /// When its files are inspected next.
     pub(crate) inspect_at: Mutex<Option<Instant>>,
     /// Its state as last told in the log.
     pub(crate) told: Mutex<CacheState>,
@@ -246,7 +246,7 @@ impl Cache {
         Ok(record.filter(|record| is_valid(record, now)).map(|record| record.failure))
     }
 
-    /// The state now. Looks at the directory and at the volume, and logs a change; has the files looked at every ten seconds.
+    /// The state now. Looks at the directory and at the volume, and logs a change; has the files inspected every ten seconds.
     #[must_use]
     pub fn state(&self) -> CacheState {
         self.inner.ask_inspection();

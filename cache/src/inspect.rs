@@ -15,10 +15,10 @@ use crate::{
     upkeep::Chore,
 };
 
-/// Time between two looks.
+/// Time between two inspections.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// A head that makes no sense is looked at once more after so long: sled may have been writing it.
+/// A head that makes no sense is read once more after so long: sled may have been writing it.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 /// Bytes of a segment of sled's file, as it is by default.
@@ -28,7 +28,7 @@ const SEGMENT_BYTES: u64 = 512 << 10;
 const HEAD_BYTES: usize = 20;
 
 impl Inner {
-    /// Asks for a look, if the last one is some time ago.
+    /// Asks for an inspection, if the last one is some time ago.
     pub(crate) fn ask_inspection(&self) {
         let mut at = locked(&self.inspect_at);
         let now = Instant::now();
@@ -45,7 +45,7 @@ impl Inner {
         let path = self.layout.store_path(number).join("db");
         let is_bad = || {
             segments_without_head(&path).unwrap_or_else(|error| {
-                tracing::error!(%error, path = %path.display(), "the store's file cannot be looked at");
+                tracing::error!(%error, path = %path.display(), "the store's file cannot be read");
                 1
             })
         };

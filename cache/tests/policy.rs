@@ -312,7 +312,7 @@ fn twenty_times_the_budget_leaves_a_bounded_disk() {
         "most on disk {disk_most}, now {}, rebuilds {}, live {}",
         stats.disk_bytes, stats.rebuilds, stats.charged_bytes
     );
-    // What comes in between two looks at the disk is over the bound for a moment.
+    // What is written between two measurements of the disk is over the bound for a moment.
     let most = 2 * BUDGET + BUDGET / 64;
     assert!(disk_most <= most, "{disk_most} bytes on disk for a budget of {BUDGET}");
     assert!(stats.charged_bytes > BUDGET / 2, "the budget is used: {stats:?}");

@@ -71,7 +71,7 @@ pub(crate) enum Command {
     Ls(ListArgs),
     /// Remove scripts and what was compiled of them from a server's store
     ///
-    /// Like pin and unpin: for operators, on the loopback network of the server (or through a forwarded port).
+    /// Like pin and unpin: for operators: whoever has the role admin; without authentication, on the server's loopback network.
     /// Exit status: 0 all were there; 1 one was not; 3 the server cannot be asked, or refuses.
     #[cfg(feature = "server")]
     Rm(KeptArgs),

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use antares_abi::{ArtifactKey, CompileOptions, HINTS_MAX, Hints, Sha256Digest};
+use antares_abi::{ArtifactKey, CompileOptions, Hints, Sha256Digest};
 use antares_pool::{Sealed, verify_library};
 use rustix::fs::OFlags;
 
@@ -110,7 +110,7 @@ impl Kept {
         let content = open(&self.path(key).with_extension(HINTS)).ok().and_then(|file| read(&file, key));
         let content = content.unwrap_or_default();
         let Some((round, hints)) = content.split_first_chunk() else { return (0, Hints::default()) };
-        (u32::from_le_bytes(*round), Hints::from_bytes(&hints[..hints.len().min(4 * HINTS_MAX)]))
+        (u32::from_le_bytes(*round), Hints::from_bytes(hints))
     }
 
     fn write(&self, path: &Path, key: ArtifactKey, content: &[u8]) -> io::Result<()> {

@@ -3,7 +3,7 @@
 //! They are kept beside the artifacts, each round of them under a key of its own that nobody else can have: so they are verified on
 //! read, count as what they take, and go when there is no room. A script without them is compiled as it was at first.
 
-use antares_abi::{CodeTier, CompileOptions, HINTS_MAX, Hints, Seen, Sha256Digest};
+use antares_abi::{CodeTier, CompileOptions, Hints, Seen, Sha256Digest};
 use antares_cache::{Cache, Put, Space};
 
 use crate::{
@@ -68,7 +68,7 @@ impl Compiler {
             |round: &u8| self.shared.cache.contains(Space::Artifact, key(script, options, *round).0);
         let Some(round) = (1..=ROUNDS_MAX).rev().find(is_there) else { return Ok((0, Hints::default())) };
         let bytes = self.shared.get(Space::Artifact, key(script, options, round)).await?.unwrap_or_default();
-        Ok((round, Hints::from_bytes(&bytes[..bytes.len().min(4 * HINTS_MAX)])))
+        Ok((round, Hints::from_bytes(&bytes)))
     }
 }
 

@@ -46,7 +46,8 @@ async fn run_until_native(client: &mut Client, elf: &[u8], cycles: u64) -> usize
 }
 
 fn lie(elf: &[u8], number: u64) -> v1::LearnRequest {
-    let targets = (0..200).map(|at| u32::try_from(0x1_0000 + 2 * ((at * 7 + number * 13) % 600)).unwrap());
+    // Others each time: only the number of rounds ends it.
+    let targets = (0..32).map(|at| u32::try_from(0x1_0000 + 2 * (number * 32 + at)).unwrap());
     v1::LearnRequest {
         script_sha256: Sha256Digest::of(elf).to_string(),
         targets: targets.map(|target| target | u32::from(target % 3 == 0)).collect(),
@@ -128,5 +129,5 @@ async fn lies_and_floods_change_nothing_but_time() {
     // Its own runs learn as well.
     assert!((2..=8).contains(&digests.len()), "{} changes", digests.len());
     let count = |result: &str| server.metric(&format!("antares_hints_total{{result=\"{result}\"}}"));
-    assert!(count("left_alone") + count("known") >= 12.0 && count("learnt") <= 8.0);
+    assert!(count("left_alone") >= 12.0 && count("learnt") <= 8.0);
 }

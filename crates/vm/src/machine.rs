@@ -298,7 +298,7 @@ impl Machine {
         }
         let mut observed = Observed::new();
         observed.leave(left);
-        let result = observed::run(&mut self.vm.machine, Some(&mut observed));
+        let result = observed::run(&mut self.vm.machine, &mut observed);
         let seen = Some(observed.seen(|address| library.entry(address).is_some()));
         Ended { outcome: self.outcome(result), restarted, seen, native: false }
     }

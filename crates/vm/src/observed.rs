@@ -103,6 +103,14 @@ impl Observed {
         }
     }
 
+    /// Notes that native code does not know the machine's pc. Where a call or system call returns to is no target of anything.
+    pub(crate) fn come_to(&mut self, vm: &DefaultMachine<Core>) {
+        let pc = *vm.pc();
+        if !is_behind_call(vm, pc) {
+            self.left = self.left.or(Some(pc));
+        }
+    }
+
     /// The targets that are not `known`.
     pub(crate) fn seen(&self, known: impl Fn(u64) -> bool) -> Seen {
         let is_target = |address: u64| !self.led_to.has(address) || self.called_by_address.has(address);
@@ -168,17 +176,17 @@ impl Observed {
     }
 }
 
-/// Whether a call stands in front of `pc`, which it returns to.
+/// Whether a call or a system call stands in front of `pc`, which it returns to.
 fn is_behind_call(vm: &DefaultMachine<Core>, pc: u64) -> bool {
     let memory = vm.memory().bytes();
     let pc = usize::try_from(pc).unwrap_or(usize::MAX);
     let before = |length: usize| memory.get(pc.checked_sub(length)?..pc);
     let short = before(2).and_then(|bytes| bytes.try_into().ok()).map(u16::from_le_bytes);
     let long = before(4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
-    // c.jalr; jal and jalr with a link register.
+    // c.jalr; ecall; jal and jalr with a link register.
     let is_short = short.is_some_and(|word| word & 0xf07f == 0x9002 && word & 0x0f80 != 0);
     let is_link = |word: u32| matches!((word >> 7 & 31) as usize, RA | T0);
-    is_short || long.is_some_and(|word| matches!(word & 0x7f, 0x6f | 0x67) && is_link(word))
+    is_short || long.is_some_and(|word| word == 0x73 || matches!(word & 0x7f, 0x6f | 0x67) && is_link(word))
 }
 
 /// Whether a line takes a stack frame, by itself or by millicode: no label inside of a function does.
@@ -222,7 +230,8 @@ fn is_called(vm: &DefaultMachine<Core>, pc: u64) -> bool {
 ///
 /// # Errors
 /// Those of `AsmMachine::run`.
-pub(crate) fn run(vm: &mut DefaultMachine<Core>, mut observed: Option<&mut Observed>) -> Result<i8, Error> {
+pub(crate) fn run(vm: &mut DefaultMachine<Core>, observed: &mut Observed) -> Result<i8, Error> {
+    let mut observed = Some(observed);
     if vm.isa() & ISA_MOP != 0 && vm.version() == VERSION0 {
         return Err(Error::InvalidVersion);
     }

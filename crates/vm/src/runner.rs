@@ -144,7 +144,7 @@ impl NativeMachine {
         let is_left = self.stays.count > 0 || self.session.is_astray();
         let observed = (self.phase == Phase::Interpreted && is_left).then(|| self.take_observed()).flatten();
         let Some(mut observed) = observed else { return self.vm.run() };
-        let result = observed::run(&mut self.vm.machine, Some(&mut observed));
+        let result = observed::run(&mut self.vm.machine, &mut observed);
         self.give_observed(Some(observed));
         result
     }
@@ -154,8 +154,7 @@ impl NativeMachine {
         let mut observed = self.session.take_observed(self.program.as_ref()?)?;
         // Of a run that began again, it is not.
         if !self.session.is_interpreting() {
-            let target = Some(*self.vm.machine.pc());
-            observed.leave(&Left { target, ..LeaveReason::UnknownTarget.into() });
+            observed.come_to(&self.vm.machine);
         }
         Some(observed)
     }
