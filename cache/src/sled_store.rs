@@ -6,7 +6,7 @@
 use std::{
     collections::HashMap,
     convert::Infallible,
-    io,
+    fs, io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     thread,
@@ -59,6 +59,7 @@ impl SledStore {
     /// Opens or makes the database in `path`.
     pub(crate) fn open(path: &Path, page_cache_bytes: u64) -> Result<Self, StoreError> {
         guarded(|| {
+            remove_unfinished_snapshots(path).map_err(StoreError::Io)?;
             let db = open_database(path, page_cache_bytes)?;
             let tree = |name: &str| db.open_tree(name);
             let store = Self {
@@ -382,6 +383,23 @@ impl BlobStore for SledStore {
             Ok(())
         })
     }
+}
+
+/// Removes what a crash left of a snapshot that was being written: sled takes it for the youngest one and gives up.
+fn remove_unfinished_snapshots(path: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with("snap.") && name.ends_with(".generating") {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Opens sled's files. Threads of sled may hold the lock on them for a moment after a store is closed; no other process

@@ -171,6 +171,17 @@ fn files_that_are_cut_zeroed_or_gone_cost_at_most_entries() {
     }
 }
 
+/// A kill while sled opens leaves a snapshot that is half written and younger than the whole one.
+#[test]
+fn a_snapshot_that_was_not_finished_costs_nothing() {
+    let dir = pristine();
+    let half = [0x5a; 32 << 10];
+    fs::write(dir.path().join("store-000001/snap.7FFFFFFFFFFFFFFF.generating"), half).expect("written");
+    let cache = Cache::open(config(dir.path(), 64 * MIB)).expect("the cache opens");
+    assert_eq!(cache.state(), CacheState::Ready);
+    assert!((0..ENTRIES).all(|number| present(&cache, number)), "{:?}", cache.stats());
+}
+
 #[test]
 fn a_store_that_never_comes_back_from_opening_is_set_aside() {
     let dir = pristine();
