@@ -21,7 +21,6 @@ use crate::{
     lock::{DirLock, claim},
     manifest::{Failure, FailureRecord, Manifest},
     recover::close,
-    salvage::salvage,
     stats::{CacheState, CacheStats, Counters, add, count},
     store::{BlobStore, Damage, Removal, Stored},
     upkeep::{self, Chore},
@@ -125,16 +124,10 @@ impl Cache {
         let counters = Counters::default();
         if let Err(failure) = load(&*opened.store, &mut account, &mut failures) {
             tracing::error!(error = %failure, "the cache cannot be read and starts with what verifies of it");
-            let number = opened.number;
             account = Account::default();
             failures = FailureBook::default();
-            let saved = salvage(&layout, &config, &*opened.store, &opened.store.survivors());
             close(opened.store);
-            layout.quarantine(number)?;
-            opened = match saved {
-                Ok(_) => Opened { how: How::Replaced, ..layout.open()? },
-                Err(_) => layout.make(How::Replaced)?,
-            };
+            opened = layout.replace(opened.number)?;
             load(&*opened.store, &mut account, &mut failures)
                 .map_err(|source| CacheError::Open { dir: config.dir.clone(), source })?;
         }

@@ -22,6 +22,7 @@ use std::{
 use crate::{
     config::CacheConfig,
     error::{CacheError, StoreError},
+    salvage::salvage,
     sled_store::SledStore,
     store::BlobStore,
 };
@@ -68,8 +69,8 @@ impl Layout {
         self.config.dir.join(format!("{STORE_PREFIX}{number:06}"))
     }
 
-    /// Opens the youngest complete store; sets it aside and makes an empty one when that fails for a reason that lies
-    /// in its files.
+    /// Opens the youngest complete store; sets it aside and makes one of what it can save when that fails for a reason
+    /// that lies in its files.
     pub(crate) fn open(&self) -> Result<Opened, CacheError> {
         let Some(number) = self.choose()? else {
             return self.make(How::Made);
@@ -90,9 +91,26 @@ impl Layout {
                 Err(failure) => failure,
             }
         };
-        tracing::error!(store = number, error = %failure, "the cache could not be opened and starts empty");
+        tracing::error!(store = number, error = %failure, "the cache could not be opened");
+        self.replace(number)
+    }
+
+    /// Sets store `number` aside and opens one with what verifies in its files in its place.
+    pub(crate) fn replace(&self, number: u64) -> Result<Opened, CacheError> {
+        let kept = salvage(self, &self.config, number, None).unwrap_or_else(|error| {
+            tracing::error!(%error, "nothing can be saved of a damaged store");
+            0
+        });
         self.quarantine(number)?;
-        self.make(How::Replaced)
+        match self.choose()? {
+            Some(number) if kept > 0 => {
+                let opened = self.open_store(number, 1)?;
+                let store =
+                    opened.map_err(|source| CacheError::Open { dir: self.config.dir.clone(), source })?;
+                Ok(Opened { store, number, how: How::Replaced })
+            }
+            _ => self.make(How::Replaced),
+        }
     }
 
     /// Makes and opens an empty store.

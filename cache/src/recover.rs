@@ -1,6 +1,7 @@
 //! What happens when the store under a running cache fails: close it, and open it again or an empty one in its place.
 
 use std::{
+    collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, PoisonError},
     thread,
@@ -9,9 +10,10 @@ use std::{
 
 use crate::{
     cache::{Inner, Live, Writer, load, locked},
+    entry::EntryId,
     error::{CacheError, StoreError},
     layout::How,
-    salvage::salvage,
+    salvage::{Known, salvage},
     stats::{CacheState, add, count},
     store::BlobStore,
 };
@@ -36,13 +38,12 @@ impl Inner {
         };
         tracing::error!(store = number, error = %failure, "the store of the cache failed and is closed");
         let is_damaged = !matches!(failure, StoreError::Io(_));
+        let pinned = store.as_ref().and_then(|store| store.pinned().ok()).unwrap_or_default();
         if let Some(store) = store {
-            if is_damaged {
-                self.salvage(&*store);
-            }
             close(store);
         }
         if is_damaged {
+            self.salvage(number, pinned);
             self.set_aside(number);
         }
         writer.retry_at = None;
@@ -55,15 +56,16 @@ impl Inner {
         }
     }
 
-    /// Makes a store of what verifies in `old`, for the next open.
-    fn salvage(&self, old: &dyn BlobStore) {
-        let entries: Vec<_> = {
+    /// Makes a store of what verifies in the files of store `number`, for the next open.
+    fn salvage(&self, number: u64, pinned: Vec<EntryId>) {
+        let ticks: HashMap<_, _> = {
             let account = locked(&self.account);
             let newest = account.newest_first().into_iter();
             newest.filter_map(|id| Some((id, account.tick(id)?))).collect()
         };
-        match salvage(&self.layout, &self.config, old, &entries) {
-            Ok(salvaged) => add(&self.counters.corrupt, salvaged.lost),
+        let known = Known { ticks, pinned };
+        match salvage(&self.layout, &self.config, number, Some(&known)) {
+            Ok(kept) => add(&self.counters.corrupt, (known.ticks.len() as u64).saturating_sub(kept)),
             Err(error) => tracing::error!(%error, "nothing can be saved of a damaged store"),
         }
     }

@@ -20,16 +20,15 @@ use sled::{
 };
 
 use crate::{
-    entry::{EntryId, Space},
+    entry::EntryId,
     error::StoreError,
-    manifest::{
-        CHUNK_BYTES, FailureRecord, Manifest, chunk_key, frame_chunk, parse_chunk_key, unframe_chunk,
-    },
+    manifest::{CHUNK_BYTES, Chunk, FailureRecord, Manifest, chunk_key, parse_chunk_key},
+    mark::Mark,
     store::{BlobStore, Damage, Orphan, Removal, Stored, Touch},
 };
 
 /// Version of the trees and of the forms in them; a store of another version is set aside.
-const FORMAT_VERSION: u64 = 1;
+const FORMAT_VERSION: u64 = 2;
 /// Chunks written in one batch: about 1 MiB.
 const BATCH_CHUNKS: usize = 256;
 /// Entries removed in one transaction.
@@ -53,6 +52,7 @@ pub(crate) struct SledStore {
     lru: Tree,
     meta: Tree,
     neg: Tree,
+    mark: Mark,
 }
 
 impl SledStore {
@@ -60,6 +60,7 @@ impl SledStore {
     pub(crate) fn open(path: &Path, page_cache_bytes: u64) -> Result<Self, StoreError> {
         guarded(|| {
             remove_unfinished_snapshots(path).map_err(StoreError::Io)?;
+            let mark = mark_of(path)?;
             let db = open_database(path, page_cache_bytes)?;
             let tree = |name: &str| db.open_tree(name);
             let store = Self {
@@ -69,6 +70,7 @@ impl SledStore {
                 meta: tree("meta")?,
                 neg: tree("neg")?,
                 db,
+                mark,
             };
             match store.number(KEY_FORMAT)? {
                 Some(FORMAT_VERSION) => {}
@@ -91,12 +93,13 @@ impl SledStore {
         Ok(value.and_then(|value| Some(u64::from_le_bytes(value.as_ref().try_into().ok()?))))
     }
 
-    fn write_chunks(&self, id: EntryId, bytes: &[u8]) -> Result<(), StoreError> {
+    fn write_chunks(&self, stored: &Stored, bytes: &[u8]) -> Result<(), StoreError> {
         let mut index = 0;
         for group in bytes.chunks(CHUNK_BYTES * BATCH_CHUNKS) {
             let mut batch = Batch::default();
             for payload in group.chunks(CHUNK_BYTES) {
-                batch.insert(&chunk_key(id, index)[..], frame_chunk(index, payload));
+                let chunk = Chunk::of(stored.id, &stored.manifest.sha256, index, payload);
+                batch.insert(&chunk_key(stored.id, index)[..], chunk.frame(self.mark));
                 index += 1;
             }
             self.chunk.apply_batch(batch)?;
@@ -106,7 +109,7 @@ impl SledStore {
 
     /// Manifest, order of use and total in one transaction.
     fn commit(&self, stored: &Stored, total_bytes: u64) -> Result<(), StoreError> {
-        let encoded = stored.manifest.encode();
+        let encoded = stored.manifest.encode(self.mark, stored.id);
         let trees = (&self.manifest, &self.lru, &self.meta);
         transacted(trees.transaction(|(manifest, lru, meta)| {
             manifest.insert(&stored.id.to_bytes()[..], encoded.as_slice())?;
@@ -134,12 +137,12 @@ impl SledStore {
             if parse_chunk_key(&key) != Some((id, expected)) {
                 return Ok(Err(Damage::ChunkLost));
             }
-            let Some(payload) =
-                unframe_chunk(expected, &value).filter(|part| bytes.len() + part.len() <= length)
-            else {
-                return Ok(Err(Damage::Chunk));
-            };
-            bytes.extend_from_slice(payload);
+            let chunk = Chunk::unframe(self.mark, &value).filter(|chunk| {
+                let rightful = Chunk::of(id, &manifest.sha256, expected, chunk.payload);
+                *chunk == rightful && bytes.len() + chunk.payload.len() <= length
+            });
+            let Some(chunk) = chunk else { return Ok(Err(Damage::Chunk)) };
+            bytes.extend_from_slice(chunk.payload);
             expected += 1;
         }
         if expected != manifest.chunks || bytes.len() != length {
@@ -210,8 +213,8 @@ impl BlobStore for SledStore {
             let mut found = Vec::new();
             for item in self.manifest.iter() {
                 let (key, value) = item?;
-                match (EntryId::from_bytes(&key), Manifest::decode(&value)) {
-                    (Some(id), Some(manifest)) => {
+                match Manifest::decode(self.mark, &value) {
+                    Some((id, manifest)) if key == id.to_bytes()[..] => {
                         found.push(Stored { id, manifest, tick: ticks.remove(&id).unwrap_or(0) });
                     }
                     _ => drop(self.manifest.remove(key)?),
@@ -224,25 +227,9 @@ impl BlobStore for SledStore {
         })
     }
 
-    fn survivors(&self) -> Vec<(EntryId, u64)> {
-        let ticks = guarded(|| self.ticks()).unwrap_or_default();
-        let mut found = Vec::new();
-        for space in Space::ALL {
-            for first in 0..=u8::MAX {
-                // A page that cannot be read hides what is on it, not what is on the next.
-                let prefix = [EntryId::new(space, [0; 32]).to_bytes()[0], first];
-                let mut entries = self.manifest.scan_prefix(prefix);
-                while let Ok(Some(key)) = guarded(|| Ok(entries.next().transpose()?.map(|(key, _)| key))) {
-                    found.extend(EntryId::from_bytes(&key));
-                }
-            }
-        }
-        found.into_iter().map(|id| (id, ticks.get(&id).copied().unwrap_or(0))).collect()
-    }
-
     fn insert(&self, stored: &Stored, bytes: &[u8], total_bytes: u64) -> Result<(), StoreError> {
         guarded(|| {
-            self.write_chunks(stored.id, bytes)?;
+            self.write_chunks(stored, bytes)?;
             self.db.flush()?;
             self.commit(stored, total_bytes)?;
             self.db.flush()?;
@@ -252,7 +239,7 @@ impl BlobStore for SledStore {
 
     fn import(&self, stored: &Stored, bytes: &[u8], total_bytes: u64) -> Result<(), StoreError> {
         guarded(|| {
-            self.write_chunks(stored.id, bytes)?;
+            self.write_chunks(stored, bytes)?;
             self.commit(stored, total_bytes)
         })
     }
@@ -262,8 +249,8 @@ impl BlobStore for SledStore {
             let Some(value) = self.manifest.get(id.to_bytes())? else {
                 return Ok(Err(Damage::ManifestLost));
             };
-            match Manifest::decode(&value) {
-                Some(manifest) => self.read_verified(id, &manifest, bytes_max),
+            match Manifest::decode(self.mark, &value).filter(|(owner, _)| *owner == id) {
+                Some((_, manifest)) => self.read_verified(id, &manifest, bytes_max),
                 None => Ok(Err(Damage::Manifest)),
             }
         })
@@ -383,6 +370,19 @@ impl BlobStore for SledStore {
             Ok(())
         })
     }
+}
+
+/// The mark of the store in `path`; a new one for a new store.
+fn mark_of(path: &Path) -> Result<Mark, StoreError> {
+    fs::create_dir_all(path).map_err(StoreError::Io)?;
+    let is_new = !path.join("db").exists();
+    let mark = match Mark::read(path) {
+        Some(mark) => mark,
+        None if is_new => Mark::random().map_err(StoreError::Io)?,
+        None => return Err(StoreError::Damaged { detail: "it has no mark".to_owned() }),
+    };
+    mark.keep(path).map_err(StoreError::Io)?;
+    Ok(mark)
 }
 
 /// Removes what a crash left of a snapshot that was being written: sled takes it for the youngest one and gives up.

@@ -64,9 +64,6 @@ pub(crate) trait BlobStore: Send + Sync {
     /// All entries whose manifest decodes; others are removed on the way.
     fn entries(&self) -> Result<Vec<Stored>, StoreError>;
 
-    /// Entries of a damaged store as far as they can be found, with their places in the order of use. Changes nothing.
-    fn survivors(&self) -> Vec<(EntryId, u64)>;
-
     /// Stores an entry: chunks, flush, then manifest, order of use and total in one transaction, flush. When this
     /// returns, the entry survives a crash; when it fails, no manifest names the chunks.
     fn insert(&self, stored: &Stored, bytes: &[u8], total_bytes: u64) -> Result<(), StoreError>;
