@@ -13,6 +13,7 @@ use crate::{
     raw_config::{RawCompiler, RawConfig, RawRunner},
     sections::{ProfilePush, check_compiler, check_listen, check_profile_push, check_runner},
     signing_section::{Signing, check_signing},
+    sizes::check_sizes,
     tls::Tls,
     tls_client::ClientFiles,
     tls_section::{check_compiler_tls, check_open, check_tls},
@@ -318,9 +319,6 @@ impl RawConfig {
         }
         checker.at_least("cache.budget_bytes", raw.budget_bytes, 1 << 20);
         checker.positive("cache.entry_bytes_max", raw.entry_bytes_max);
-        if raw.entry_bytes_max > raw.budget_bytes {
-            checker.note("cache.entry_bytes_max", "is more than cache.budget_bytes".to_owned());
-        }
         Cache {
             dir: raw.dir.clone(),
             budget_bytes: raw.budget_bytes,
@@ -357,9 +355,7 @@ impl RawConfig {
             let problem = format!("must be at most listen.message_bytes_max - {FRAME_BYTES}");
             checker.note("compiler.chunk_bytes_max", problem);
         }
-        if role != Role::Runner && self.compiler.script_bytes_max > self.cache.entry_bytes_max {
-            checker.note("compiler.script_bytes_max", "is more than cache.entry_bytes_max".to_owned());
-        }
+        check_sizes(self, role, checker);
         match role {
             Role::Runner if self.runner.compiler_url.is_empty() => {
                 checker.note("runner.compiler_url", "is needed where the compiler runs elsewhere".to_owned());
@@ -370,9 +366,6 @@ impl RawConfig {
                     "runner.compiler_url",
                     "makes no sense with both services in one process".to_owned(),
                 );
-            }
-            Role::Both if self.runner.script_bytes_max > self.compiler.script_bytes_max => {
-                checker.note("runner.script_bytes_max", "is more than compiler.script_bytes_max".to_owned());
             }
             Role::Both | Role::Compiler => {}
         }

@@ -32,6 +32,7 @@ mod rpc;
 mod sections;
 mod server;
 mod signing_section;
+mod sizes;
 mod status;
 mod status_page;
 mod stream;
