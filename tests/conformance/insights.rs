@@ -137,3 +137,31 @@ fn products_whose_halves_are_not_fused_are_found() {
     let (found, cycles) = findings(&in_a_loop(&[mulhu(13), nop, mul(12)]));
     assert!(markdown(&found, cycles).contains("here 1 pairs are apart, 0 in the other order"), "{found:?}");
 }
+
+#[test]
+fn carries_and_constants_that_are_not_fused_are_found() {
+    let op = |funct7: u32, rs2: u32, rs1: u32, funct3: u32, rd: u32| {
+        funct7 << 25 | rs2 << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | 0x33
+    };
+    let add = |rd, rs1, rs2| op(0, rs2, rs1, 0, rd);
+    let sub = |rd, rs1, rs2| op(0x20, rs2, rs1, 0, rd);
+    let sltu = |rd, rs1, rs2| op(0, rs2, rs1, 3, rd);
+    let (lui, addiw) = (12 << 12 | 12 << 7 | 0x37, 1 << 20 | 12 << 15 | 12 << 7 | 0x1b);
+    let nop = 0x13;
+    let of = |body: &[u32], rule: Rule| {
+        let (found, _) = findings(&in_a_loop(body));
+        found.iter().find(|finding| finding.rule == rule).map(|finding| finding.cycles)
+    };
+    let carry = Rule::UnfusedCarry;
+    // 100 rounds of two cycles.
+    assert_eq!(of(&[add(12, 10, 11), nop, sltu(13, 12, 10)], carry), Some(200), "apart");
+    assert_eq!(of(&[add(12, 10, 11), sltu(13, 12, 11)], carry), Some(200), "by the second operand");
+    assert_eq!(of(&[add(12, 10, 11), sltu(13, 12, 10)], carry), None, "fused");
+    assert_eq!(of(&[add(12, 10, 11), add(10, 10, 11), sltu(13, 12, 10)], carry), None, "another operand");
+    assert_eq!(of(&[sub(12, 10, 11), nop, sltu(13, 10, 11)], carry), Some(200), "apart");
+    assert_eq!(of(&[sub(12, 10, 11), sltu(13, 10, 11)], carry), None, "fused");
+    let constant = Rule::UnfusedConstant;
+    assert_eq!(of(&[lui, nop, addiw], constant), Some(200), "apart");
+    assert_eq!(of(&[lui, addiw], constant), None, "fused");
+    assert_eq!(of(&[lui, add(13, 12, 12), addiw], constant), None, "the upper half is used by itself");
+}

@@ -23,6 +23,8 @@ pub(crate) struct Code<'a> {
     pub(crate) has_b: bool,
     /// Whether ckb-vm fuses instructions of it.
     pub(crate) has_mop: bool,
+    /// Version of the VM that ran it.
+    pub(crate) vm_version: u32,
     costs: BTreeMap<u64, Value>,
 }
 
@@ -68,7 +70,14 @@ impl<'a> Code<'a> {
             }
         }
         let (has_b, has_mop) = (options.isa.has(Isa::B), options.isa.has(Isa::MOP));
-        Some(Self { program: code, symbols: view.symbols(program)?, has_b, has_mop, costs })
+        Some(Self {
+            program: code,
+            symbols: view.symbols(program)?,
+            has_b,
+            has_mop,
+            vm_version: known.vm_version,
+            costs,
+        })
     }
 
     /// What was spent at `pc`.

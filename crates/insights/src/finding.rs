@@ -25,6 +25,10 @@ pub enum Rule {
     UnfusedWideMultiply,
     /// Quotient and remainder, which ckb-vm would compute as one.
     UnfusedDivision,
+    /// A sum and its carry, or a difference and its borrow, which ckb-vm would compute as one.
+    UnfusedCarry,
+    /// The halves of a constant, which ckb-vm would load as one.
+    UnfusedConstant,
     /// A small function that is called often.
     InlinableCall,
     /// VMs that are put aside and brought back.
@@ -46,6 +50,8 @@ impl Rule {
             Self::MissingB => "missing-b",
             Self::UnfusedWideMultiply => "unfused-wide-multiply",
             Self::UnfusedDivision => "unfused-division",
+            Self::UnfusedCarry => "unfused-carry",
+            Self::UnfusedConstant => "unfused-constant",
             Self::InlinableCall => "inlinable-call",
             Self::VmSwitches => "vm-switches",
         }

@@ -7,6 +7,7 @@
 //! where, how many cycles are spent there, why, and what to try. No IO; nothing here decides how anything runs.
 #![forbid(unsafe_code)]
 
+mod chains;
 mod code;
 mod finding;
 mod fusions;
@@ -35,6 +36,7 @@ pub fn insights(view: &View<'_>) -> Vec<Finding> {
             findings.extend(loops::findings(&code));
             findings.extend(patterns::findings(&code));
             findings.extend(fusions::findings(&code));
+            findings.extend(chains::findings(&code));
         }
     }
     findings.extend(switches(view));
