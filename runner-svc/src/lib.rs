@@ -21,6 +21,7 @@ mod programs;
 mod push;
 mod queue;
 mod ready;
+mod references;
 mod remote;
 mod sampling;
 mod service;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use antares_proto::v1::{self, runner_service_server};
 use antares_serve::{CallDeadline, RequestBytes};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::timeout_at};
 use tonic::{Request, Response, Status, Streaming, async_trait};
 use tracing::{Instrument, field};
 
@@ -143,10 +143,14 @@ impl runner_service_server::RunnerService for Service {
         request: Request<v1::VerifyTransactionRequest>,
     ) -> Result<Response<v1::VerifyTransactionResponse>, Status> {
         let (deadline, tenant) = (self.deadline(&request), tenant(&request)?);
-        let message = request.into_inner();
+        let room = RequestBytes::of(&request);
+        let mut message = request.into_inner();
         let request_id = message.request_id.clone();
         let id = new_id();
         name_call(&id, &request_id);
+        let resolved = self.runner.resolve(&mut message, room.as_ref());
+        let _held =
+            timeout_at(deadline.into(), resolved).await.unwrap_or(Err(ExecuteError::CallDeadline.into()))?;
         let order = VerifyOrder { tenant, ..verify_order(message, self.runner.limits())? };
         let span = tracing::info_span!(
             "verify",

@@ -3,6 +3,7 @@
 
 use std::{fs, process::Command};
 
+use antares_abi::Sha256Digest;
 use antares_pool::worker_path;
 use antares_proto::v1::{
     self, CacheUse, ScriptKind, Tier, VerifyOutcome, script_group::Cell,
@@ -378,6 +379,7 @@ fn fields(json: &[u8]) -> v1::TransactionFields {
         output: copied(output.as_slice()),
         data: data.clone(),
         block_hash: header.as_ref().map(|hash| copied(hash.as_slice())),
+        data_sha256: None,
     };
     let deps = mock.mock_info.cell_deps.iter().map(|dep| v1::CellDepFields {
         out_point: copied(dep.cell_dep.out_point().as_slice()),
@@ -414,4 +416,59 @@ async fn molecule_parts_mean_the_same_as_json() {
     let mut damaged = parts;
     damaged.inputs.pop();
     assert_eq!(mistake(&verify(&client, of(damaged)).await.unwrap_err()).0, "inputs");
+}
+
+/// A wallet that verifies many transactions sends the code of their locks once.
+#[tokio::test(flavor = "multi_thread")]
+async fn cells_may_name_uploaded_scripts_in_place_of_their_data() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, "[listen]\nrequest_bytes_per_peer_max = 33554432\n");
+    let mut client = Client::connect(&server).await;
+    let parts = fields(&example("mock_tx.json"));
+    let of = |parts: v1::TransactionFields| v1::VerifyTransactionRequest {
+        transaction: Some(Transaction::Fields(parts)),
+        ..request("", Tier::Interpreter)
+    };
+    let expected = verify(&client, of(parts.clone())).await.unwrap();
+    let mut named = parts.clone();
+    let mut left = 0;
+    for cell in named.cell_deps.iter_mut().filter_map(|dep| dep.cell.as_mut()) {
+        if cell.data.starts_with(b"\x7fELF") {
+            client.upload(&cell.data).await.unwrap();
+            cell.data_sha256 = Some(Sha256Digest::of(&cell.data).to_string());
+            cell.data = Bytes::new();
+            left += 1;
+        }
+    }
+    assert!(left > 0);
+    let answer = verify(&client, of(named.clone())).await.unwrap();
+    assert_eq!(
+        (answer.outcome, &answer.groups, answer.cycles),
+        (expected.outcome, &expected.groups, expected.cycles)
+    );
+
+    let with = |text: &str, data: Bytes| {
+        let mut parts = named.clone();
+        let cell = parts.cell_deps[0].cell.as_mut().unwrap();
+        (cell.data_sha256, cell.data) = (Some(text.to_owned()), data);
+        of(parts)
+    };
+    let digest = "ab".repeat(32);
+    let error = verify(&client, with("abc", Bytes::new())).await.unwrap_err();
+    assert_eq!(mistake(&error).0, "cell_deps[0].cell.data_sha256");
+    let error = verify(&client, with(&digest, Bytes::from_static(b"x"))).await.unwrap_err();
+    assert_eq!(mistake(&error).0, "cell_deps[0].cell.data_sha256");
+    let error = verify(&client, with(&digest, Bytes::new())).await.unwrap_err();
+    assert_eq!((error.code(), reason(&error).as_str()), (Code::NotFound, "SCRIPT_NOT_FOUND"));
+
+    // A short message that stands for much is charged for what it stands for.
+    let large: Vec<u8> = [elf(&[0x73]), vec![0; 1 << 20]].concat();
+    client.upload(&large).await.unwrap();
+    let cell = v1::CellFields {
+        data_sha256: Some(Sha256Digest::of(&large).to_string()),
+        ..v1::CellFields::default()
+    };
+    let bomb = v1::TransactionFields { inputs: vec![cell; 40], ..parts };
+    let error = verify(&client, of(bomb)).await.unwrap_err();
+    assert_eq!((error.code(), reason(&error).as_str()), (Code::ResourceExhausted, "REQUEST_BYTES"));
 }
