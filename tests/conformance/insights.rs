@@ -1,8 +1,9 @@
 //! Insights on real guests: what they name, and that following it saves the cycles that the docs say.
 
+use antares_abi::CompileOptions;
 use antares_insights::{Finding, Rule, insights, markdown};
 use antares_profile::Profile;
-use antares_profile_view::{Programs, View};
+use antares_profile_view::{Programs, Symbols, View};
 use antares_tests::{
     elf::{Cut, Elf, Segment},
     guests,
@@ -164,4 +165,31 @@ fn carries_and_constants_that_are_not_fused_are_found() {
     assert_eq!(of(&[lui, nop, addiw], constant), Some(200), "apart");
     assert_eq!(of(&[lui, addiw], constant), None, "fused");
     assert_eq!(of(&[lui, add(13, 12, 12), addiw], constant), None, "the upper half is used by itself");
+}
+
+#[test]
+fn stripped_functions_are_called_after_the_tables_that_they_refer_to() {
+    for (guest, about, of) in [
+        ("sha256-imc", "sha256", "compress"),
+        ("keccak-imc", "keccak", "KeccakF1600"),
+        ("blake2b-imc", "blake2b or sha512", "blake2b"),
+    ] {
+        let whole = guests::bytes(guest).unwrap();
+        let options = CompileOptions { vm_version: 2, isa: antares_abi::Isa::of_version(2) };
+        let (named, bare) =
+            (Symbols::of(&whole, options), Symbols::of(&Cut::Sections.apply(&whole), options));
+        let mut told = Vec::new();
+        for (start, _, name) in bare.functions().filter(|(_, _, name)| name.contains('?')) {
+            assert!(name.ends_with(&format!(" ({about}?)")), "{name}");
+            told.push(named.locate(start).pop().unwrap().function);
+        }
+        println!("{guest}: {told:?}");
+        assert!(told.iter().any(|name| name.contains(of)), "{guest}: {told:?}");
+    }
+    let lua = Cut::Sections.apply(&guests::bytes("lua-imc").unwrap());
+    let symbols = Symbols::of(&lua, CompileOptions { vm_version: 2, isa: antares_abi::Isa::of_version(2) });
+    assert!(
+        symbols.functions().all(|(_, _, name)| !name.contains('?')),
+        "an interpreter has none of these tables"
+    );
 }

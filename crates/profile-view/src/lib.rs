@@ -13,6 +13,7 @@ mod archive;
 mod dwarf;
 mod formats;
 pub mod limits;
+mod recognise;
 mod symbols;
 mod tables;
 mod view;

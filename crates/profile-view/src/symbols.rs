@@ -8,6 +8,7 @@ use object::{Object, ObjectSection, ObjectSymbol, SymbolKind, read::elf::ElfFile
 use crate::{
     dwarf::{Dwarf, LineRow},
     limits::{BLOCKS_MAX, CODE_BYTES_MAX, FUNCTIONS_MAX, NAME_BYTES_MAX, SYMBOLS_MAX},
+    recognise::recognised,
 };
 
 /// A place in a source file.
@@ -218,8 +219,13 @@ fn recovered(elf: &[u8], options: CompileOptions) -> Vec<Extent> {
     entries.sort_unstable();
     entries.dedup();
     let ends = entries.iter().skip(1).copied().chain([program.code_end]);
+    let about = recognised(elf, &program);
+    let name = |start| match about.get(&start) {
+        Some(about) => format!("fn_{start:#x} ({about}?)"),
+        None => format!("fn_{start:#x}"),
+    };
     let extents = entries.iter().zip(ends);
-    extents.map(|(&start, end)| Extent { start, end, name: format!("fn_{start:#x}") }).collect()
+    extents.map(|(&start, end)| Extent { start, end, name: name(start) }).collect()
 }
 
 /// The `named` extents, and those of `others` where no name is.
