@@ -1,4 +1,4 @@
-//! The shared object: an ELF file with three segments (data, code, dynamic section), one symbol and nothing to relocate.
+//! The shared object: an ELF file with two segments (data, code), one symbol and nothing to relocate.
 //!
 //! Addresses in the file are offsets in the file.
 
@@ -13,7 +13,7 @@ use crate::{BaselineError, assembler::Assembler};
 const PAGE_BYTES: usize = 4096;
 const FILE_HEADER_BYTES: usize = 64;
 const PROGRAM_HEADER_BYTES: usize = 56;
-const SEGMENTS: usize = 6;
+const SEGMENTS: usize = 4;
 const SYMBOL_BYTES: usize = 24;
 const DYNAMIC_ENTRY_BYTES: usize = 16;
 
@@ -21,7 +21,6 @@ const DYNAMIC_ENTRY_BYTES: usize = 16;
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
 const PT_GNU_STACK: u32 = 0x6474_e551;
-const PT_GNU_RELRO: u32 = 0x6474_e552;
 const READ: u32 = 4;
 const WRITE: u32 = 2;
 const EXECUTE: u32 = 1;
@@ -89,13 +88,12 @@ struct Layout {
     symbols: usize,
     strings: usize,
     strings_end: usize,
+    dynamic: usize,
+    dynamic_end: usize,
     data: usize,
     data_end: usize,
     code: usize,
     code_end: usize,
-    dynamic: usize,
-    dynamic_end: usize,
-    end: usize,
 }
 
 /// GNU hash table with one symbol: 4 words, a word of 64 bits for the filter, a bucket, a chain entry.
@@ -108,27 +106,14 @@ impl Layout {
         let symbols = (hash + HASH_BYTES).next_multiple_of(8);
         let strings = symbols + 2 * SYMBOL_BYTES;
         let strings_end = strings + LIBRARY_SYMBOL.len() + 2;
-        let data = strings_end.next_multiple_of(16);
+        let dynamic = strings_end.next_multiple_of(8);
+        let dynamic_end = dynamic + DYNAMIC_ENTRIES * DYNAMIC_ENTRY_BYTES;
+        let data = dynamic_end.next_multiple_of(16);
         let data_end = data + asm.data.len();
         let code = data_end.next_multiple_of(PAGE_BYTES);
-        let code_end = code + asm.code.len();
-        let dynamic = code_end.next_multiple_of(PAGE_BYTES);
-        let dynamic_end = dynamic + DYNAMIC_ENTRIES * DYNAMIC_ENTRY_BYTES;
-        // Whole pages: the dynamic linker protects what it has written.
-        let end = dynamic_end.next_multiple_of(PAGE_BYTES);
-        Self {
-            hash,
-            symbols,
-            strings,
-            strings_end,
-            data,
-            data_end,
-            code,
-            code_end,
-            dynamic,
-            dynamic_end,
-            end,
-        }
+        // Whole pages are mapped, so what fills the last one is code too.
+        let code_end = (code + asm.code.len()).next_multiple_of(PAGE_BYTES);
+        Self { hash, symbols, strings, strings_end, dynamic, dynamic_end, data, data_end, code, code_end }
     }
 }
 
@@ -138,7 +123,7 @@ pub(crate) fn link(module: &Module, mut asm: Assembler, tables: &Tables) -> Resu
     asm.finish(layout.code - layout.data)?;
     let frames = FrameTable::new(std::mem::take(&mut asm.rows));
     asm.data[..HEADER_BYTES].copy_from_slice(&header(module, tables));
-    let mut file = Vec::with_capacity(layout.end);
+    let mut file = Vec::with_capacity(layout.code_end);
     file_header(&mut file, &layout);
     pad(&mut file, layout.hash, 0);
     hash_table(&mut file);
@@ -147,13 +132,13 @@ pub(crate) fn link(module: &Module, mut asm: Assembler, tables: &Tables) -> Resu
     pad(&mut file, layout.strings, 0);
     file.push(0);
     file.extend(LIBRARY_SYMBOL.as_bytes());
+    pad(&mut file, layout.dynamic, 0);
+    dynamic_section(&mut file, &layout);
     pad(&mut file, layout.data, 0);
     file.append(&mut asm.data);
     pad(&mut file, layout.code, 0);
     file.append(&mut asm.code);
-    pad(&mut file, layout.dynamic, FILLER);
-    dynamic_section(&mut file, &layout);
-    pad(&mut file, layout.end, 0);
+    pad(&mut file, layout.code_end, FILLER);
     frames.append_to(&mut file);
     Ok(file)
 }
@@ -202,9 +187,8 @@ fn file_header(file: &mut Vec<u8>, layout: &Layout) {
     let page = PAGE_BYTES;
     segment(file, PT_LOAD, READ, (0, layout.data_end), page);
     segment(file, PT_LOAD, READ | EXECUTE, (layout.code, layout.code_end), page);
-    segment(file, PT_LOAD, READ | WRITE, (layout.dynamic, layout.end), page);
-    segment(file, PT_DYNAMIC, READ | WRITE, (layout.dynamic, layout.dynamic_end), 8);
-    segment(file, PT_GNU_RELRO, READ, (layout.dynamic, layout.end), 1);
+    // Read-only, so that the dynamic linker leaves it as it is.
+    segment(file, PT_DYNAMIC, READ, (layout.dynamic, layout.dynamic_end), 8);
     segment(file, PT_GNU_STACK, READ | WRITE, (0, 0), 0);
 }
 

@@ -15,6 +15,12 @@ use crate::{CodegenError, frames, optimize};
 /// Bytes of the linker's messages that are kept.
 const MESSAGE_BYTES_MAX: usize = 4096;
 
+/// Bytes of an ELF file's header, which the program headers follow, of one of these, and kinds of segments.
+const FILE_HEADER_BYTES: usize = 64;
+const PROGRAM_HEADER_BYTES: usize = 56;
+const PT_NULL: u32 = 0;
+const PT_PHDR: u32 = 6;
+
 unsafe extern "C" {
     fn antares_lld_link(
         arguments: *const *const c_char,
@@ -38,7 +44,7 @@ pub fn link(objects: &[Vec<u8>]) -> Result<Vec<u8>, CodegenError> {
         "ld.lld".to_owned(),
         "-shared".to_owned(),
         "--threads=1".to_owned(),
-        "--build-id=sha1".to_owned(),
+        "--build-id=none".to_owned(),
         "--hash-style=gnu".to_owned(),
         "--no-undefined".to_owned(),
         "--fatal-warnings".to_owned(),
@@ -57,8 +63,21 @@ pub fn link(objects: &[Vec<u8>]) -> Result<Vec<u8>, CodegenError> {
     let table = frames::table(&run(&arguments)?)?;
     arguments.push("--strip-debug".to_owned());
     let mut library = run(&arguments)?;
+    forget_place_of_headers(&mut library);
     table.append_to(&mut library);
     Ok(library)
+}
+
+/// Makes the segment that says where the program headers are one that says nothing: a loader finds them by the file's header, and
+/// nobody shall have to believe another place. The linker always writes one.
+fn forget_place_of_headers(library: &mut [u8]) {
+    let count = library.get(56..58).and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_le_bytes);
+    let headers = library.get_mut(FILE_HEADER_BYTES..).unwrap_or_default();
+    for header in headers.chunks_exact_mut(PROGRAM_HEADER_BYTES).take(usize::from(count)) {
+        if header.starts_with(&PT_PHDR.to_le_bytes()) {
+            header[..4].copy_from_slice(&PT_NULL.to_le_bytes());
+        }
+    }
 }
 
 fn memory_file_of(bytes: &[u8]) -> Result<File, CodegenError> {

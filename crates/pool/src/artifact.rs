@@ -12,8 +12,8 @@ use antares_abi::{
 use object::{
     LittleEndian as Le, Pod,
     elf::{
-        self, Dyn64, DynamicTag, EM_X86_64, ET_DYN, FileHeader64, PF_W, PF_X, PT_DYNAMIC, PT_GNU_RELRO,
-        PT_GNU_STACK, PT_LOAD, ProgramHeader64, ProgramType, Sym64,
+        self, Dyn64, DynamicTag, EM_X86_64, ET_DYN, FileHeader64, PF_W, PF_X, PT_DYNAMIC, PT_GNU_STACK,
+        PT_LOAD, ProgramHeader64, ProgramType, Sym64,
     },
     pod,
     read::elf::{Dyn, FileHeader, GnuHashTable, ProgramHeader, Sym},
@@ -28,21 +28,16 @@ const PAGE_BYTES: u64 = 4096;
 /// Entries of the dynamic section, at most.
 const DYNAMIC_ENTRIES_MAX: usize = 64;
 
-/// Segments that may be there.
-const SEGMENTS: [ProgramType; 8] = [
-    elf::PT_NULL,
-    PT_LOAD,
-    PT_DYNAMIC,
-    elf::PT_NOTE,
-    elf::PT_PHDR,
-    elf::PT_GNU_EH_FRAME,
-    PT_GNU_STACK,
-    PT_GNU_RELRO,
-];
+/// Segments that may be there. What else the dynamic linker looks at is refused: it believes `PT_PHDR` about where the headers
+/// are, changes the protection of `PT_GNU_RELRO`, and follows the lengths in `PT_NOTE`, each wherever it points to.
+const SEGMENTS: [ProgramType; 4] = [elf::PT_NULL, PT_LOAD, PT_DYNAMIC, PT_GNU_STACK];
 
-/// Entries of the dynamic section that may be there. No needed library, no initialiser, no relocation, no version.
-const TAGS: [DynamicTag; 8] = [
-    elf::DT_SONAME,
+/// Segments of a library, at most.
+const SEGMENTS_MAX: usize = 16;
+
+/// Entries of the dynamic section that may be there, each once. No needed library, no initialiser, no relocation, no version;
+/// no name either: the dynamic linker takes a library of that name for the next one that is asked for by it.
+const TAGS: [DynamicTag; 7] = [
     elf::DT_GNU_HASH,
     elf::DT_STRTAB,
     elf::DT_STRSZ,
@@ -83,13 +78,20 @@ pub enum ArtifactError {
         /// `p_type`.
         kind: u32,
     },
-    /// A segment that is writable and executable.
-    #[error("the library's segment at {address:#x} is writable and executable")]
-    WritableCode {
+    /// More segments than a library of ours has.
+    #[error("the library has {count} segments, at most {SEGMENTS_MAX} may be there")]
+    Segments {
+        /// `e_phnum`.
+        count: usize,
+    },
+    /// A segment that is writable.
+    #[error("the library's segment at {address:#x} is writable")]
+    Writable {
         /// `p_vaddr`.
         address: u64,
     },
-    /// Segments out of order, overlapping, too far apart, or outside of the file.
+    /// Segments out of order, overlapping, too far apart, with bytes that are not in the file, or the first one not from the start
+    /// of the file to the end of the headers.
     #[error("the library's segment at {address:#x} is misplaced")]
     Place {
         /// `p_vaddr`.
@@ -98,8 +100,8 @@ pub enum ArtifactError {
     /// The stack would become executable.
     #[error("the library does not say that the stack is not executable")]
     Stack,
-    /// An entry of the dynamic section that no library of ours has: it would make the dynamic linker do something.
-    #[error("the library's dynamic section has an entry of type {tag:#x}")]
+    /// An entry of the dynamic section that no library of ours has, or has twice: it would make the dynamic linker do something.
+    #[error("the library's dynamic section has an entry of type {tag:#x} that must not be there")]
     Tag {
         /// `d_tag`.
         tag: u64,
@@ -177,6 +179,35 @@ fn check_header(bytes: &[u8]) -> Result<(), ArtifactError> {
     if is_ours { Ok(()) } else { Err(ArtifactError::Header) }
 }
 
+/// Refuses segments of other kinds, or writable.
+fn check_kinds(segments: &[ProgramHeader64<Le>]) -> Result<(), ArtifactError> {
+    if segments.len() > SEGMENTS_MAX {
+        return Err(ArtifactError::Segments { count: segments.len() });
+    }
+    let has = |segment: &ProgramHeader64<Le>, flag: elf::ProgramFlags| segment.p_flags(Le).0 & flag.0 != 0;
+    if one(segments, PT_GNU_STACK).is_none_or(|stack| has(stack, PF_X)) {
+        return Err(ArtifactError::Stack);
+    }
+    for segment in segments {
+        let kind = segment.p_type(Le);
+        if !SEGMENTS.contains(&kind) {
+            return Err(ArtifactError::Segment { kind: kind.0 });
+        }
+        // A dynamic section that says that it is writable would be written to.
+        if [PT_LOAD, PT_DYNAMIC].contains(&kind) && has(segment, PF_W) {
+            return Err(ArtifactError::Writable { address: segment.p_vaddr(Le) });
+        }
+    }
+    Ok(())
+}
+
+/// Where the program headers end in the file.
+fn headers_end(file: &[u8]) -> Result<u64, ArtifactError> {
+    let header = FileHeader64::<Le>::parse(file)?;
+    let bytes = u64::from(header.e_phnum(Le)) * size_of::<ProgramHeader64<Le>>() as u64;
+    Ok(header.e_phoff(Le).saturating_add(bytes))
+}
+
 /// What the dynamic linker would map.
 struct Image<'a> {
     /// Address and bytes from the file of each loaded segment.
@@ -185,44 +216,26 @@ struct Image<'a> {
 
 impl<'a> Image<'a> {
     fn of(segments: &[ProgramHeader64<Le>], file: &'a [u8]) -> Result<Self, ArtifactError> {
-        let is_data = |flags: elf::ProgramFlags| flags.0 & PF_X.0 == 0;
-        if !one(segments, PT_GNU_STACK).is_some_and(|stack| is_data(stack.p_flags(Le))) {
-            return Err(ArtifactError::Stack);
-        }
-        let mut loaded = Vec::new();
-        let mut page = 0;
-        for segment in segments {
-            let kind = segment.p_type(Le);
-            if !SEGMENTS.contains(&kind) {
-                return Err(ArtifactError::Segment { kind: kind.0 });
-            }
+        check_kinds(segments)?;
+        let (mut loaded, mut page) = (Vec::new(), 0);
+        for segment in segments.iter().filter(|segment| segment.p_type(Le) == PT_LOAD) {
             let address = segment.p_vaddr(Le);
             let misplaced = ArtifactError::Place { address };
-            if kind != PT_LOAD {
-                continue;
-            }
-            if segment.p_flags(Le).0 & PF_W.0 != 0 && !is_data(segment.p_flags(Le)) {
-                return Err(ArtifactError::WritableCode { address });
-            }
             // The dynamic linker maps segment after segment over one reservation, trusting their order.
             let end = address.checked_add(segment.p_memsz(Le)).filter(|end| *end <= LIBRARY_SPAN_BYTES_MAX);
             let bytes = segment.data(Le, file);
             let (Some(end), Ok(bytes)) = (end, bytes) else { return Err(misplaced) };
             let is_congruent = address % PAGE_BYTES == segment.p_offset(Le) % PAGE_BYTES;
-            let is_whole = segment.p_filesz(Le) <= segment.p_memsz(Le) && segment.p_align(Le) == PAGE_BYTES;
-            if address / PAGE_BYTES < page || !is_congruent || !is_whole {
+            // What is not in the file it would write zeros for.
+            let is_whole = segment.p_filesz(Le) == segment.p_memsz(Le) && segment.p_align(Le) == PAGE_BYTES;
+            // Without a segment that holds the headers it would copy them to where they can be written to.
+            let is_first = address == 0 && segment.p_offset(Le) == 0 && end >= headers_end(file)?;
+            let is_in_order = if loaded.is_empty() { is_first } else { address / PAGE_BYTES >= page };
+            if !is_in_order || !is_congruent || !is_whole {
                 return Err(misplaced);
             }
             page = end.div_ceil(PAGE_BYTES);
             loaded.push((address, bytes));
-        }
-        if let Some(relocated) = one(segments, PT_GNU_RELRO) {
-            // The dynamic linker changes the protection of these pages, wherever they are.
-            let address = relocated.p_vaddr(Le);
-            let end = address.checked_add(relocated.p_memsz(Le));
-            if end.is_none_or(|end| end.div_ceil(PAGE_BYTES) > page) {
-                return Err(ArtifactError::Place { address });
-            }
         }
         Ok(Self { loaded })
     }
@@ -263,7 +276,7 @@ impl Dynamic {
         let room = image.at(address, "dynamic section")?.len() / size_of::<Dyn64<Le>>();
         let entries = image.table::<Dyn64<Le>>(address, room.min(DYNAMIC_ENTRIES_MAX), "dynamic section")?;
         let mut found = Self::default();
-        for entry in entries {
+        for (entry, before) in entries.iter().zip(0..) {
             let (tag, value) = (entry.d_tag(Le), entry.d_val(Le));
             match tag {
                 elf::DT_NULL => return Ok(found),
@@ -276,8 +289,11 @@ impl Dynamic {
                 elf::DT_FLAGS_1 if value & !elf::DF_1_NOW.0 != 0 => {
                     return Err(ArtifactError::Flags { flags: value });
                 }
-                tag if !TAGS.contains(&tag) => return Err(ArtifactError::Tag { tag: tag.0.cast_unsigned() }),
                 _ => {}
+            }
+            let is_twice = entries[..before].iter().any(|other| other.d_tag(Le) == tag);
+            if is_twice || !TAGS.contains(&tag) {
+                return Err(ArtifactError::Tag { tag: tag.0.cast_unsigned() });
             }
         }
         Err(ArtifactError::Missing { part: "end of the dynamic section" })

@@ -19,8 +19,10 @@ fn library(source: &str, flags: &[&str]) -> Vec<u8> {
     fs::write(path("library.c"), source).unwrap();
     let version = format!("-DVERSION={ABI_VERSION}");
     let usual = ["-shared", "-fPIC", "-O1", "-nostdlib", "-fno-asynchronous-unwind-tables", "-DMAGIC_END=1"];
-    let linking =
-        ["-Wl,-z,now,-z,noexecstack,-z,separate-code,-z,max-page-size=4096", "-Wl,--hash-style=gnu"];
+    let linking = [
+        "-Wl,-z,now,-z,noexecstack,-z,separate-code,-z,max-page-size=4096,-z,norelro",
+        "-Wl,--hash-style=gnu,--build-id=none,--no-eh-frame-hdr",
+    ];
     let output = Command::new("cc")
         .args(usual)
         .arg(version)
@@ -31,7 +33,39 @@ fn library(source: &str, flags: &[&str]) -> Vec<u8> {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    fs::read(path("library.so")).unwrap()
+    let mut library = fs::read(path("library.so")).unwrap();
+    make_data_read_only(&mut library);
+    library
+}
+
+/// What `-z rodynamic` does in the linker that ours are made with, and more: takes the right to write from what is not code.
+fn make_data_read_only(library: &mut [u8]) {
+    for index in 0..usize::from(library[56]) {
+        let header = &mut library[SEGMENTS_AT + SEGMENT_BYTES * index..][..SEGMENT_BYTES];
+        let is_code = header[4] & EXECUTE != 0;
+        if [PT_LOAD, PT_DYNAMIC].contains(&u32::from_le_bytes(header[..4].try_into().unwrap())) && !is_code {
+            header[4] &= !WRITE;
+            // Nor may there be bytes that are not in the file.
+            header.copy_within(32..40, 40);
+        }
+    }
+}
+
+/// `library` with one more segment of `kind`, at `address` with `bytes`.
+fn with_segment(library: &[u8], kind: u32, address: u64, bytes: u64) -> Vec<u8> {
+    let mut changed = library.to_vec();
+    let count = usize::from(library[56]);
+    // A table of its own at the end of the file: there is no room behind the old one.
+    let table = changed.len();
+    changed.extend_from_within(SEGMENTS_AT..SEGMENTS_AT + SEGMENT_BYTES * count);
+    changed.extend(kind.to_le_bytes());
+    changed.extend(4_u32.to_le_bytes());
+    for number in [address, address, address, bytes, bytes, 8] {
+        changed.extend(number.to_le_bytes());
+    }
+    changed[32..40].copy_from_slice(&(table as u64).to_le_bytes());
+    changed[56] += 1;
+    changed
 }
 
 fn verify(bytes: &[u8]) -> Result<(), ArtifactError> {
@@ -120,7 +154,7 @@ fn dangerous_segments_are_refused() {
         |error| matches!(error, ArtifactError::Segment { .. } | ArtifactError::Tag { .. }),
     );
     assert_refused(&with("int data = 1;"), &["-Wl,--omagic"], |error| {
-        matches!(error, ArtifactError::WritableCode { .. } | ArtifactError::Place { .. })
+        matches!(error, ArtifactError::Writable { .. } | ArtifactError::Place { .. })
     });
     assert_refused(&with(""), &["-Wl,-z,execstack"], |error| matches!(error, ArtifactError::Stack));
     assert_refused(&with(""), &["-Wl,-Ttext-segment=0x100000000"], |error| {
@@ -128,11 +162,89 @@ fn dangerous_segments_are_refused() {
     });
 }
 
-/// Offset of the first program header, bytes of each, and the kinds of segment that no library of ours has.
+/// What glibc does with these was seen: it makes a page at any distance read-only, calls whatever a forged table of headers says
+/// code, gives the first library for the second one's name, and crashes.
+#[test]
+fn what_misled_the_dynamic_linker_is_refused() {
+    let good = library(&with(""), &[]);
+    verify(&good).unwrap();
+    let is_segment = |bytes: &[u8], wanted: u32| {
+        let refused = verify(bytes).unwrap_err();
+        assert!(matches!(refused, ArtifactError::Segment { kind } if kind == wanted), "{refused}");
+    };
+    let relocated = with_segment(&good, PT_GNU_RELRO, 0, 4096);
+    is_segment(&relocated, PT_GNU_RELRO);
+    is_segment(&with_segment(&relocated, PT_GNU_RELRO, 1 << 30, 4096), PT_GNU_RELRO);
+    is_segment(&with_segment(&good, PT_PHDR, 0x800, 56), PT_PHDR);
+    is_segment(&with_segment(&good, PT_NOTE, 0x7000_0000_0000, 1 << 20), PT_NOTE);
+    assert_refused(&with(""), &["-Wl,-soname,/proc/self/fd/./6"], |error| {
+        matches!(error, ArtifactError::Tag { tag: 14 })
+    });
+}
+
+#[test]
+fn headers_lie_at_the_start_of_the_first_segment() {
+    let good = library(&with(""), &[]);
+    let is_misplaced = |bytes: &[u8]| {
+        let refused = verify(bytes).unwrap_err();
+        assert!(matches!(refused, ArtifactError::Place { .. }), "{refused}");
+    };
+    // A table of headers that no segment holds.
+    is_misplaced(&with_segment(&good, PT_NULL, 0, 0));
+    // A first segment that is not at address 0, or not from the start of the file.
+    for field in [8, 16] {
+        let mut moved = good.clone();
+        moved[SEGMENTS_AT + field + 1] = 0x10;
+        is_misplaced(&moved);
+    }
+    // Bytes that are not in the file.
+    let mut longer = good.clone();
+    longer[SEGMENTS_AT + 40] += 1;
+    is_misplaced(&longer);
+}
+
+#[test]
+fn nothing_is_writable() {
+    let good = library(&with(""), &[]);
+    for index in 0..usize::from(good[56]) {
+        let at = SEGMENTS_AT + SEGMENT_BYTES * index;
+        let kind = u32::from_le_bytes(good[at..at + 4].try_into().unwrap());
+        let mut changed = good.clone();
+        changed[at + 4] |= WRITE;
+        let answer = verify(&changed);
+        let is_mapped = [PT_LOAD, PT_DYNAMIC].contains(&kind);
+        assert_eq!(matches!(answer, Err(ArtifactError::Writable { .. })), is_mapped, "{kind:#x}: {answer:?}");
+    }
+}
+
+#[test]
+fn entries_of_the_dynamic_section_come_once() {
+    let good = library(&with(""), &[]);
+    let at = |kind: u32| {
+        let header = (0..).map(|index| SEGMENTS_AT + SEGMENT_BYTES * index);
+        header.into_iter().find(|at| good[*at..at + 4] == kind.to_le_bytes()).unwrap()
+    };
+    let place = usize::from(u16::from_le_bytes(good[at(PT_DYNAMIC) + 8..][..2].try_into().unwrap()));
+    let mut twice = good.clone();
+    twice.copy_within(place..place + 16, place + 16);
+    let refused = verify(&twice).unwrap_err();
+    assert!(matches!(refused, ArtifactError::Tag { .. }), "{refused}");
+}
+
+/// Offset of the first program header, bytes of each, and kinds of segment.
 const SEGMENTS_AT: usize = 64;
 const SEGMENT_BYTES: usize = 56;
+const PT_NULL: u32 = 0;
+const PT_LOAD: u32 = 1;
+const PT_DYNAMIC: u32 = 2;
 const PT_INTERP: u8 = 3;
+const PT_NOTE: u32 = 4;
+const PT_PHDR: u32 = 6;
 const PT_TLS: u8 = 7;
+const PT_GNU_RELRO: u32 = 0x6474_e552;
+/// Flags of segments.
+const EXECUTE: u8 = 1;
+const WRITE: u8 = 2;
 
 #[test]
 fn other_segments_are_refused() {

@@ -1,8 +1,10 @@
 //! A compiled script in this process: the shared object, its header and its entry table.
 
 use std::{
+    collections::hash_map::RandomState,
     ffi::{c_int, c_void},
     fs::File,
+    hash::{BuildHasher, Hasher},
     ops::Range,
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd},
@@ -148,16 +150,23 @@ impl Library {
 }
 
 /// A path to the file that no other load in this process used. The dynamic linker takes a path that it has loaded
-/// for the same object, and descriptor numbers come back: so a serial number is spelled in `/` and `/.`.
+/// for the same object, and descriptor numbers come back: so a serial number is spelled in `/` and `/.`. Behind it stands a number that
+/// nobody can guess, so that no library can be made to be found under a path that is yet to come.
 fn alias(file: BorrowedFd<'_>) -> String {
     static SERIAL: AtomicU64 = AtomicU64::new(1);
     let mut path = "/proc/self/fd".to_owned();
-    let mut serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-    while serial != 0 {
-        path.push_str(if serial.is_multiple_of(2) { "/" } else { "/." });
-        serial >>= 1;
-    }
+    spell(SERIAL.fetch_add(1, Ordering::Relaxed), &mut path);
+    // The seeds of hash tables come from the kernel.
+    spell(RandomState::new().build_hasher().finish() | 1 << 63, &mut path);
     format!("{path}/{}", file.as_raw_fd())
+}
+
+/// Writes a number behind a path, of which it changes nothing.
+fn spell(mut number: u64, path: &mut String) {
+    while number != 0 {
+        path.push_str(if number.is_multiple_of(2) { "/" } else { "/." });
+        number >>= 1;
+    }
 }
 
 /// The loadable segments of the object that contains `address`; empty if none does.
@@ -272,6 +281,7 @@ mod tests {
         let aliases: Vec<String> = (0..64).map(|_| alias(null.as_fd())).collect();
         for (index, path) in aliases.iter().enumerate() {
             assert!(!aliases[..index].contains(path));
+            assert!(path.len() > "/proc/self/fd".len() + 64, "{path}");
             assert_eq!(std::fs::read_link(path).unwrap(), Path::new("/dev/null"));
         }
         assert!(alias(stdin().as_fd()).ends_with("/0"));
