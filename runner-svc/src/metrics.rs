@@ -409,6 +409,8 @@ pub(crate) fn worker_numbers(pool: &Pool) -> WorkerNumbers {
         reused_total: stats.reused_total,
         lost_total: stats.lost_total,
         violations_total: stats.violations_total,
+        wild_faults_total: stats.wild_faults_total,
+        code_refused_total: stats.code_refused_total,
         deadline_total: stats.deadline_total,
         inspected_total: stats.inspected_total,
         unfenced_total: stats.unfenced_total,

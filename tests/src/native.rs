@@ -86,12 +86,13 @@ pub fn library_in_parallel(elf: &[u8], options: CompileOptions) -> Result<Output
         .context("compiling")
 }
 
-/// Loads a library from bytes.
+/// Checks the code of a library and loads it from bytes.
 ///
 /// # Errors
 ///
-/// It is no library of ours.
+/// It is no library of ours, or has code that no generator of ours makes.
 pub fn load(bytes: &[u8]) -> Result<Library> {
+    antares_codecheck::check(bytes).context("checking compiled code")?;
     let mut file: File = tempfile::tempfile()?;
     file.write_all(bytes)?;
     let library = Library::load(file.as_fd()).context("loading a compiled library")?;

@@ -6,7 +6,7 @@ use crate::{finding::Finding, tree::Tree};
 
 /// Our crates and which of ours each may depend on: arrows point one way. `tests` and `bench` see everything.
 /// No crate of a service's process or of the command line reaches `codegen` or `vm`: those live in the workers.
-const OURS: [(&str, &[&str]); 24] = [
+const OURS: [(&str, &[&str]); 25] = [
     ("antares-proto", &[]),
     ("antares-abi", &[]),
     ("antares-program", &["antares-abi"]),
@@ -18,6 +18,7 @@ const OURS: [(&str, &[&str]); 24] = [
         "antares-compiler",
         &["antares-abi", "antares-program", "antares-lift", "antares-codegen", "antares-baseline"],
     ),
+    ("antares-codecheck", &["antares-abi"]),
     // The data model of profiles, for what it records.
     ("antares-vm", &["antares-abi", "antares-profile"]),
     ("antares-profile", &["antares-abi"]),
@@ -27,7 +28,10 @@ const OURS: [(&str, &[&str]); 24] = [
     ("antares-verifier", &["antares-transaction"]),
     ("antares-sandbox", &[]),
     ("antares-pool", &["antares-abi", "antares-sandbox"]),
-    ("antares-compile-worker", &["antares-abi", "antares-compiler", "antares-pool", "antares-sandbox"]),
+    (
+        "antares-compile-worker",
+        &["antares-abi", "antares-codecheck", "antares-compiler", "antares-pool", "antares-sandbox"],
+    ),
     (
         "antares-run-worker",
         &[

@@ -51,6 +51,7 @@ impl Worker for CompileWorker {
         let elf = files.elf().map_err(|error| format!("cannot read the ELF: {error}"))?;
         let made = match job.stage {
             Stage::Link => link(&elf),
+            Stage::Check => check(&elf),
             stage => {
                 let request = request(job.options, stage, job.hints, &job.limits);
                 antares_compiler::compile(&elf, &request)
@@ -71,6 +72,14 @@ impl Worker for CompileWorker {
         }
         file.write_all_at(&output.bytes, 0).map_err(|error| format!("cannot write the output: {error}"))?;
         Ok(CompileReport::Done(summary(&output, output_bytes, started)))
+    }
+}
+
+/// Looks at the machine code of a library that another child has made.
+fn check(library: &[u8]) -> Result<Output, CompileError> {
+    match antares_codecheck::check(library) {
+        Ok(_) => Ok(Output { bytes: Vec::new(), guest_code_bytes: 0, functions: 0, blocks: 0 }),
+        Err(error) => Err(CompileError::Refused { reason: "code", detail: error.to_string() }),
     }
 }
 
@@ -103,7 +112,7 @@ fn request(options: CompileOptions, stage: Stage, hints: Hints, limits: &Compile
         Stage::Asm => antares_compiler::Stage::Asm,
         Stage::Object => antares_compiler::Stage::Object,
         Stage::Part { index, of } => antares_compiler::Stage::Part { index, of },
-        Stage::Library | Stage::Link => antares_compiler::Stage::Library,
+        Stage::Library | Stage::Link | Stage::Check => antares_compiler::Stage::Library,
         Stage::Baseline => antares_compiler::Stage::Baseline,
     };
     Request { options, stage, hints, limits }

@@ -206,6 +206,9 @@ pub enum Stage {
     Library,
     /// The shared object from the fast generator.
     Baseline,
+    /// No output: the machine code of the library that is given in place of an ELF is looked at, and refused
+    /// ([`CompileReport::Refused`] with the reason `code`) if it is not such as our generators make.
+    Check,
 }
 
 /// Limits of one compile. Wall time and memory are enforced from outside as well.
@@ -258,7 +261,8 @@ pub enum CompileReport {
     Done(CompileSummary),
     /// The input cannot be compiled: it is malformed or beyond a limit. The same input gives the same answer.
     Refused {
-        /// Closed set: `elf`, `limit_code_bytes`, `limit_functions`, `limit_blocks`, `limit_operations`, `options`.
+        /// Closed set: `elf`, `limit_code_bytes`, `limit_functions`, `limit_blocks`, `limit_operations`, `options`,
+        /// and `code` for [`Stage::Check`].
         reason: String,
         /// What and where, for people.
         detail: String,

@@ -103,6 +103,10 @@ pub(crate) struct Ledger {
 pub(crate) enum Count {
     Lost,
     Violation,
+    /// A violation by native code that touched memory far from all that it may touch.
+    WildFault,
+    /// A library whose machine code was refused.
+    CodeRefused,
     Deadline,
 }
 
@@ -361,6 +365,11 @@ impl Ledger {
         match count {
             Count::Lost => state.stats.lost_total += 1,
             Count::Violation => state.stats.violations_total += 1,
+            Count::WildFault => {
+                state.stats.violations_total += 1;
+                state.stats.wild_faults_total += 1;
+            }
+            Count::CodeRefused => state.stats.code_refused_total += 1,
             Count::Deadline => state.stats.deadline_total += 1,
         }
     }

@@ -13,6 +13,7 @@ mod artifact;
 mod begun;
 mod cancel;
 mod child;
+mod code;
 mod errand;
 mod error;
 mod frame;

@@ -148,6 +148,10 @@ pub struct PoolStats {
     pub lost_total: u64,
     /// Children killed for a forbidden system call.
     pub violations_total: u64,
+    /// Of these, children whose native code touched memory far from all that it may touch: our generator's mistake, or worse.
+    pub wild_faults_total: u64,
+    /// Libraries whose machine code was refused.
+    pub code_refused_total: u64,
     /// Children killed because their deadline passed.
     pub deadline_total: u64,
     /// Workers that [`Pool::inspect`] has looked at.
@@ -374,7 +378,8 @@ impl Pool {
         Ok(BatchEnd { reports, verdict })
     }
 
-    /// Compiles `elf` in a fresh child. Blocks as [`Pool::run`] does, and not longer than the job's own limit.
+    /// Compiles `elf` in a fresh child; the code of a library is then checked in another one. Blocks as [`Pool::run`] does, and
+    /// not longer than the job's own limit, and that of the check.
     ///
     /// # Errors
     /// As [`Pool::run`].
@@ -384,8 +389,19 @@ impl Pool {
         elf: &Sealed,
         until: impl Into<Until>,
     ) -> Result<Verdict<Compiled>, PoolError> {
+        let until = until.into();
+        let made = self.make(job, elf, until.clone())?;
+        made.and_then(|compiled| self.check_code(job, compiled, until))
+    }
+
+    /// [`Pool::compile`] without a look at the code.
+    pub(crate) fn make(
+        &self,
+        job: &CompileJob,
+        elf: &Sealed,
+        mut until: Until,
+    ) -> Result<Verdict<Compiled>, PoolError> {
         let wall = Duration::from_millis(job.limits.wall_ms_max);
-        let mut until = until.into();
         if let Some(own) = Instant::now().checked_add(wall) {
             until.deadline = until.deadline.min(own);
         }
@@ -403,6 +419,10 @@ impl Pool {
             }
             Ok::<_, PoolError>(verdict.map(|output| Compiled { report, output }))
         })
+    }
+
+    pub(crate) fn count(&self, count: Count) {
+        self.owner.ledger.count(count);
     }
 
     /// How the pool does, now.

@@ -19,6 +19,10 @@ pub struct WorkerNumbers {
     pub lost_total: u64,
     /// Workers killed by the fence.
     pub violations_total: u64,
+    /// Of these, workers whose native code touched memory far from all that it may touch.
+    pub wild_faults_total: u64,
+    /// Libraries whose machine code was refused.
+    pub code_refused_total: u64,
     /// Workers killed because their time was up.
     pub deadline_total: u64,
     /// Workers that were looked at from outside.
@@ -43,6 +47,12 @@ impl Metrics {
             counter("antares_workers_reused_total", "Jobs done by workers that had done one before.");
         let lost = counter("antares_workers_lost_total", "Workers that died without an answer.");
         let violations = counter("antares_sandbox_violations_total", "Workers killed by the fence.");
+        let wild = counter(
+            "antares_wild_faults_total",
+            "Violations by native code that touched memory far from all that it may touch.",
+        );
+        let refused =
+            counter("antares_code_refused_total", "Compiled libraries whose machine code was refused.");
         let deadline = counter("antares_workers_deadline_total", "Workers killed because their time was up.");
         let inspected =
             counter("antares_workers_inspected_total", "Workers looked at, as the kernel sees them.");
@@ -57,6 +67,8 @@ impl Metrics {
             set_total(&reused, now.reused_total);
             set_total(&lost, now.lost_total);
             set_total(&violations, now.violations_total);
+            set_total(&wild, now.wild_faults_total);
+            set_total(&refused, now.code_refused_total);
             set_total(&deadline, now.deadline_total);
             set_total(&inspected, now.inspected_total);
             set_total(&unfenced, now.unfenced_total);

@@ -1,0 +1,200 @@
+//! Where an instruction goes: directly to the beginning of another one, or by an address that was computed in a known way.
+
+use std::mem::offset_of;
+
+use antares_abi::{STATE_OFFSET, State};
+use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind, Register};
+
+use crate::{
+    Fault,
+    image::Image,
+    walk::{Lines, goes_on},
+};
+
+/// Instructions between the load of a table's entry and the jump that it is for, at most: generators move others in between.
+const WINDOW: usize = 48;
+
+/// The host's functions that native code calls or jumps to, by their place behind base.
+const HOST_FUNCTIONS: [usize; 4] = [
+    STATE_OFFSET + offset_of!(State, leave),
+    STATE_OFFSET + offset_of!(State, ecall),
+    STATE_OFFSET + offset_of!(State, meter),
+    STATE_OFFSET + offset_of!(State, resolve),
+];
+
+/// Checks where the instruction of this index goes.
+pub(crate) fn check(index: usize, lines: &Lines, image: &Image<'_>) -> Result<(), Fault> {
+    let instruction = &lines.instructions[index];
+    match instruction.flow_control() {
+        FlowControl::Next | FlowControl::Interrupt | FlowControl::Exception => Ok(()),
+        FlowControl::Return if instruction.code() == Code::Retnq => Ok(()),
+        FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch | FlowControl::Call
+            if instruction.op0_kind() == OpKind::NearBranch64 =>
+        {
+            let address = instruction.near_branch64();
+            if lines.begins(address) { Ok(()) } else { Err(Fault::Target { address }) }
+        }
+        FlowControl::IndirectBranch | FlowControl::IndirectCall
+            if matches!(instruction.code(), Code::Jmp_rm64 | Code::Call_rm64) =>
+        {
+            let is_known = match instruction.op0_kind() {
+                OpKind::Memory => is_host_function(instruction),
+                _ => is_computed(index, lines, image),
+            };
+            if is_known { Ok(()) } else { Err(Fault::Computed) }
+        }
+        _ => Err(Fault::Instruction),
+    }
+}
+
+/// Whether it goes through a field of the state that the host has filled in.
+fn is_host_function(instruction: &Instruction) -> bool {
+    let place = usize::try_from(instruction.memory_displacement64()).unwrap_or(usize::MAX);
+    instruction.memory_base().is_gpr64()
+        && instruction.memory_index() == Register::None
+        && HOST_FUNCTIONS.contains(&place)
+}
+
+/// Whether the register it goes by was computed as an entry of a table, is what the host has answered, or is the function that
+/// an entry thunk names.
+fn is_computed(index: usize, lines: &Lines, image: &Image<'_>) -> bool {
+    let target = lines.instructions[index].op0_register();
+    let mut before = Before { lines, index };
+    match before.writer_of(target) {
+        Some(sum) if is_sum(sum, target) => {
+            let other = if sum.mnemonic() == Mnemonic::Lea { sum.memory_base() } else { sum.op1_register() };
+            let (mut of_target, mut of_other) = (before, before);
+            let first = of_target.writer_of(target);
+            let is_table =
+                |lea: &Instruction| lea.code() == Code::Lea_r64_m && lea.is_ip_rel_memory_operand();
+            first.is_some_and(|entry| is_entry(entry, target) && entry.memory_base() == other)
+                || first.is_some_and(is_table)
+                    && of_other.writer_of(other).is_some_and(|entry| is_entry(entry, other))
+        }
+        Some(copy) if is_copy(copy) => before.comes_from_resolve(),
+        Some(call) => is_resolve(call),
+        None => is_entered(index, target, lines, image),
+    }
+}
+
+/// `target += table`, or the same with a number.
+fn is_sum(instruction: &Instruction, target: Register) -> bool {
+    match instruction.code() {
+        Code::Add_r64_rm64 | Code::Add_rm64_r64 => {
+            instruction.op0_register() == target && instruction.op1_kind() == OpKind::Register
+        }
+        Code::Lea_r64_m => instruction.memory_index() == target && instruction.memory_index_scale() == 1,
+        _ => false,
+    }
+}
+
+/// `target = table[i]`, a distance of 32 bits with its sign.
+fn is_entry(instruction: &Instruction, target: Register) -> bool {
+    instruction.code() == Code::Movsxd_r64_rm32
+        && instruction.op0_register() == target
+        && matches!(instruction.memory_index_scale(), 2 | 4)
+        && instruction.memory_displacement64() == 0
+}
+
+fn is_copy(instruction: &Instruction) -> bool {
+    matches!(instruction.code(), Code::Mov_r64_rm64 | Code::Mov_rm64_r64)
+        && instruction.op0_kind() == OpKind::Register
+        && instruction.op1_kind() == OpKind::Register
+        && instruction.op1_register() == Register::RAX
+}
+
+/// A call of the host for the thunk of another library.
+fn is_resolve(instruction: &Instruction) -> bool {
+    let resolve = (STATE_OFFSET + offset_of!(State, resolve)) as u64;
+    instruction.code() == Code::Call_rm64
+        && instruction.op0_kind() == OpKind::Memory
+        && instruction.memory_displacement64() == resolve
+}
+
+/// A walk back through the instructions before one.
+#[derive(Clone, Copy)]
+struct Before<'l> {
+    lines: &'l Lines,
+    index: usize,
+}
+
+impl<'l> Before<'l> {
+    fn next(&mut self) -> Option<&'l Instruction> {
+        self.index = self.index.checked_sub(1)?;
+        Some(&self.lines.instructions[self.index])
+    }
+
+    /// The last instruction that wrote `register`, or called somebody who may have; in a straight line.
+    fn writer_of(&mut self, register: Register) -> Option<&'l Instruction> {
+        for _ in 0..WINDOW {
+            let instruction = self.next()?;
+            let is_call = matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
+            if is_call || writes(instruction, register) {
+                return Some(instruction);
+            }
+            if !goes_on(instruction) {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Whether `rax` is what the host has answered.
+    fn comes_from_resolve(&mut self) -> bool {
+        self.writer_of(Register::RAX).is_some_and(is_resolve)
+    }
+}
+
+/// Whether an instruction may write `register`: what reads it only is known by name.
+fn writes(instruction: &Instruction, register: Register) -> bool {
+    let reads = matches!(
+        instruction.mnemonic(),
+        Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Bt | Mnemonic::Push | Mnemonic::Nop
+    );
+    let is_at = |operand: u32| {
+        instruction.op_kind(operand) == OpKind::Register
+            && instruction.op_register(operand).full_register() == register
+    };
+    let implied = matches!(
+        instruction.mnemonic(),
+        Mnemonic::Mul
+            | Mnemonic::Div
+            | Mnemonic::Idiv
+            | Mnemonic::Imul
+            | Mnemonic::Cqo
+            | Mnemonic::Cdq
+            | Mnemonic::Cdqe
+    ) && matches!(register, Register::RAX | Register::RDX);
+    let second = matches!(instruction.mnemonic(), Mnemonic::Xchg | Mnemonic::Mulx) && is_at(1);
+    !reads && (implied || second || (instruction.op_count() > 0 && is_at(0)))
+}
+
+/// Whether a call by `target` is the one of the baseline's way in: in a line from a place that is only jumped to, each time right
+/// behind `lea target, [rip + function]`.
+fn is_entered(index: usize, target: Register, lines: &Lines, image: &Image<'_>) -> bool {
+    let mut start = index;
+    while start > 0 && index - start < WINDOW && goes_on(&lines.instructions[start - 1]) {
+        start -= 1;
+    }
+    let line = &lines.instructions[start..=index];
+    let places = line[0].ip()..=line[line.len() - 1].ip();
+    let is_new = start == 0 || !goes_on(&lines.instructions[start - 1]);
+    let names_function = |instruction: &Instruction| {
+        instruction.code() == Code::Lea_r64_m
+            && instruction.op0_register() == target
+            && instruction.is_ip_rel_memory_operand()
+            && lines.begins(instruction.memory_displacement64())
+    };
+    let mut branches = lines.instructions.iter().enumerate().filter(|(_, other)| {
+        other.op0_kind() == OpKind::NearBranch64 && places.contains(&other.near_branch64())
+    });
+    let is_thunk_s = |(at, jump): (usize, &Instruction)| {
+        jump.mnemonic() == Mnemonic::Jmp
+            && jump.near_branch64() == line[0].ip()
+            && at.checked_sub(1).is_some_and(|before| names_function(&lines.instructions[before]))
+    };
+    let is_not_an_entry =
+        image.thunks().is_ok_and(|thunks| !thunks.iter().any(|thunk| places.contains(thunk)));
+    let first = branches.next();
+    is_new && is_not_an_entry && first.is_some_and(is_thunk_s) && branches.all(is_thunk_s)
+}

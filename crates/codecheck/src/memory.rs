@@ -1,0 +1,67 @@
+//! What an instruction touches: the native stack by a constant, constants of the library, or guest memory and the state by a base
+//! register.
+
+use antares_abi::{STATE_OFFSET, State};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+
+use crate::{Fault, image::Image};
+
+/// Bytes of a frame of the native stack, at most: less than its guard has.
+pub(crate) const FRAME_BYTES_MAX: i64 = 1 << 20;
+/// Bytes below the stack pointer that a function that calls nobody may use.
+const RED_ZONE_BYTES: i64 = 128;
+
+/// Fields of the state that only the host writes: from the stack pointer it returns to on.
+const HOST_FIELDS: std::ops::Range<i64> = {
+    let start = STATE_OFFSET + std::mem::offset_of!(State, host_stack_pointer);
+    #[expect(clippy::cast_possible_wrap, reason = "a few mebibytes")]
+    let fields = start as i64..(STATE_OFFSET + size_of::<State>()) as i64;
+    fields
+};
+
+/// Checks the memory operand of `instruction`, if it has one.
+pub(crate) fn check(instruction: &Instruction, image: &Image<'_>) -> Result<(), Fault> {
+    if !(0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory) {
+        return Ok(());
+    }
+    // These touch nothing.
+    if matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Ud1) {
+        return Ok(());
+    }
+    if instruction.segment_prefix() != Register::None {
+        return Err(Fault::Memory);
+    }
+    let (base, index) = (instruction.memory_base(), instruction.memory_index());
+    let displacement = instruction.memory_displacement64().cast_signed();
+    let is_address = instruction.mnemonic() == Mnemonic::Lea;
+    match base {
+        Register::RIP => check_constant(instruction, image),
+        Register::RSP => {
+            let is_in_frame = (-RED_ZONE_BYTES..FRAME_BYTES_MAX).contains(&displacement);
+            let is_probe = is_address && displacement.abs() < 64 * FRAME_BYTES_MAX;
+            if index == Register::None && (is_in_frame || is_probe) { Ok(()) } else { Err(Fault::Memory) }
+        }
+        // An address is a number until somebody uses it.
+        _ if is_address => Ok(()),
+        base if base.is_gpr64() && (index == Register::None || index.is_gpr64()) => {
+            let is_host_s = index == Register::None && HOST_FIELDS.contains(&displacement);
+            let may_be = !is_host_s || matches!(instruction.mnemonic(), Mnemonic::Call | Mnemonic::Jmp);
+            if may_be { Ok(()) } else { Err(Fault::Memory) }
+        }
+        _ => Err(Fault::Memory),
+    }
+}
+
+/// By the instruction's own address only constants are read, and addresses taken.
+fn check_constant(instruction: &Instruction, image: &Image<'_>) -> Result<(), Fault> {
+    let address = instruction.memory_displacement64();
+    if instruction.mnemonic() == Mnemonic::Lea {
+        // Of code too; whoever goes there is looked at where it goes.
+        return Ok(());
+    }
+    let bytes = instruction.memory_size().size() as u64;
+    let is_read = instruction.op0_kind() != OpKind::Memory
+        || matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Bt | Mnemonic::Push);
+    let is_constant = bytes > 0 && image.is_constant(&(address..address.saturating_add(bytes)));
+    if is_read && is_constant { Ok(()) } else { Err(Fault::Constant { address }) }
+}

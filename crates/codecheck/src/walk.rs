@@ -1,0 +1,50 @@
+//! All instructions of the code, in a line.
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
+
+use crate::{CodeError, Fault, image::Code};
+
+/// What the linear disassembly gave.
+pub(crate) struct Lines {
+    pub(crate) instructions: Vec<Instruction>,
+    start: u64,
+    /// By byte of the code: whether an instruction begins there.
+    begins: Vec<bool>,
+}
+
+impl Lines {
+    /// Whether an instruction begins at `address`.
+    pub(crate) fn begins(&self, address: u64) -> bool {
+        let place = address.checked_sub(self.start).and_then(|place| usize::try_from(place).ok());
+        place.and_then(|place| self.begins.get(place)).is_some_and(|begins| *begins)
+    }
+}
+
+/// Disassembles from the first byte to the last; there are no bytes between instructions.
+pub(crate) fn disassemble(code: &Code<'_>) -> Result<Lines, CodeError> {
+    // Instructions have some four bytes on average.
+    let mut instructions = Vec::with_capacity(code.bytes.len() / 3);
+    let mut begins = vec![false; code.bytes.len()];
+    let mut decoder = Decoder::with_ip(64, code.bytes, code.start, DecoderOptions::NONE);
+    while decoder.can_decode() {
+        begins[decoder.position()] = true;
+        let instruction = decoder.decode();
+        if instruction.is_invalid() {
+            return Err(CodeError::Code { address: instruction.ip(), fault: Fault::Invalid });
+        }
+        instructions.push(instruction);
+    }
+    if let Some(last) = instructions.last().filter(|last| goes_on(last)) {
+        return Err(CodeError::Code { address: last.ip(), fault: Fault::End });
+    }
+    Ok(Lines { instructions, start: code.start, begins })
+}
+
+/// Whether execution may go on behind `instruction`.
+pub(crate) fn goes_on(instruction: &Instruction) -> bool {
+    let ends = matches!(
+        instruction.flow_control(),
+        FlowControl::Return | FlowControl::UnconditionalBranch | FlowControl::IndirectBranch
+    );
+    !ends && !matches!(instruction.mnemonic(), Mnemonic::Ud1 | Mnemonic::Int3)
+}

@@ -1,0 +1,252 @@
+//! Machine code that no generator of ours makes is refused, wherever it stands, by the check itself and by the jailed child that
+//! looks at each library before anybody signs or runs it.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::{mem::offset_of, path::PathBuf, time::Instant};
+
+use antares_abi::{CompileOptions, Hints, Isa, STATE_OFFSET, State};
+use antares_codecheck::{CodeError, Fault, check};
+use antares_compiler::{Request, Stage};
+use antares_pool::{
+    Pool, PoolConfig, Sealed, Verdict,
+    job::{self, CompileJob, CompileLimits, CompileReport},
+};
+
+#[path = "../src/sample.rs"]
+mod sample;
+
+const OPTIONS: CompileOptions = CompileOptions { vm_version: 2, isa: Isa(7) };
+
+/// The sample's library by both generators.
+fn libraries() -> [Vec<u8>; 2] {
+    [Stage::Library, Stage::Baseline].map(|stage| {
+        let limits = antares_compiler::Limits::default();
+        let request = Request { options: OPTIONS, stage, hints: Hints::default(), limits };
+        antares_compiler::compile(&sample::elf(), &request).unwrap().bytes
+    })
+}
+
+/// Where the code is in the file.
+fn code(library: &[u8]) -> std::ops::Range<usize> {
+    let number =
+        |at: usize| usize::try_from(u64::from_le_bytes(library[at..at + 8].try_into().unwrap())).unwrap();
+    let headers = (0..usize::from(library[56])).map(|index| 64 + 56 * index);
+    let code = headers.into_iter().find(|at| library[*at] == 1 && library[at + 4] & 1 == 1).unwrap();
+    number(code + 8)..number(code + 8) + number(code + 32)
+}
+
+/// The library with `bytes` in place of breakpoints that fill the last page of its code.
+fn patched(library: &[u8], bytes: &[u8]) -> Vec<u8> {
+    let end = code(library).end;
+    let mut patched = library.to_vec();
+    let place = end - 256;
+    assert!(patched[place..end].iter().all(|byte| *byte == 0xcc), "room behind the code");
+    patched[place..place + bytes.len()].copy_from_slice(bytes);
+    patched
+}
+
+#[track_caller]
+fn assert_refused(bytes: &[u8], is_reason: impl Fn(Fault) -> bool) {
+    for library in libraries() {
+        match check(&patched(&library, bytes)) {
+            Err(CodeError::Code { fault, .. }) if is_reason(fault) => {}
+            other => panic!("{bytes:02x?}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_generators_make_is_in_order() {
+    for library in libraries() {
+        let checked = check(&library).unwrap();
+        assert_eq!(checked.code_bytes as usize, code(&library).len());
+        assert!(checked.instructions > 10);
+    }
+}
+
+#[test]
+fn other_instructions_are_refused() {
+    let others: [&[u8]; 40] = [
+        // syscall, sysenter, int 0x80, int1, into the hypervisor
+        &[0x0f, 0x05],
+        &[0x0f, 0x34],
+        &[0xcd, 0x80],
+        &[0xf1],
+        &[0x0f, 0x01, 0xc1],
+        // wrpkru, xrstor, xsave, wrfsbase, wrgsbase, swapgs
+        &[0x0f, 0x01, 0xef],
+        &[0x0f, 0xae, 0x28],
+        &[0x0f, 0xae, 0x20],
+        &[0xf3, 0x48, 0x0f, 0xae, 0xd0],
+        &[0xf3, 0x48, 0x0f, 0xae, 0xd8],
+        &[0x0f, 0x01, 0xf8],
+        // rdtsc, rdtscp, rdpmc, cpuid, rdrand, rdpid
+        &[0x0f, 0x31],
+        &[0x0f, 0x01, 0xf9],
+        &[0x0f, 0x33],
+        &[0x0f, 0xa2],
+        &[0x48, 0x0f, 0xc7, 0xf0],
+        &[0xf3, 0x0f, 0xc7, 0xf8],
+        // hlt, in, out, cli, std, popf, pushf
+        &[0xf4],
+        &[0xec],
+        &[0xee],
+        &[0xfa],
+        &[0xfd],
+        &[0x9d],
+        &[0x9c],
+        // far call, far jump, far return, iretq, return that takes arguments away
+        &[0xff, 0x18],
+        &[0xff, 0x28],
+        &[0xcb],
+        &[0x48, 0xcf],
+        &[0xc2, 0x08, 0x00],
+        // segment registers, control registers
+        &[0x8e, 0xd0],
+        &[0x0f, 0xa1],
+        &[0x0f, 0x20, 0xc0],
+        // rep movsb, lock add, a transaction, jrcxz, loop
+        &[0xf3, 0xa4],
+        &[0xf0, 0x01, 0x00],
+        &[0xc7, 0xf8, 0, 0, 0, 0],
+        &[0xe3, 0x00],
+        &[0xe2, 0x00],
+        // x87, AVX-512, a gather
+        &[0xd9, 0x00],
+        &[0x62, 0xf1, 0x7c, 0x48, 0x28, 0xc0],
+        &[0xc4, 0xe2, 0x75, 0x90, 0x04, 0x08],
+    ];
+    for bytes in others {
+        assert_refused(bytes, |fault| {
+            matches!(
+                fault,
+                Fault::Instruction | Fault::Operand | Fault::Prefix | Fault::Memory | Fault::Invalid
+            )
+        });
+    }
+    // No instruction at all.
+    assert_refused(&[0x06], |fault| fault == Fault::Invalid);
+}
+
+#[test]
+fn a_system_call_is_refused_wherever_it_stands() {
+    for library in libraries() {
+        for place in code(&library) {
+            let mut patched = library.clone();
+            // In the middle of an instruction it may be a number; breakpoints are one each.
+            if patched.get(place..place + 2) == Some(&[0xcc, 0xcc]) {
+                patched[place..place + 2].copy_from_slice(&[0x0f, 0x05]);
+                let refused = check(&patched);
+                assert!(refused.is_err(), "at {place:#x}");
+            }
+        }
+    }
+}
+
+#[test]
+fn other_accesses_are_refused() {
+    let others: [&[u8]; 8] = [
+        // by fs, by gs, without a base, by 32 bits of an address
+        &[0x64, 0x48, 0x8b, 0x00],
+        &[0x65, 0x48, 0x8b, 0x00],
+        &[0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0],
+        &[0x67, 0x8b, 0x00],
+        // rsp and an index, far above rsp, far below
+        &[0x48, 0x8b, 0x04, 0x04],
+        &[0x48, 0x8b, 0x84, 0x24, 0, 0, 0x20, 0],
+        &[0x48, 0x89, 0x84, 0x24, 0, 0, 0xff, 0xff],
+        // an index alone
+        &[0x48, 0x8b, 0x04, 0x0d, 0, 0, 0, 0],
+    ];
+    for bytes in others {
+        assert_refused(bytes, |fault| fault == Fault::Memory);
+    }
+    // A store by the instruction's own address, a load of code.
+    assert_refused(&[0x48, 0x89, 0x05, 0, 0xff, 0xff, 0xff], |fault| matches!(fault, Fault::Constant { .. }));
+    assert_refused(&[0x48, 0x8b, 0x05, 0, 0, 0, 0], |fault| matches!(fault, Fault::Constant { .. }));
+    // mov rsp, rax; pop rsp; sub rsp, 2 MiB; and rsp, -32
+    let stack: [&[u8]; 4] =
+        [&[0x48, 0x89, 0xc4], &[0x5c], &[0x48, 0x81, 0xec, 0, 0, 0x20, 0], &[0x48, 0x83, 0xe4, 0xe0]];
+    for bytes in stack {
+        assert_refused(bytes, |fault| fault == Fault::StackPointer);
+    }
+}
+
+#[test]
+fn stores_to_what_the_host_alone_writes_are_refused() {
+    let first = STATE_OFFSET + offset_of!(State, host_stack_pointer);
+    for place in (first..STATE_OFFSET + size_of::<State>()).step_by(8) {
+        let place = u32::try_from(place).unwrap().to_le_bytes();
+        // mov [rax + place], rcx; mov qword ptr [r10 + place], 0
+        assert_refused(&[&[0x48, 0x89, 0x88][..], &place].concat(), |fault| fault == Fault::Memory);
+        let zero = [&[0x49, 0xc7, 0x82][..], &place, &[0; 4]].concat();
+        assert_refused(&zero, |fault| fault == Fault::Memory);
+    }
+}
+
+#[test]
+fn other_ways_are_refused() {
+    let is_target = |fault| matches!(fault, Fault::Target { .. });
+    // Into itself, out of the code, into the middle of a number.
+    assert_refused(&[0xeb, 0xff], is_target);
+    assert_refused(&[0xe9, 0, 0, 0, 0x10], is_target);
+    assert_refused(&[0xe8, 0, 0, 0, 0xf0], is_target);
+    assert_refused(&[0x0f, 0x84, 0x02, 0, 0, 0, 0x48, 0xb8, 0x0f, 0x05, 0, 0, 0, 0, 0, 0], is_target);
+    // By what is in a register, in memory, in another field of the state, at another index.
+    let field = |field: usize| u32::try_from(STATE_OFFSET + field).unwrap().to_le_bytes();
+    let pc = [&[0xff, 0x90][..], &field(offset_of!(State, pc))].concat();
+    for bytes in [&[0xff, 0xe0][..], &[0xff, 0xd0], &[0xff, 0x20], &[0xff, 0x14, 0xc8], &pc] {
+        assert_refused(bytes, |fault| fault == Fault::Computed);
+    }
+    // A table's entry to which something else is added.
+    let table = [0x48, 0x63, 0x0c, 0x8a, 0x48, 0x01, 0xf1, 0xff, 0xe1];
+    assert_refused(&table, |fault| fault == Fault::Computed);
+}
+
+#[test]
+fn code_has_an_end_and_thunks_a_beginning() {
+    for library in libraries() {
+        let range = code(&library);
+        let mut open = library.clone();
+        open[range.end - 1] = 0x90;
+        let refused = check(&open).unwrap_err();
+        assert!(matches!(refused, CodeError::Code { fault: Fault::End, .. }), "{refused}");
+        open[range.end - 2..range.end].copy_from_slice(&[0x48, 0xb8]);
+        let refused = check(&open).unwrap_err();
+        assert!(matches!(refused, CodeError::Code { fault: Fault::Invalid, .. }), "{refused}");
+        // An entry of the table is moved by a byte.
+        let mut others = 0;
+        for place in 0..range.start {
+            let mut moved = library.clone();
+            moved[place] = moved[place].wrapping_add(1);
+            others += usize::from(matches!(check(&moved), Err(CodeError::Thunk { .. })));
+        }
+        assert!(others > 0);
+    }
+}
+
+#[test]
+fn another_child_refuses_it() {
+    let worker = PathBuf::from(env!("CARGO_BIN_EXE_antares-compile-worker"));
+    let pool = Pool::start(PoolConfig::new(worker, 1)).unwrap();
+    let limits = CompileLimits::default();
+    let job = CompileJob { options: OPTIONS, stage: job::Stage::Check, hints: Hints::default(), limits };
+    let asked = |library: &[u8]| {
+        let deadline = Instant::now() + std::time::Duration::from_secs(120);
+        match pool.compile(&job, &Sealed::new("library", library).unwrap(), deadline).unwrap() {
+            Verdict::Done(compiled) => compiled.report,
+            other => panic!("{other:?}"),
+        }
+    };
+    for library in libraries() {
+        assert!(matches!(asked(&library), CompileReport::Done(_)));
+        match asked(&patched(&library, &[0x0f, 0x05])) {
+            CompileReport::Refused { reason, detail } => {
+                assert_eq!(reason, "code");
+                assert!(detail.contains("is not one that our generators use"), "{detail}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(matches!(asked(b"junk"), CompileReport::Refused { .. }));
+}
