@@ -1,16 +1,17 @@
 //! The memory layout that generated code and host share, byte for byte.
 //!
 //! ```text
-//! | guard | host's own head | guest memory, 4 MiB | guard, GUARD_BYTES | State | guard |
-//!                           ^ base                                     ^ base + STATE_OFFSET
+//! | no access, REACH_BYTES | host's own head | guest memory, 4 MiB | guard, GUARD_BYTES | State | HostTable | no access, REACH_BYTES |
+//!                                            ^ base                                     ^ base + STATE_OFFSET
 //! ```
 //! Generated code gets one pointer, `base`, the host address of guest address 0. Everything else is at a constant
-//! distance from it.
+//! distance from it. What an access reaches whose address is base and 32 bits, with a sign or without, and whose check is wrong, is in this
+//! picture: a code pointer that can be written is not.
 
 use std::mem::offset_of;
 
 /// Version of this contract. A library with another version is refused (a cache miss, never an error).
-pub const ABI_VERSION: u32 = 4;
+pub const ABI_VERSION: u32 = 5;
 
 /// Bytes of guest memory (ckb-vm's `RISCV_MAX_MEMORY`).
 pub const GUEST_MEMORY_BYTES: u64 = 4 << 20;
@@ -18,8 +19,18 @@ pub const GUEST_MEMORY_BYTES: u64 = 4 << 20;
 /// Bytes of inaccessible address space on both sides of guest memory and of the native stack.
 pub const GUARD_BYTES: usize = 64 << 10;
 
+/// Bytes of address space without access on both sides of everything that generated code may touch.
+pub const REACH_BYTES: usize = 4 << 30;
+
 /// Distance in bytes from `base` to [`State`].
 pub const STATE_OFFSET: usize = (4 << 20) + GUARD_BYTES;
+
+/// Distance in bytes from `base` to [`HostTable`]: the page behind the state's.
+pub const HOST_TABLE_OFFSET: usize = STATE_OFFSET + 4096;
+
+/// The system call, which does not exist, by which a worker ends after native code has touched memory that no guest address can
+/// mean: every filter ends the process for it, and the supervisor hears the number.
+pub const WILD_FAULT_CALL: u32 = 0x5746;
 
 /// The one exported symbol of a library: a [`LibraryHeader`].
 pub const LIBRARY_SYMBOL: &str = "antares_library";
@@ -53,8 +64,12 @@ pub struct State {
     /// 1 if all of `registers` are current, so that the script can go on from them. Written before each ecall and
     /// before native code is left for an unknown target. [`NAMES_TARGET`] or [`PAST_TABLE`] if only `pc` is.
     pub is_complete: u64,
-    /// Host stack pointer to return to when native code is left; written by the host's `enter`.
-    pub host_stack_pointer: u64,
+}
+
+/// What generated code finds of the host: on a page of its own that can only be read.
+#[repr(C)]
+#[derive(Debug)]
+pub struct HostTable {
     /// Address of the host's `leave`: generated code jumps there with `base` in rax, from any depth; it never returns.
     pub leave: u64,
     /// Address of the host's `extern "C" fn(base: *mut u8)` for ecalls. It returns if native code goes on.
@@ -67,14 +82,8 @@ pub struct State {
     /// Address of the host's `extern "C" fn(base: *mut u8, target: u64) -> u64`: the entry thunk of another library for a
     /// guest address, 0 if there is none.
     pub resolve: u64,
-    /// The host's own pointer, untouched by generated code.
-    pub host_context: u64,
-    /// Stack pointer of native code that waits for the host; the host's own.
-    pub native_stack_pointer: u64,
-    /// General registers of native code that waits for the host, in the order of their encoding; the host's own.
-    pub saved: [u64; 16],
-    /// Vector registers `ymm0..ymm15` of native code that waits for the host; the host's own.
-    pub saved_vectors: [[u64; 4]; 16],
+    /// Where the host keeps its own; nothing for generated code.
+    pub host: u64,
 }
 
 impl State {
@@ -169,7 +178,7 @@ pub struct LibraryHeader {
     pub directory_offset: i64,
 }
 
-const _: () = assert!(size_of::<State>() <= 4096);
+const _: () = assert!(size_of::<State>() <= HOST_TABLE_OFFSET - STATE_OFFSET);
 const _: () = assert!(offset_of!(State, registers) == 0);
 const _: () = assert!(offset_of!(LibraryHeader, table_base) == 32);
 const _: () = assert!(offset_of!(LibraryHeader, table_offset) == 40);

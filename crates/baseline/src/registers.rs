@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use antares_abi::{STATE_OFFSET, State};
+use antares_abi::{HOST_TABLE_OFFSET, HostTable, STATE_OFFSET, State};
 use antares_lift::ir::{Block, Function, Module, Op};
 use antares_program::Reg;
 
@@ -52,22 +52,22 @@ pub(crate) fn is_complete() -> Mem {
 }
 
 fn from_base(offset: usize) -> Mem {
-    Mem::at(BASE, i32::try_from(STATE_OFFSET + offset).unwrap_or(0))
+    Mem::at(BASE, i32::try_from(HOST_TABLE_OFFSET + offset).unwrap_or(0))
 }
 
 /// The host's function for syscalls.
 pub(crate) fn host_ecall() -> Mem {
-    from_base(offset_of!(State, ecall))
+    from_base(offset_of!(HostTable, ecall))
 }
 
 /// The host's meter.
 pub(crate) fn host_meter() -> Mem {
-    from_base(offset_of!(State, meter))
+    from_base(offset_of!(HostTable, meter))
 }
 
 /// The host's function for addresses without code.
 pub(crate) fn host_resolve() -> Mem {
-    from_base(offset_of!(State, resolve))
+    from_base(offset_of!(HostTable, resolve))
 }
 
 /// What [`STATE`] holds, from base in `base`.

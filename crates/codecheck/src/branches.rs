@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use antares_abi::{STATE_OFFSET, State};
+use antares_abi::{HOST_TABLE_OFFSET, HostTable};
 use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 use crate::{
@@ -14,12 +14,12 @@ use crate::{
 /// Instructions between the load of a table's entry and the jump that it is for, at most: generators move others in between.
 const WINDOW: usize = 48;
 
-/// The host's functions that native code calls or jumps to, by their place behind base.
+/// The host's functions that native code calls or jumps to, by their distance from base.
 const HOST_FUNCTIONS: [usize; 4] = [
-    STATE_OFFSET + offset_of!(State, leave),
-    STATE_OFFSET + offset_of!(State, ecall),
-    STATE_OFFSET + offset_of!(State, meter),
-    STATE_OFFSET + offset_of!(State, resolve),
+    HOST_TABLE_OFFSET + offset_of!(HostTable, leave),
+    HOST_TABLE_OFFSET + offset_of!(HostTable, ecall),
+    HOST_TABLE_OFFSET + offset_of!(HostTable, meter),
+    HOST_TABLE_OFFSET + offset_of!(HostTable, resolve),
 ];
 
 /// Checks where the instruction of this index goes.
@@ -105,7 +105,7 @@ fn is_copy(instruction: &Instruction) -> bool {
 
 /// A call of the host for the thunk of another library.
 fn is_resolve(instruction: &Instruction) -> bool {
-    let resolve = (STATE_OFFSET + offset_of!(State, resolve)) as u64;
+    let resolve = (HOST_TABLE_OFFSET + offset_of!(HostTable, resolve)) as u64;
     instruction.code() == Code::Call_rm64
         && instruction.op0_kind() == OpKind::Memory
         && instruction.memory_displacement64() == resolve

@@ -1,7 +1,9 @@
 //! What an instruction touches: the native stack by a constant, constants of the library, or guest memory and the state by a base
 //! register.
 
-use antares_abi::{STATE_OFFSET, State};
+use std::ops::Range;
+
+use antares_abi::HOST_TABLE_OFFSET;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 use crate::{Fault, image::Image};
@@ -11,12 +13,11 @@ pub(crate) const FRAME_BYTES_MAX: i64 = 1 << 20;
 /// Bytes below the stack pointer that a function that calls nobody may use.
 const RED_ZONE_BYTES: i64 = 128;
 
-/// Fields of the state that only the host writes: from the stack pointer it returns to on.
-const HOST_FIELDS: std::ops::Range<i64> = {
-    let start = STATE_OFFSET + std::mem::offset_of!(State, host_stack_pointer);
+/// The page behind the state, of which nothing is read but where to go.
+const HOST_PAGE: Range<i64> = {
     #[expect(clippy::cast_possible_wrap, reason = "a few mebibytes")]
-    let fields = start as i64..(STATE_OFFSET + size_of::<State>()) as i64;
-    fields
+    let start = HOST_TABLE_OFFSET as i64;
+    start..start + 4096
 };
 
 /// Checks the memory operand of `instruction`, if it has one.
@@ -44,7 +45,7 @@ pub(crate) fn check(instruction: &Instruction, image: &Image<'_>) -> Result<(), 
         // An address is a number until somebody uses it.
         _ if is_address => Ok(()),
         base if base.is_gpr64() && (index == Register::None || index.is_gpr64()) => {
-            let is_host_s = index == Register::None && HOST_FIELDS.contains(&displacement);
+            let is_host_s = index == Register::None && HOST_PAGE.contains(&displacement);
             let may_be = !is_host_s || matches!(instruction.mnemonic(), Mnemonic::Call | Mnemonic::Jmp);
             if may_be { Ok(()) } else { Err(Fault::Memory) }
         }

@@ -4,7 +4,7 @@
 
 use std::{mem::offset_of, path::PathBuf, time::Instant};
 
-use antares_abi::{CompileOptions, Hints, Isa, STATE_OFFSET, State};
+use antares_abi::{CompileOptions, HOST_TABLE_OFFSET, Hints, HostTable, Isa, STATE_OFFSET, State};
 use antares_codecheck::{CodeError, Fault, check};
 use antares_compiler::{Request, Stage};
 use antares_pool::{
@@ -173,9 +173,8 @@ fn other_accesses_are_refused() {
 }
 
 #[test]
-fn stores_to_what_the_host_alone_writes_are_refused() {
-    let first = STATE_OFFSET + offset_of!(State, host_stack_pointer);
-    for place in (first..STATE_OFFSET + size_of::<State>()).step_by(8) {
+fn accesses_to_the_page_of_the_host_are_refused() {
+    for place in (HOST_TABLE_OFFSET..HOST_TABLE_OFFSET + size_of::<HostTable>()).step_by(8) {
         let place = u32::try_from(place).unwrap().to_le_bytes();
         // mov [rax + place], rcx; mov qword ptr [r10 + place], 0
         assert_refused(&[&[0x48, 0x89, 0x88][..], &place].concat(), |fault| fault == Fault::Memory);

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use antares_abi::WILD_FAULT_CALL;
 use antares_sandbox::call_name;
 use serde::de::DeserializeOwned;
 
@@ -122,6 +123,7 @@ impl Terms {
     ) -> Result<Verdict<R>, PoolError> {
         let (runs, is_clean) = parts;
         let Answer { verdict, stays } = self.judge::<R>(&admitted, heard);
+        let is_wild = admitted.line.named_call() == Some(WILD_FAULT_CALL);
         let count = match &verdict {
             Verdict::Done(report) => {
                 if stays && is_clean && report.is_clean() {
@@ -131,6 +133,7 @@ impl Terms {
             }
             _ if self.until.is_cancelled() => return Err(PoolError::Cancelled),
             Verdict::DeadlineExceeded => Count::Deadline,
+            Verdict::SandboxViolation { .. } if is_wild => Count::WildFault,
             Verdict::SandboxViolation { .. } => Count::Violation,
             Verdict::WorkerLost { .. } => Count::Lost,
         };
@@ -207,6 +210,10 @@ fn meaning<R>(fate: Option<&Fate>, line: &Line) -> Verdict<R> {
 
 /// What is known about a call outside of the policy.
 fn violation(call: Option<u32>) -> String {
+    if call == Some(WILD_FAULT_CALL) {
+        return "native code touched memory that no guest address can mean, or went where no code of it is"
+            .to_owned();
+    }
     let call = match call.map(|number| (number, call_name(number))) {
         Some((number, Some(name))) => format!("system call {number} ({name})"),
         Some((number, None)) => format!("system call {number}"),

@@ -6,8 +6,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{Layer, SandboxError, roles::KEPT_FDS_END};
 
-/// Address space of a run child, bytes: guest memory, the machine, its libraries and the guest's library.
-pub const RUN_ADDRESS_SPACE_BYTES_MAX: u64 = 2 << 30;
+/// Address space of a run child, bytes: the guards of the machines of a transaction, 8 GiB each, which nobody can touch, and
+/// [`RUN_DATA_BYTES_MAX`] with the code of its libraries.
+pub const RUN_ADDRESS_SPACE_BYTES_MAX: u64 = 64 << 30;
+/// Private memory of a run child that can be written to, bytes: guest memory, machines, stacks, heap.
+pub const RUN_DATA_BYTES_MAX: u64 = 2 << 30;
 /// Processor time of a run child, seconds. A second line behind the supervisor's deadline.
 pub const RUN_CPU_SECONDS_MAX: u64 = 600;
 /// Stack of any child, bytes. (Native guest code has a stack of its own.)
@@ -84,6 +87,7 @@ pub(crate) fn compile(memory_bytes_max: u64, cpu_seconds_max: u64) -> Vec<Limit>
 pub(crate) fn run_load() -> Vec<Limit> {
     let own = [
         limit(Resource::As, "address space bytes", RUN_ADDRESS_SPACE_BYTES_MAX),
+        limit(Resource::Data, "data bytes", RUN_DATA_BYTES_MAX),
         limit(Resource::Cpu, "processor seconds", RUN_CPU_SECONDS_MAX),
         limit(Resource::Fsize, "file bytes", 0),
         limit(Resource::Nofile, "descriptor numbers", CHILD_FDS_MAX),

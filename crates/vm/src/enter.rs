@@ -6,9 +6,9 @@
 
 use std::{arch::naked_asm, mem::offset_of};
 
-use antares_abi::{LeaveReason, METER_MARK, STATE_OFFSET, State};
+use antares_abi::{HOST_TABLE_OFFSET, HostTable, LeaveReason, METER_MARK, STATE_OFFSET, State};
 
-use crate::host;
+use crate::{hidden::HostState, host};
 
 /// The stack pointer's number among the registers.
 const RSP: usize = 4;
@@ -20,6 +20,16 @@ pub(crate) const METER_SAVES_BYTES: usize = 24;
 macro_rules! field {
     ($name:ident) => {
         STATE_OFFSET + offset_of!(State, $name)
+    };
+}
+
+/// Distance from base to where the host's part is said to be.
+const HOST: usize = HOST_TABLE_OFFSET + offset_of!(HostTable, host);
+
+/// Distance from the start of the host's part to a field.
+macro_rules! hidden {
+    ($name:ident) => {
+        offset_of!(HostState, $name)
     };
 }
 
@@ -39,7 +49,8 @@ pub(crate) unsafe extern "C" fn enter(base: *mut u8, thunk: *const u8, stack_top
         "push r13",
         "push r14",
         "push r15",
-        "mov [rdi + {host_stack_pointer}], rsp",
+        "mov rax, [rdi + {host}]",
+        "mov [rax + {stack_pointer}], rsp",
         "mov rsp, rdx",
         // Base, for after the call, which clobbers every register; and the padding that keeps the stack aligned.
         "push rdi",
@@ -49,7 +60,8 @@ pub(crate) unsafe extern "C" fn enter(base: *mut u8, thunk: *const u8, stack_top
         "pop rax",
         "mov qword ptr [rax + {leave_reason}], {returned}",
         "jmp {leave}",
-        host_stack_pointer = const field!(host_stack_pointer),
+        host = const HOST,
+        stack_pointer = const hidden!(stack_pointer),
         leave_reason = const field!(leave_reason),
         returned = const LeaveReason::Returned as u64,
         leave = sym leave,
@@ -63,7 +75,8 @@ pub(crate) unsafe extern "C" fn enter(base: *mut u8, thunk: *const u8, stack_top
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn leave() {
     naked_asm!(
-        "mov rsp, [rax + {host_stack_pointer}]",
+        "mov rax, [rax + {host}]",
+        "mov rsp, [rax + {stack_pointer}]",
         "cld",
         "pop r15",
         "pop r14",
@@ -72,7 +85,8 @@ pub(crate) unsafe extern "C" fn leave() {
         "pop rbx",
         "pop rbp",
         "ret",
-        host_stack_pointer = const field!(host_stack_pointer),
+        host = const HOST,
+        stack_pointer = const hidden!(stack_pointer),
     )
 }
 
@@ -85,17 +99,18 @@ pub(crate) unsafe extern "C" fn leave() {
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn ecall(base: *mut u8) {
     naked_asm!(
+        "mov rax, [rdi + {host}]",
         // What this convention keeps.
-        "mov [rdi + {saved} + 3*8], rbx",
-        "mov [rdi + {saved} + 5*8], rbp",
-        "mov [rdi + {saved} + 12*8], r12",
-        "mov [rdi + {saved} + 13*8], r13",
-        "mov [rdi + {saved} + 14*8], r14",
-        "mov [rdi + {saved} + 15*8], r15",
+        "mov [rax + {saved} + 3*8], rbx",
+        "mov [rax + {saved} + 5*8], rbp",
+        "mov [rax + {saved} + 12*8], r12",
+        "mov [rax + {saved} + 13*8], r13",
+        "mov [rax + {saved} + 14*8], r14",
+        "mov [rax + {saved} + 15*8], r15",
         // A register that this convention does not keep may have the cycles left.
-        "mov qword ptr [rdi + {saved} + {rsp}*8], 0",
-        "mov [rdi + {native_stack_pointer}], rsp",
-        "mov rsp, [rdi + {host_stack_pointer}]",
+        "mov qword ptr [rax + {saved} + {rsp}*8], 0",
+        "mov [rax + {native_stack_pointer}], rsp",
+        "mov rsp, [rax + {stack_pointer}]",
         // `enter` left it 8 bytes off a multiple of 16: with this push the call is aligned.
         "push rdi",
         "call {ecall}",
@@ -103,12 +118,14 @@ pub(crate) unsafe extern "C" fn ecall(base: *mut u8) {
         "test rax, rax",
         "mov rax, rdi",
         "jnz {leave}",
-        "mov rsp, [rdi + {native_stack_pointer}]",
+        "mov rcx, [rdi + {host}]",
+        "mov rsp, [rcx + {native_stack_pointer}]",
         "ret",
         rsp = const RSP,
-        saved = const field!(saved),
-        native_stack_pointer = const field!(native_stack_pointer),
-        host_stack_pointer = const field!(host_stack_pointer),
+        saved = const hidden!(saved),
+        native_stack_pointer = const hidden!(native_stack_pointer),
+        host = const HOST,
+        stack_pointer = const hidden!(stack_pointer),
         ecall = sym host::ecall,
         leave = sym leave,
     )
@@ -122,18 +139,21 @@ pub(crate) unsafe extern "C" fn ecall(base: *mut u8) {
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn resolve(base: *mut u8, target: u64) -> u64 {
     naked_asm!(
-        "mov [rdi + {native_stack_pointer}], rsp",
-        "mov rsp, [rdi + {host_stack_pointer}]",
+        "mov rax, [rdi + {host}]",
+        "mov [rax + {native_stack_pointer}], rsp",
+        "mov rsp, [rax + {stack_pointer}]",
         "push rdi",
         "call {resolve}",
         "pop rdi",
         "test rax, rax",
         "cmovz rax, rdi",
         "jz {leave}",
-        "mov rsp, [rdi + {native_stack_pointer}]",
+        "mov rcx, [rdi + {host}]",
+        "mov rsp, [rcx + {native_stack_pointer}]",
         "ret",
-        native_stack_pointer = const field!(native_stack_pointer),
-        host_stack_pointer = const field!(host_stack_pointer),
+        native_stack_pointer = const hidden!(native_stack_pointer),
+        host = const HOST,
+        stack_pointer = const hidden!(stack_pointer),
         resolve = sym host::resolve,
         leave = sym leave,
     )
@@ -169,21 +189,23 @@ pub(crate) unsafe extern "C" fn meter() {
         "mov rcx, [rsp + rax*8]",
         "mov [rdi + {cycles_left}], rcx",
         "mov [rsp + {rsp}*8], rax",
-        "pop [rdi + {saved} + 0*8]\n pop [rdi + {saved} + 1*8]\n pop [rdi + {saved} + 2*8]\n pop [rdi + {saved} + 3*8]",
-        "pop [rdi + {saved} + 4*8]\n pop [rdi + {saved} + 5*8]\n pop [rdi + {saved} + 6*8]\n pop [rdi + {saved} + 7*8]",
-        "pop [rdi + {saved} + 8*8]\n pop [rdi + {saved} + 9*8]\n pop [rdi + {saved} + 10*8]\n pop [rdi + {saved} + 11*8]",
-        "pop [rdi + {saved} + 12*8]\n pop [rdi + {saved} + 13*8]\n pop [rdi + {saved} + 14*8]\n pop [rdi + {saved} + 15*8]",
-        "vmovups [rdi + {vectors} + 0*32], ymm0\n vmovups [rdi + {vectors} + 1*32], ymm1",
-        "vmovups [rdi + {vectors} + 2*32], ymm2\n vmovups [rdi + {vectors} + 3*32], ymm3",
-        "vmovups [rdi + {vectors} + 4*32], ymm4\n vmovups [rdi + {vectors} + 5*32], ymm5",
-        "vmovups [rdi + {vectors} + 6*32], ymm6\n vmovups [rdi + {vectors} + 7*32], ymm7",
-        "vmovups [rdi + {vectors} + 8*32], ymm8\n vmovups [rdi + {vectors} + 9*32], ymm9",
-        "vmovups [rdi + {vectors} + 10*32], ymm10\n vmovups [rdi + {vectors} + 11*32], ymm11",
-        "vmovups [rdi + {vectors} + 12*32], ymm12\n vmovups [rdi + {vectors} + 13*32], ymm13",
-        "vmovups [rdi + {vectors} + 14*32], ymm14\n vmovups [rdi + {vectors} + 15*32], ymm15",
+        // All registers are on the native stack by now.
+        "mov rbx, [rdi + {host}]",
+        "pop [rbx + {saved} + 0*8]\n pop [rbx + {saved} + 1*8]\n pop [rbx + {saved} + 2*8]\n pop [rbx + {saved} + 3*8]",
+        "pop [rbx + {saved} + 4*8]\n pop [rbx + {saved} + 5*8]\n pop [rbx + {saved} + 6*8]\n pop [rbx + {saved} + 7*8]",
+        "pop [rbx + {saved} + 8*8]\n pop [rbx + {saved} + 9*8]\n pop [rbx + {saved} + 10*8]\n pop [rbx + {saved} + 11*8]",
+        "pop [rbx + {saved} + 12*8]\n pop [rbx + {saved} + 13*8]\n pop [rbx + {saved} + 14*8]\n pop [rbx + {saved} + 15*8]",
+        "vmovups [rbx + {vectors} + 0*32], ymm0\n vmovups [rbx + {vectors} + 1*32], ymm1",
+        "vmovups [rbx + {vectors} + 2*32], ymm2\n vmovups [rbx + {vectors} + 3*32], ymm3",
+        "vmovups [rbx + {vectors} + 4*32], ymm4\n vmovups [rbx + {vectors} + 5*32], ymm5",
+        "vmovups [rbx + {vectors} + 6*32], ymm6\n vmovups [rbx + {vectors} + 7*32], ymm7",
+        "vmovups [rbx + {vectors} + 8*32], ymm8\n vmovups [rbx + {vectors} + 9*32], ymm9",
+        "vmovups [rbx + {vectors} + 10*32], ymm10\n vmovups [rbx + {vectors} + 11*32], ymm11",
+        "vmovups [rbx + {vectors} + 12*32], ymm12\n vmovups [rbx + {vectors} + 13*32], ymm13",
+        "vmovups [rbx + {vectors} + 14*32], ymm14\n vmovups [rbx + {vectors} + 15*32], ymm15",
         "vzeroupper",
-        "mov [rdi + {native_stack_pointer}], rsp",
-        "mov rsp, [rdi + {host_stack_pointer}]",
+        "mov [rbx + {native_stack_pointer}], rsp",
+        "mov rsp, [rbx + {stack_pointer}]",
         "push rdi",
         "call {meter}",
         "pop rdi",
@@ -194,11 +216,12 @@ pub(crate) unsafe extern "C" fn meter() {
         mark = const METER_MARK[0],
         mark_bytes = const METER_MARK.len(),
         rsp = const RSP,
-        saved = const field!(saved),
-        vectors = const field!(saved_vectors),
+        saved = const hidden!(saved),
+        vectors = const hidden!(saved_vectors),
         cycles_left = const field!(cycles_left),
-        native_stack_pointer = const field!(native_stack_pointer),
-        host_stack_pointer = const field!(host_stack_pointer),
+        native_stack_pointer = const hidden!(native_stack_pointer),
+        host = const HOST,
+        stack_pointer = const hidden!(stack_pointer),
         meter = sym host::meter,
         leave = sym leave,
         go_on = sym go_on,
@@ -218,9 +241,11 @@ pub(crate) unsafe extern "C" fn resume(base: *mut u8) {
         "push r13",
         "push r14",
         "push r15",
-        "mov [rdi + {host_stack_pointer}], rsp",
+        "mov rax, [rdi + {host}]",
+        "mov [rax + {stack_pointer}], rsp",
         "jmp {go_on}",
-        host_stack_pointer = const field!(host_stack_pointer),
+        host = const HOST,
+        stack_pointer = const hidden!(stack_pointer),
         go_on = sym go_on,
     )
 }
@@ -233,6 +258,8 @@ pub(crate) unsafe extern "C" fn resume(base: *mut u8) {
 #[unsafe(naked)]
 unsafe extern "C" fn go_on() {
     naked_asm!(
+        "mov rcx, [rdi + {cycles_left}]",
+        "mov rdi, [rdi + {host}]",
         "vmovups ymm0, [rdi + {vectors} + 0*32]\n vmovups ymm1, [rdi + {vectors} + 1*32]",
         "vmovups ymm2, [rdi + {vectors} + 2*32]\n vmovups ymm3, [rdi + {vectors} + 3*32]",
         "vmovups ymm4, [rdi + {vectors} + 4*32]\n vmovups ymm5, [rdi + {vectors} + 5*32]",
@@ -243,7 +270,6 @@ unsafe extern "C" fn go_on() {
         "vmovups ymm14, [rdi + {vectors} + 14*32]\n vmovups ymm15, [rdi + {vectors} + 15*32]",
         "mov rsp, [rdi + {native_stack_pointer}]",
         "mov rax, [rdi + {saved} + {rsp}*8]",
-        "mov rcx, [rdi + {cycles_left}]",
         "mov [rdi + {saved} + rax*8], rcx",
         "mov rax, [rdi + {saved} + 0*8]",
         "mov rcx, [rdi + {saved} + 1*8]",
@@ -261,11 +287,12 @@ unsafe extern "C" fn go_on() {
         "mov r15, [rdi + {saved} + 15*8]",
         "mov rdi, [rdi + {saved} + 7*8]",
         "ret",
+        host = const HOST,
         rsp = const RSP,
-        saved = const field!(saved),
-        vectors = const field!(saved_vectors),
+        saved = const hidden!(saved),
+        vectors = const hidden!(saved_vectors),
         cycles_left = const field!(cycles_left),
-        native_stack_pointer = const field!(native_stack_pointer),
+        native_stack_pointer = const hidden!(native_stack_pointer),
     )
 }
 

@@ -16,6 +16,7 @@ use ckb_vm::{
 use crate::{
     code::{Code, call},
     enter,
+    hidden::{HostState, host_of},
     interpreter::check_next_trace,
     left::Left,
     limits::SLICE_CYCLES,
@@ -60,9 +61,9 @@ struct Stay<'a> {
     reserve: i64,
     /// How the host ended the stay, once it did.
     ended: Option<Ended>,
-    /// The profile that the stay goes into, and the end of the native stack.
+    /// The profile that the stay goes into, where the host keeps native code's stack pointer, and the end of that stack.
     sampled: Option<&'a mut Sampled>,
-    stack_top: usize,
+    stack: (*const HostState, usize),
 }
 
 /// How the host ended a stay.
@@ -133,14 +134,16 @@ pub(crate) fn attempt(
         // SAFETY: `base` comes from a mapped core, whose state page is writable and otherwise unused.
         unsafe { state_of(base).write(fresh_state(vm)) };
     }
-    let stack_top = stack.top() as usize;
-    let mut stay = Stay { vm, code, cycles, budget, reserve: 0, ended: None, sampled, stack_top };
+    // SAFETY: as above.
+    let ends = (unsafe { host_of(base) }.cast_const(), stack.top() as usize);
+    let mut stay = Stay { vm, code, cycles, budget, reserve: 0, ended: None, sampled, stack: ends };
     // SAFETY: as above; no native code runs that would use the state at the same time.
     let state = unsafe { &mut *state_of(base) };
     state.registers[A0] = stay.vm.registers()[A0];
     stay.grant(state, budget);
     state.leave_reason = 0;
-    state.host_context = (&raw mut stay) as u64;
+    // SAFETY: `base` comes from a mapped core, whose host's part nobody else uses.
+    unsafe { (*host_of(base)).context = (&raw mut stay) as u64 };
     signals::with_active(&active, || match start {
         // SAFETY: the state was filled in; the thunk comes from a library that `code` keeps loaded; the stack is
         // mapped, ours alone (machines are used by one thread at a time) and its top aligned.
@@ -161,15 +164,6 @@ fn fresh_state(vm: &DefaultMachine<Core>) -> State {
         cycles_left: 0,
         leave_reason: 0,
         is_complete: 0,
-        host_stack_pointer: 0,
-        leave: enter::leave as *const () as u64,
-        ecall: enter::ecall as *const () as u64,
-        meter: enter::meter as *const () as u64,
-        resolve: enter::resolve as *const () as u64,
-        host_context: 0,
-        native_stack_pointer: 0,
-        saved: [0; 16],
-        saved_vectors: [[0; 4]; 16],
     }
 }
 
@@ -180,8 +174,8 @@ fn fresh_state(vm: &DefaultMachine<Core>) -> State {
 unsafe fn parts<'a>(base: *mut u8) -> (&'a mut State, &'a mut Stay<'a>) {
     let state = state_of(base);
     // SAFETY: `attempt` stored the address of its stay, which lives in its frame until native code is left; native
-    // code never touches that field. Nobody else refers to the state or the stay while native code waits.
-    unsafe { (&mut *state, &mut *((*state).host_context as *mut Stay<'a>)) }
+    // code cannot reach that field. Nobody else refers to the state or the stay while native code waits.
+    unsafe { (&mut *state, &mut *((*host_of(base)).context as *mut Stay<'a>)) }
 }
 
 /// Handles an ecall of native code, on the host stack ([`enter::ecall`] switches).
@@ -236,8 +230,15 @@ pub(crate) unsafe extern "C" fn meter(base: *mut u8) -> u64 {
 }
 
 /// Finds the guest functions under way at the place of `event`.
-fn find_frames(state: &State, code: &dyn Code, stack_top: usize, event: Event, walk: &mut Walk) {
-    let stack_pointer = usize::try_from(state.native_stack_pointer).unwrap_or(0);
+fn find_frames(
+    state: &State,
+    code: &dyn Code,
+    (host, stack_top): (*const HostState, usize),
+    event: Event,
+    walk: &mut Walk,
+) {
+    // SAFETY: `host` is that of the core whose native code waits.
+    let stack_pointer = usize::try_from(unsafe { (*host).native_stack_pointer }).unwrap_or(0);
     // SAFETY: native code waits on the stack, whose end this is, and left its stack pointer in the state.
     let back = unsafe { walk.up(code, stack_pointer, stack_top) };
     let pc = match event {
@@ -313,7 +314,7 @@ impl Stay<'_> {
         if !is_due {
             return;
         }
-        find_frames(state, self.code, self.stack_top, event, &mut sampled.walk);
+        find_frames(state, self.code, self.stack, event, &mut sampled.walk);
         let syscall = match event {
             Event::Syscall(number) => Some(number),
             Event::Meter | Event::Ecall => None,
@@ -326,7 +327,7 @@ impl Stay<'_> {
         let Some(Sampled { sampler, root, programs, walk, .. }) = self.sampled.as_deref_mut() else {
             return;
         };
-        find_frames(state, self.code, self.stack_top, Event::Ecall, walk);
+        find_frames(state, self.code, self.stack, Event::Ecall, walk);
         let site = sampler.context(*root, walk.frames(), programs);
         sampler.lineage().ask(Some(site));
     }
@@ -401,7 +402,7 @@ mod tests {
 
     use std::ops::Range;
 
-    use antares_abi::{FrameAt, STATE_OFFSET};
+    use antares_abi::{FrameAt, HOST_TABLE_OFFSET, HostTable, STATE_OFFSET};
     use ckb_vm::{DefaultMachineBuilder, Syscalls};
 
     use super::*;
@@ -416,7 +417,7 @@ mod tests {
             "call [rbx + {ecall}]",
             "jmp 2b",
             cycles_left = const STATE_OFFSET + offset_of!(State, cycles_left),
-            ecall = const STATE_OFFSET + offset_of!(State, ecall),
+            ecall = const HOST_TABLE_OFFSET + offset_of!(HostTable, ecall),
         )
     }
 

@@ -19,6 +19,7 @@ mod debug;
 mod enter;
 mod error;
 mod heap;
+mod hidden;
 mod host;
 mod interpreter;
 mod left;

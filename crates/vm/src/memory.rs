@@ -1,11 +1,12 @@
 //! Guest memory, ckb-vm's machine and the [`State`] of generated code, in one mapping.
 //!
 //! ```text
-//! | guard | head: the fields of AsmCoreMachine | guest memory, 4 MiB | guard | State | guard |
-//!                                              ^ base                        ^ base + STATE_OFFSET
+//! | host's part | no access, 4 GiB | head: the fields of AsmCoreMachine | guest memory, 4 MiB | guard | State | table | no access, 4 GiB |
+//!                                                                       ^ base                        ^ base + STATE_OFFSET
 //! ```
 //! `AsmCoreMachine` ends with its guest memory; it is placed so that this field is page aligned. Its interpreter and
-//! native code thus work on the same bytes, and nothing is copied between the tiers but registers.
+//! native code thus work on the same bytes, and nothing is copied between the tiers but registers. The table, which says where the host's
+//! functions and its part are, can only be read.
 
 use std::{
     fmt, io,
@@ -13,7 +14,7 @@ use std::{
     ops::Range,
 };
 
-use antares_abi::{GUARD_BYTES, GUEST_MEMORY_BYTES, STATE_OFFSET, State};
+use antares_abi::{GUEST_MEMORY_BYTES, HOST_TABLE_OFFSET, HostTable, REACH_BYTES, STATE_OFFSET, State};
 use ckb_vm::{
     MEMORY_FRAMESIZE, RISCV_MAX_MEMORY, RISCV_PAGES, RISCV_PAGESIZE,
     machine::asm::{AsmCoreMachine, AsmCoreMachineRevealer},
@@ -23,6 +24,7 @@ use ckb_vm::{
 
 use crate::{
     VmError,
+    hidden::{self, HostState},
     limits::PAGE_BYTES,
     mapping::Mapping,
     pages::Pages,
@@ -34,22 +36,27 @@ use crate::{
 const HEAD_BYTES: usize = offset_of!(AsmCoreMachine, memory);
 /// Pages that hold the head, in bytes.
 const HEAD_PAGE_BYTES: usize = HEAD_BYTES.next_multiple_of(PAGE_BYTES);
+/// Offset of the host's part in the mapping.
+const HOST: usize = PAGE_BYTES;
+/// Offset of the head's pages in the mapping.
+const HEAD: usize = HOST + PAGE_BYTES + REACH_BYTES;
 /// Offset of guest address 0 in the mapping.
-const BASE: usize = GUARD_BYTES + HEAD_PAGE_BYTES;
+const BASE: usize = HEAD + HEAD_PAGE_BYTES;
 /// Offset of the end of guest memory in the mapping.
 const MEMORY_END: usize = BASE + RISCV_MAX_MEMORY;
 /// Offset of the state in the mapping.
 const STATE: usize = BASE + STATE_OFFSET;
-/// Offset of the end of the state's page in the mapping.
-const STATE_END: usize = STATE + PAGE_BYTES;
+/// Offset of the table in the mapping.
+const TABLE: usize = BASE + HOST_TABLE_OFFSET;
 /// Bytes of the whole mapping.
-const TOTAL: usize = STATE_END + GUARD_BYTES;
+const TOTAL: usize = TABLE + PAGE_BYTES + REACH_BYTES;
 
 const _: () = assert!(RISCV_MAX_MEMORY as u64 == GUEST_MEMORY_BYTES);
 const _: () = assert!(size_of::<AsmCoreMachine>() == HEAD_BYTES + RISCV_MAX_MEMORY);
 const _: () = assert!(HEAD_BYTES.is_multiple_of(align_of::<AsmCoreMachine>()));
 const _: () = assert!(BASE.is_multiple_of(PAGE_BYTES) && STATE.is_multiple_of(PAGE_BYTES));
-const _: () = assert!(size_of::<State>() <= PAGE_BYTES);
+const _: () = assert!(size_of::<State>() <= PAGE_BYTES && STATE + PAGE_BYTES == TABLE);
+const _: () = assert!(size_of::<HostState>() <= PAGE_BYTES && size_of::<HostTable>() <= PAGE_BYTES);
 
 /// ckb-vm's machine on memory of ours, shared with native code.
 pub struct Core {
@@ -87,7 +94,7 @@ impl Core {
             protected: Pages::default(),
             filled: None,
             is_clear: true,
-            wiper: Wiper::new(GUARD_BYTES..MEMORY_END, Order::Any),
+            wiper: Wiper::new(HEAD..MEMORY_END, Order::Any),
         })
     }
 
@@ -95,8 +102,12 @@ impl Core {
     pub(crate) fn map_memory() -> Result<Mapping, VmError> {
         let failed = |source: io::Error| VmError::Map { what: "guest memory", bytes: TOTAL, source };
         let mut mapping = Mapping::reserve(TOTAL).map_err(failed)?;
-        mapping.open(GUARD_BYTES..MEMORY_END).map_err(failed)?;
-        mapping.open(STATE..STATE_END).map_err(failed)?;
+        for part in [HOST..HOST + PAGE_BYTES, HEAD..MEMORY_END, STATE..TABLE + PAGE_BYTES] {
+            mapping.open(part).map_err(failed)?;
+        }
+        // SAFETY: the table's page was just opened, and starts at a page.
+        unsafe { mapping.at(TABLE).cast::<HostTable>().write(hidden::table(mapping.at(HOST).cast())) };
+        mapping.protect(TABLE..TABLE + PAGE_BYTES).map_err(failed)?;
         Ok(mapping)
     }
 
@@ -132,8 +143,10 @@ impl Core {
             && let Some(mapping) = &mut self.mapping
         {
             self.wiper.wipe(mapping);
-            // SAFETY: the state's page was opened, and nobody uses it between runs.
-            unsafe { mapping.at(STATE).write_bytes(0, PAGE_BYTES) };
+            for page in [STATE, HOST] {
+                // SAFETY: both pages were opened, and nobody uses them between runs.
+                unsafe { mapping.at(page).write_bytes(0, PAGE_BYTES) };
+            }
         }
     }
 

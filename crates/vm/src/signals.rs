@@ -15,10 +15,11 @@ use std::{
     sync::atomic::{Ordering, compiler_fence},
 };
 
-use antares_abi::{LeaveReason, NAMES_TARGET, PAST_TABLE};
+use antares_abi::{GUARD_BYTES, LeaveReason, NAMES_TARGET, PAST_TABLE, STATE_OFFSET, WILD_FAULT_CALL};
 
 use crate::{
     VmError, enter,
+    hidden::host_of,
     limits::{PAGE_BYTES, SIGNAL_STACK_BYTES},
     mapping::Mapping,
     memory::state_of,
@@ -173,33 +174,57 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     };
     // SAFETY: the pointer is null or was set by `with_active`, whose frame is below us on this thread.
     let active = unsafe { ACTIVE.get().as_ref() };
-    match active.and_then(|active| Some((active, leave_reason(active, &fault)?))) {
-        Some((active, left)) => divert(active, left, context),
-        None => die_of_fault(signal, context),
+    match active.map(|active| (active, judge(active, &fault))) {
+        Some((active, Judged::Left(left))) => divert(active, left, context),
+        Some((_, Judged::Wild)) => die_of_wildness(signal, context),
+        Some((_, Judged::Host)) | None => die_of_fault(signal, context),
     }
+}
+
+/// What a fault means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Judged {
+    /// A way in which native code may be left.
+    Left(Left),
+    /// Native code did what no generator of ours lets it: a check is wrong, or somebody else is at work.
+    Wild,
+    /// Not native code's.
+    Host,
 }
 
 /// Why native code is left, and what is known of where it was about to go: [`NAMES_TARGET`], [`PAST_TABLE`] or nothing.
 type Left = (LeaveReason, u8);
 
-/// Why native code is left after `fault`; `None` when native code did not raise it.
-fn leave_reason(active: &Active, fault: &Fault) -> Option<Left> {
+/// What `fault` means for the native code that is under way.
+fn judge(active: &Active, fault: &Fault) -> Judged {
     // A breakpoint's pc is behind it, perhaps behind all text.
     let pc = if fault.signal == libc::SIGTRAP { fault.pc.wrapping_sub(1) } else { fault.pc };
-    let hits_guard =
-        matches!(fault.signal, libc::SIGSEGV | libc::SIGBUS) && active.stack_guard.contains(&fault.address);
+    let is_access = matches!(fault.signal, libc::SIGSEGV | libc::SIGBUS);
+    let hits_guard = is_access && active.stack_guard.contains(&fault.address);
     let meter = enter::meter as *const () as usize;
     if hits_guard && (meter..meter + enter::METER_SAVES_BYTES).contains(&pc) {
-        return Some((LeaveReason::StackOverflow, 0));
+        return Judged::Left((LeaveReason::StackOverflow, 0));
     }
-    let text = active.texts.iter().find(|text| text.contains(&pc))?;
-    let reason = match fault.signal {
-        libc::SIGSEGV | libc::SIGBUS if hits_guard => LeaveReason::StackOverflow,
-        libc::SIGSEGV | libc::SIGBUS => LeaveReason::BadAddress,
-        libc::SIGILL => return Some(trap_number(text, pc).unwrap_or((LeaveReason::Unsupported, 0))),
-        _ => LeaveReason::Unsupported,
+    let Some(text) = active.texts.iter().find(|text| text.contains(&pc)) else {
+        // Where there is no code, only a jump of native code leads: the host's own code is where it is.
+        return if is_access && fault.address == pc { Judged::Wild } else { Judged::Host };
     };
-    Some((reason, 0))
+    match fault.signal {
+        _ if hits_guard => Judged::Left((LeaveReason::StackOverflow, 0)),
+        _ if is_access && near_memory(active.base).contains(&fault.address) => {
+            Judged::Left((LeaveReason::BadAddress, 0))
+        }
+        libc::SIGILL => trap_number(text, pc).map_or(Judged::Wild, Judged::Left),
+        // Of a division: the generators compare before.
+        libc::SIGFPE => Judged::Left((LeaveReason::Unsupported, 0)),
+        _ => Judged::Wild,
+    }
+}
+
+/// Where the accesses of a guest may fault: at pages that it cannot write, and a little beside its memory. Not at the page behind the
+/// state, nor further away.
+fn near_memory(base: *mut u8) -> Range<usize> {
+    (base as usize).wrapping_sub(GUARD_BYTES)..(base as usize).wrapping_add(STATE_OFFSET)
 }
 
 /// The number in the `ud1` at `pc`, if there is one and it is a reason.
@@ -225,13 +250,20 @@ fn divert(active: &Active, (reason, flag): Left, context: &mut libc::ucontext_t)
     let host_stack_pointer = unsafe {
         (*state).leave_reason = reason as u64;
         (*state).is_complete = u64::from(flag);
-        (*state).host_stack_pointer
+        (*host_of(active.base)).stack_pointer
     };
     let registers = &mut context.uc_mcontext.gregs;
     registers[libc::REG_RIP as usize] = enter::leave as *const () as i64;
     registers[libc::REG_RSP as usize] = host_stack_pointer as i64;
     registers[libc::REG_RAX as usize] = active.base as i64;
     registers[libc::REG_EFL as usize] &= !DIRECTION_FLAG;
+}
+
+/// Ends the process by a system call that is in no policy, which its supervisor takes for what it is; without a fence, by the fault.
+fn die_of_wildness(signal: c_int, context: &mut libc::ucontext_t) {
+    // SAFETY: there is no such call: where no filter ends the process, the kernel answers with an error.
+    unsafe { libc::syscall(WILD_FAULT_CALL.into()) };
+    die_of_fault(signal, context);
 }
 
 /// Ends the process by a fault that is not native code's: back to the faulting instruction with the signal blocked,
@@ -256,43 +288,66 @@ fn die_of_sent(signal: c_int) {
 
 #[cfg(test)]
 mod tests {
+    use antares_abi::{HOST_TABLE_OFFSET, REACH_BYTES};
+
     use super::*;
 
     /// Bytes of a pretended library: a trap with number 3, and one whose number lies beyond the end.
     static TEXT: [u8; 9] = [0x67, 0x0f, 0xb9, 0x40, 3, 0x67, 0x0f, 0xb9, 0x40];
 
+    /// Where guest memory is in these tests.
+    const BASE: usize = 0x7000_0000_0000;
+
     #[track_caller]
-    fn check(signal: c_int, pc: usize, address: usize, expected: Option<LeaveReason>) {
-        let expected = expected.map(|reason| (reason, 0));
+    fn check(signal: c_int, pc: usize, address: usize, expected: Judged) {
         let text = TEXT.as_ptr().expose_provenance();
         let texts = vec![8..16, text..text + TEXT.len()];
-        let active = Active { base: ptr::null_mut(), texts, stack_guard: 0x1000..0x2000 };
+        let base = ptr::without_provenance_mut(BASE);
+        let active = Active { base, texts, stack_guard: 0x1000..0x2000 };
         let fault = Fault { signal, pc: text.wrapping_add(pc), address };
-        assert_eq!(leave_reason(&active, &fault), expected);
+        assert_eq!(judge(&active, &fault), expected, "{signal} at {pc:#x}, {address:#x}");
+    }
+
+    fn left(reason: LeaveReason) -> Judged {
+        Judged::Left((reason, 0))
     }
 
     #[test]
     fn faults_become_reasons() {
-        check(libc::SIGILL, 0, 0, Some(LeaveReason::UnknownTarget));
+        check(libc::SIGILL, 0, 0, left(LeaveReason::UnknownTarget));
         let named = [0x67, 0x0f, 0xb9, 0x40, LeaveReason::UnknownTarget as u8 | PAST_TABLE];
         let text = named.as_ptr().expose_provenance();
         assert_eq!(trap_number(&(text..text + 5), text), Some((LeaveReason::UnknownTarget, PAST_TABLE)));
-        check(libc::SIGILL, 1, 0, Some(LeaveReason::Unsupported));
-        check(libc::SIGILL, 5, 0, Some(LeaveReason::Unsupported));
-        check(libc::SIGFPE, 3, 0, Some(LeaveReason::Unsupported));
-        check(libc::SIGSEGV, 3, 0x1000, Some(LeaveReason::StackOverflow));
-        check(libc::SIGSEGV, 3, 0x2000, Some(LeaveReason::BadAddress));
-        check(libc::SIGBUS, 3, 0xfff, Some(LeaveReason::BadAddress));
-        check(libc::SIGTRAP, 9, 0, Some(LeaveReason::Unsupported));
+        check(libc::SIGFPE, 3, 0, left(LeaveReason::Unsupported));
+        check(libc::SIGSEGV, 3, 0x1000, left(LeaveReason::StackOverflow));
+        for address in [BASE - GUARD_BYTES, BASE, BASE + STATE_OFFSET - 1] {
+            check(libc::SIGSEGV, 3, address, left(LeaveReason::BadAddress));
+            check(libc::SIGBUS, 3, address, left(LeaveReason::BadAddress));
+        }
+    }
+
+    #[test]
+    fn what_no_generator_lets_code_do_is_wild() {
+        let beside = [BASE - GUARD_BYTES - 1, BASE + HOST_TABLE_OFFSET, BASE + REACH_BYTES];
+        for address in [0, 8, 0x2000, usize::MAX].into_iter().chain(beside) {
+            check(libc::SIGSEGV, 3, address, Judged::Wild);
+        }
+        // Breakpoints and what is no trap of ours, in the middle of an instruction perhaps.
+        check(libc::SIGTRAP, 9, 0, Judged::Wild);
+        check(libc::SIGILL, 1, 0, Judged::Wild);
+        check(libc::SIGILL, 5, 0, Judged::Wild);
+        // A jump to where no code is.
+        let text = TEXT.as_ptr().expose_provenance();
+        check(libc::SIGSEGV, 0x1_0000, text + 0x1_0000, Judged::Wild);
     }
 
     #[test]
     fn faults_of_the_host_are_not_ours() {
         for signal in SIGNALS {
-            check(signal, usize::MAX - 7, 0x1000, None);
-            check(signal, TEXT.len() + 1, 0x1000, None);
+            check(signal, usize::MAX - 7, 0x1000, Judged::Host);
+            check(signal, TEXT.len() + 1, 0x1000, Judged::Host);
         }
-        check(libc::SIGSEGV, TEXT.len(), 0x1000, None);
-        check(libc::SIGTRAP, 0, 0x1000, None);
+        check(libc::SIGSEGV, TEXT.len(), 0x1000, Judged::Host);
+        check(libc::SIGTRAP, 0, 0x1000, Judged::Host);
     }
 }

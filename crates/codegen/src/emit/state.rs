@@ -2,31 +2,35 @@
 
 use std::mem::offset_of;
 
-use antares_abi::{STATE_OFFSET, State};
+use antares_abi::{HOST_TABLE_OFFSET, HostTable, STATE_OFFSET, State};
 use antares_program::Reg;
 use inkwell::values::{IntValue, PointerValue};
 
 use crate::{CodegenError, emit::Emitter};
 
-/// A field of [`State`], by its offset.
+/// A field of [`State`] or [`HostTable`], by its distance from base.
 #[derive(Clone, Copy)]
 pub(crate) struct Field(usize);
 
 impl Field {
-    pub(crate) const PC: Self = Self(offset_of!(State, pc));
-    pub(crate) const CYCLES_LEFT: Self = Self(offset_of!(State, cycles_left));
-    pub(crate) const IS_COMPLETE: Self = Self(offset_of!(State, is_complete));
-    pub(crate) const ECALL: Self = Self(offset_of!(State, ecall));
-    pub(crate) const METER: Self = Self(offset_of!(State, meter));
-    pub(crate) const RESOLVE: Self = Self(offset_of!(State, resolve));
+    pub(crate) const PC: Self = Self::of_state(offset_of!(State, pc));
+    pub(crate) const CYCLES_LEFT: Self = Self::of_state(offset_of!(State, cycles_left));
+    pub(crate) const IS_COMPLETE: Self = Self::of_state(offset_of!(State, is_complete));
+    pub(crate) const ECALL: Self = Self(HOST_TABLE_OFFSET + offset_of!(HostTable, ecall));
+    pub(crate) const METER: Self = Self(HOST_TABLE_OFFSET + offset_of!(HostTable, meter));
+    pub(crate) const RESOLVE: Self = Self(HOST_TABLE_OFFSET + offset_of!(HostTable, resolve));
+
+    const fn of_state(offset: usize) -> Self {
+        Self(STATE_OFFSET + offset)
+    }
 
     /// Distance from base.
     pub(crate) fn offset(self) -> usize {
-        STATE_OFFSET + self.0
+        self.0
     }
 
     pub(crate) fn register(register: Reg) -> Self {
-        Self(State::register_offset(register.index()))
+        Self::of_state(State::register_offset(register.index()))
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::{fs, path::Path, process::Command};
 
-use antares_abi::{ABI_VERSION, GUARD_BYTES, LIBRARY_MAGIC, LIBRARY_SYMBOL, STATE_OFFSET, State};
+use antares_abi::{
+    ABI_VERSION, GUARD_BYTES, HOST_TABLE_OFFSET, HostTable, LIBRARY_MAGIC, LIBRARY_SYMBOL, STATE_OFFSET,
+    State,
+};
 use antares_vm::Library;
 use bytes::Bytes;
 
@@ -77,15 +80,18 @@ impl Default for Header {
 #[track_caller]
 pub(crate) fn library_bytes(header: &Header, code: &str) -> Vec<u8> {
     let offset = |field: usize| STATE_OFFSET + field;
+    let host = |field: usize| HOST_TABLE_OFFSET + field;
     let constants = [
         ("STATE", STATE_OFFSET),
         ("GUARD", GUARD_BYTES),
         ("PC", offset(std::mem::offset_of!(State, pc))),
         ("CYCLES_LEFT", offset(std::mem::offset_of!(State, cycles_left))),
         ("LEAVE_REASON", offset(std::mem::offset_of!(State, leave_reason))),
-        ("LEAVE", offset(std::mem::offset_of!(State, leave))),
-        ("ECALL", offset(std::mem::offset_of!(State, ecall))),
-        ("METER", offset(std::mem::offset_of!(State, meter))),
+        ("LEAVE", host(std::mem::offset_of!(HostTable, leave))),
+        ("ECALL", host(std::mem::offset_of!(HostTable, ecall))),
+        ("RESOLVE", host(std::mem::offset_of!(HostTable, resolve))),
+        ("HOST", host(std::mem::offset_of!(HostTable, host))),
+        ("METER", host(std::mem::offset_of!(HostTable, meter))),
     ];
     let constants: String = constants.iter().map(|(name, value)| format!(".set {name}, {value}\n")).collect();
     let Header { magic, abi_version, vm_version, isa, table_length, table_base, table_offset, .. } = header;

@@ -43,7 +43,7 @@ fn runs_need_no_system_calls() {
     let status = in_child("jail::runs_need_no_system_calls", || {
         let elf = guest(PRINT);
         let reasons = [LeaveReason::BadAddress, LeaveReason::StackOverflow, LeaveReason::Returned];
-        let traps = ["mov rax, 0\n mov [rax], rax", "1: call 1b", "ret"].map(library);
+        let traps = ["mov [rbx + 0x400000], rax", "1: call 1b", "ret"].map(library);
         let good = library(PRINT_NATIVE);
         let hostile = hostile_elf();
         let mut machine = Machine::new().unwrap();

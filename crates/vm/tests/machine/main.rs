@@ -10,3 +10,4 @@ mod meter;
 mod native;
 mod oracle;
 mod restart;
+mod wild;
