@@ -6,14 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Hints, Sha256Digest, parts_of};
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest, parts_of};
 use antares_cache::{Cache, Put, Space};
 use antares_pool::{
     ArtifactError, Compiled, LayerStatus, Pool, PoolError, Sealed, Verdict,
     job::{CompileJob, CompileLimits, CompileReport, CompileSummary, Stage},
     verify_library,
 };
-use antares_serve::{Flights, Metrics, RawCompiler, chain};
+use antares_serve::{Account, Fault, Flights, Metrics, RawCompiler, chain};
 use antares_trust::{Facts, Refusal, Trust};
 use bytes::Bytes;
 use tokio::sync::{Mutex, Semaphore};
@@ -23,11 +23,16 @@ use crate::{
     blocking::{Panicked, blocking},
     follow::Followers,
     metrics::CompilerMetrics,
+    order::Order,
+    owned::Owned,
     signed::{Signing, join, split},
 };
 
 /// Baseline compiles at once, beside the workers for full ones.
 pub(crate) const QUICK_WORKERS: usize = 1;
+
+/// Times that a caller joins compiles that end by the quotas of others.
+const JOINS_MAX: usize = 16;
 
 /// Address space of a baseline compile, bytes, at most.
 const QUICK_MEMORY_BYTES_MAX: u64 = 1 << 30;
@@ -97,15 +102,20 @@ pub enum CompileError {
         /// What is known about it.
         detail: String,
     },
+    /// The tenant that asked has used up its quota.
+    #[error("{}", .0.message())]
+    Quota(Fault),
     /// A fault of ours beside the compiler; the log has the particulars.
     #[error("internal error")]
     Internal,
 }
 
-/// The compiler service. Cheap to clone.
+/// The compiler service as one tenant has it. Cheap to clone.
 #[derive(Clone)]
 pub struct Compiler {
     pub(crate) shared: Arc<Shared>,
+    /// Whose calls it answers.
+    pub(crate) account: Account,
 }
 
 pub(crate) struct Shared {
@@ -120,37 +130,8 @@ pub(crate) struct Shared {
     quick_slots: Semaphore,
     flights: Flights<ArtifactKey, Result<Arc<Artifact>, CompileError>>,
     pub(crate) followers: Followers,
+    pub(crate) owned: Owned,
     pub(crate) metrics: CompilerMetrics,
-}
-
-/// What shall be compiled.
-#[derive(Clone, Debug)]
-pub(crate) struct Order {
-    pub(crate) script: Sha256Digest,
-    options: CompileOptions,
-    tier: CodeTier,
-    pub(crate) hints: Hints,
-    pub(crate) key: ArtifactKey,
-    /// The script's bytes, where the caller has them.
-    pub(crate) elf: Option<Bytes>,
-}
-
-impl Order {
-    pub(crate) fn new(
-        script: Sha256Digest,
-        options: CompileOptions,
-        tier: CodeTier,
-        elf: Option<Bytes>,
-    ) -> Self {
-        let key = Sha256Digest::for_artifact(script, options, tier);
-        Self { script, options, tier, hints: Hints::default(), key, elf }
-    }
-
-    /// The same with what is known of the script.
-    pub(crate) fn hinted(self, hints: &Hints) -> Self {
-        let key = Sha256Digest::for_artifact(self.script, self.options, self.tier);
-        Self { key: key.with_hints(hints.digest()), hints: hints.clone(), ..self }
-    }
 }
 
 impl Compiler {
@@ -174,9 +155,10 @@ impl Compiler {
             slots: Semaphore::new(workers),
             quick_slots: Semaphore::new(QUICK_WORKERS),
             followers: Followers::new(workers),
+            owned: Owned::default(),
             flights: Flights::default(),
         };
-        let compiler = Self { shared: Arc::new(shared) };
+        let compiler = Self { shared: Arc::new(shared), account: Account::nobody() };
         compiler.export(metrics);
         compiler
     }
@@ -203,29 +185,6 @@ impl Compiler {
     pub fn is_ready(&self) -> bool {
         let is_well = self.shared.cache.state().is_well();
         is_well && self.shared.pool.stats().zygote_pid.is_some()
-    }
-
-    /// Whether a script is stored.
-    #[must_use]
-    pub fn has_script(&self, digest: Sha256Digest) -> bool {
-        self.shared.cache.contains(Space::Script, digest.0)
-    }
-
-    /// The bytes of a stored script, verified.
-    ///
-    /// # Errors
-    /// [`CompileError::ScriptNotFound`] and [`CompileError::Internal`].
-    pub async fn script(&self, digest: Sha256Digest) -> Result<Bytes, CompileError> {
-        let found = self.shared.get(Space::Script, digest).await?;
-        found.ok_or(CompileError::ScriptNotFound(digest))
-    }
-
-    /// The bytes of a stored artifact and its manifest, or none. Who loads it verifies the one with the other.
-    ///
-    /// # Errors
-    /// [`CompileError::Internal`].
-    pub async fn stored_artifact(&self, key: ArtifactKey) -> Result<Option<(Bytes, Bytes)>, CompileError> {
-        Ok(self.shared.get(Space::Artifact, key).await?.and_then(|entry| split(&entry)))
     }
 
     /// The keys that sign and are trusted here.
@@ -257,7 +216,8 @@ impl Compiler {
         options: CompileOptions,
         elf: Option<Bytes>,
     ) -> Result<Arc<Artifact>, CompileError> {
-        let order = Order::new(script, options, CodeTier::Full, elf);
+        self.may_ask(script, elf.as_ref())?;
+        let order = Order::new(&self.account, script, options, CodeTier::Full, elf);
         let hints = self.hints(script, options).await?;
         match self.join(order.clone().hinted(&hints)).await {
             // Without hints it may be within the limits.
@@ -268,12 +228,22 @@ impl Compiler {
 
     /// The artifact that `order` asks for; equal orders at the same time are one.
     pub(crate) async fn join(&self, order: Order) -> Result<Arc<Artifact>, CompileError> {
-        let (shared, key) = (self.shared.clone(), order.key);
-        let joined = self.shared.flights.join(key, || async move { shared.find_or_make(&order).await }).await;
-        joined.unwrap_or_else(|| {
-            tracing::error!(%key, "the task of a compile panicked");
-            Err(CompileError::Internal)
-        })
+        let key = order.kept_key();
+        for _ in 0..JOINS_MAX {
+            let (shared, mine) = (self.shared.clone(), order.clone());
+            let work = || async move { shared.find_or_make(&mine).await };
+            match self.shared.flights.join(key, work).await {
+                // Somebody else's quota; the next flight may be ours.
+                Some(Err(CompileError::Quota(_))) if order.account.may_compile().is_ok() => {}
+                Some(joined) => return joined,
+                None => {
+                    tracing::error!(%key, "the task of a compile panicked");
+                    return Err(CompileError::Internal);
+                }
+            }
+        }
+        let busy = CompileError::Busy { queue_ms_max: self.shared.limits.queue_ms_max };
+        Err(busy)
     }
 
     fn export(&self, metrics: &Metrics) {
@@ -308,6 +278,7 @@ impl Shared {
         if let Some(error) = self.remembered(order).await? {
             return Err(error);
         }
+        order.account.may_compile().map_err(CompileError::Quota)?;
         let elf = match &order.elf {
             Some(elf) => elf.clone(),
             None => {
@@ -337,9 +308,10 @@ impl Shared {
     /// The stored artifact, if there is one and it is a library of ours. Anything else is a miss.
     pub(crate) async fn find(&self, order: &Order) -> Result<Option<Artifact>, CompileError> {
         let (key, tier, hints) = (order.key, order.tier, order.hints.digest());
-        let Some(entry) = self.get(Space::Artifact, key).await? else { return Ok(None) };
+        let kept = order.kept_key();
+        let Some(entry) = self.get(Space::Artifact, kept).await? else { return Ok(None) };
         let Some((bytes, manifest)) = split(&entry) else {
-            self.drop_refused(key, Refusal::Malformed).await;
+            self.drop_refused(kept, Refusal::Malformed).await;
             return Ok(None);
         };
         let (trusted, script) = (self.signing.trust.keyring(), order.script);
@@ -362,7 +334,7 @@ impl Shared {
         match checked.await {
             Ok(Ok(artifact)) => Ok(Some(artifact)),
             Ok(Err(WorkError::Refused(refusal))) => {
-                self.drop_refused(key, refusal).await;
+                self.drop_refused(kept, refusal).await;
                 Ok(None)
             }
             Ok(Err(WorkError::Library(error))) => {
@@ -386,12 +358,12 @@ impl Shared {
     async fn make(&self, order: &Order, elf: Bytes) -> Result<Arc<Artifact>, CompileError> {
         let (summary, library) = self.work(order, elf).await?;
         let cache = self.cache.clone();
-        let (key, script, digest) = (order.key, order.script, summary.sha256);
+        let (key, kept, script, digest) = (order.key, order.kept_key(), order.script, summary.sha256);
         let manifest = self.signing.sign(&Facts { key, script, digest, length: library.len() });
         let signed = manifest.clone();
         let kept = blocking(move || {
             let bytes = library.read()?;
-            let put = cache.put(Space::Artifact, key.0, &join(&bytes, &signed));
+            let put = cache.put(Space::Artifact, kept.0, &join(&bytes, &signed));
             Ok::<_, std::io::Error>((Bytes::from(bytes), put))
         });
         let (bytes, put) = match kept.await {
@@ -431,6 +403,7 @@ impl Shared {
         let job = CompileJob { options: order.options, stage, hints: order.hints.clone(), limits };
         // The pool ends it by its own wall time; the rest is for a zygote that is being replaced.
         let deadline = Instant::now() + Duration::from_millis(limits.wall_ms_max) + queue;
+        let began = Instant::now();
         let worked = blocking(move || {
             let elf = Sealed::new("antares-script", &elf).map_err(WorkError::Seal)?;
             let verdict = pool.compile_in_parts(&job, &elf, workers, deadline)?;
@@ -441,7 +414,9 @@ impl Shared {
             }
             Ok::<_, WorkError>(verdict)
         });
-        match worked.await {
+        let worked = worked.await;
+        order.account.compiled(began.elapsed() * u32::try_from(workers).unwrap_or(u32::MAX));
+        match worked {
             Ok(Ok(verdict)) => judged(verdict, limits.wall_ms_max),
             Ok(Err(WorkError::Pool(PoolError::Busy { .. } | PoolError::ZygoteLost))) => Err(busy()),
             Ok(Err(WorkError::Library(error))) => Err(CompileError::Failed { detail: chain(&error) }),

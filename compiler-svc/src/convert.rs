@@ -6,7 +6,7 @@ use antares_abi::{
 };
 use antares_pool::LayerStatus;
 use antares_proto::v1;
-use antares_serve::{Fault, RawCompiler};
+use antares_serve::{Account, Fault, RawCompiler};
 
 use crate::compiler::{Artifact, Compiler};
 
@@ -84,7 +84,11 @@ pub(crate) fn seen(left: Option<u64>, targets: Vec<u32>) -> Result<Seen, Fault> 
 }
 
 /// Limits, versions and the fence.
-pub(crate) fn capabilities(compiler: &Compiler, message_bytes_max: u64) -> v1::CompilerCapabilities {
+pub(crate) fn capabilities(
+    compiler: &Compiler,
+    account: &Account,
+    message_bytes_max: u64,
+) -> v1::CompilerCapabilities {
     v1::CompilerCapabilities {
         versions: Some(versions()),
         limits: Some(limits(compiler.limits(), message_bytes_max)),
@@ -92,6 +96,19 @@ pub(crate) fn capabilities(compiler: &Compiler, message_bytes_max: u64) -> v1::C
         vm_versions: VM_VERSIONS.to_vec(),
         isas: ISAS.map(str::to_owned).to_vec(),
         sandbox: compiler.layers().iter().map(layer).collect(),
+        quotas: Some(quotas(account)),
+    }
+}
+
+fn quotas(account: &Account) -> v1::TenantQuotas {
+    let quota = account.quota();
+    v1::TenantQuotas {
+        tenant: account.tenant().to_owned(),
+        calls_max: quota.calls_max,
+        guest_cycles_per_second: quota.guest_cycles_per_second,
+        compile_seconds_per_hour: quota.compile_seconds_per_hour,
+        stored_bytes_max: quota.stored_bytes_max,
+        calls_in_progress: account.calls_in_progress(),
     }
 }
 

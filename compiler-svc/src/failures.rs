@@ -7,7 +7,8 @@ use antares_serve::chain;
 
 use crate::{
     blocking::{Panicked, blocking},
-    compiler::{CompileError, Order, Shared, compile_limits, internal},
+    compiler::{CompileError, Shared, compile_limits, internal},
+    order::Order,
 };
 
 /// Reason of a compile that took too long.
@@ -47,7 +48,7 @@ impl Shared {
     /// Failures are remembered under artifact key and limits: with higher limits the same script may pass.
     fn failure_key(&self, order: &Order) -> Sha256Digest {
         let limits = compile_limits(&self.limits);
-        let mut bytes = order.key.0.to_vec();
+        let mut bytes = order.kept_key().0.to_vec();
         for number in [
             limits.code_bytes_max,
             limits.functions_max,

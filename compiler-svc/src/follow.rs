@@ -12,8 +12,9 @@ use tokio::sync::Semaphore;
 use tracing::Instrument;
 
 use crate::{
-    compiler::{Artifact, CompileError, Compiler, Order},
+    compiler::{Artifact, CompileError, Compiler},
     metrics::FollowerResult,
+    order::Order,
 };
 
 /// A full compile that failed behind its baseline is not tried again for so long.
@@ -86,6 +87,7 @@ impl Compiler {
         options: CompileOptions,
         elf: Option<Bytes>,
     ) -> Result<Arc<Artifact>, CompileError> {
+        self.may_ask(script, elf.as_ref())?;
         let hints = self.hints(script, options).await?;
         match self.best(script, options, &hints, elf.clone()).await {
             // Without hints it may be within the limits.
@@ -103,21 +105,21 @@ impl Compiler {
         hints: &Hints,
         elf: Option<Bytes>,
     ) -> Result<Arc<Artifact>, CompileError> {
-        let full = Order::new(script, options, CodeTier::Full, elf.clone()).hinted(hints);
+        let full = Order::new(&self.account, script, options, CodeTier::Full, elf.clone()).hinted(hints);
         if !self.shared.limits.baseline {
             return self.join(full).await;
         }
         if let Some(artifact) = self.shared.find(&full).await? {
             return Ok(Arc::new(artifact));
         }
-        let baseline = Order::new(script, options, CodeTier::Baseline, elf).hinted(hints);
+        let baseline = Order::new(&self.account, script, options, CodeTier::Baseline, elf).hinted(hints);
         match self.join(baseline).await {
             Ok(artifact) => {
                 self.follow(full);
                 Ok(artifact)
             }
             // The full tier would say the same.
-            Err(error @ (CompileError::ScriptNotFound(_) | CompileError::Refused { .. })) => Err(error),
+            Err(error @ (CompileError::ScriptNotFound(_) | CompileError::Refused { .. } | CompileError::Quota(_))) => Err(error),
             Err(error) => {
                 tracing::warn!(%script, %error, "no baseline");
                 self.join(full).await
@@ -127,7 +129,7 @@ impl Compiler {
 
     /// Has `full` compiled some time.
     pub(crate) fn follow(&self, mut full: Order) {
-        match self.shared.followers.enter(full.key, self.shared.limits.followers_max) {
+        match self.shared.followers.enter(full.kept_key(), self.shared.limits.followers_max) {
             Ok(()) => {}
             Err(result) => {
                 result.into_iter().for_each(|result| self.shared.metrics.note_follower(result));
@@ -140,7 +142,7 @@ impl Compiler {
         }
         let compiler = self.clone();
         let follow = async move {
-            let key = full.key;
+            let key = full.kept_key();
             // The semaphore is never closed.
             let _turn = compiler.shared.followers.turns.acquire().await;
             // Another one may have ended since the caller looked.
@@ -148,7 +150,7 @@ impl Compiler {
                 return compiler.shared.followers.leave(key, false);
             }
             let result = compiler.join(full).await;
-            let is_busy = matches!(result, Err(CompileError::Busy { .. }));
+            let is_busy = matches!(result, Err(CompileError::Busy { .. } | CompileError::Quota(_)));
             compiler.shared.followers.leave(key, result.is_err() && !is_busy);
             compiler.shared.metrics.note_follower(match result {
                 Ok(_) => FollowerResult::Done,

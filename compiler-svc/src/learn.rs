@@ -8,8 +8,9 @@ use antares_cache::{Cache, Put, Space};
 
 use crate::{
     blocking::blocking,
-    compiler::{CompileError, Compiler, Order},
+    compiler::{CompileError, Compiler},
     metrics::HintsResult,
+    order::Order,
 };
 
 /// Times that the hints of a script may change; one that shows new ones for ever is left alone.
@@ -55,7 +56,7 @@ impl Compiler {
         }
         self.shared.metrics.note_hints(HintsResult::Learnt);
         tracing::info!(%script, round = round + 1, hints = learnt.len(), "learnt where a script goes");
-        self.follow(Order::new(script, options, CodeTier::Full, None).hinted(&learnt));
+        self.follow(Order::new(&self.account, script, options, CodeTier::Full, None).hinted(&learnt));
         Ok(learnt.digest())
     }
 

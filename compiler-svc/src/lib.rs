@@ -10,6 +10,8 @@ mod failures;
 mod follow;
 mod learn;
 mod metrics;
+mod order;
+mod owned;
 mod scripts;
 mod service;
 mod signed;

@@ -199,7 +199,7 @@ fn result_of(error: &CompileError) -> &'static str {
     match error {
         CompileError::Refused { .. } => "refused",
         CompileError::Timeout { .. } => "timeout",
-        CompileError::Busy { .. } => "busy",
+        CompileError::Busy { .. } | CompileError::Quota(_) => "busy",
         CompileError::WorkerLost { .. } => "worker_lost",
         CompileError::Violation { .. } => "violation",
         // A script that is not stored is told before a compile begins.

@@ -2,7 +2,7 @@
 
 use antares_abi::Sha256Digest;
 use antares_cache::{CacheError, Owner, Put, Rejection, Space};
-use antares_serve::chain;
+use antares_serve::{Fault, chain};
 use bytes::Bytes;
 
 use crate::{
@@ -23,6 +23,9 @@ pub enum StoreScriptError {
     /// The store cannot take them.
     #[error("the store cannot take it: {0:?}")]
     Rejected(Rejection),
+    /// The tenant has stored as much as it may.
+    #[error("{}", .0.message())]
+    Quota(Fault),
     /// A fault of ours; the log has the particulars.
     #[error("internal error")]
     Internal,
@@ -42,6 +45,20 @@ impl Compiler {
         if let Some(mistake) = elf::mistake(&bytes) {
             return Err(StoreScriptError::NotAScript(mistake));
         }
+        let reserved = self.reserve(digest, bytes.len() as u64).await.map_err(StoreScriptError::Quota)?;
+        let is_new = reserved.is_new();
+        let already_stored = self.put_script(owner, digest, bytes).await?;
+        reserved.keep().await;
+        // That others have it is not said.
+        Ok(already_stored && !(is_new && self.account.is_apart()))
+    }
+
+    async fn put_script(
+        &self,
+        owner: Option<Owner>,
+        digest: Sha256Digest,
+        bytes: Bytes,
+    ) -> Result<bool, StoreScriptError> {
         let cache = self.cache().clone();
         match blocking(move || cache.put_of(owner, Space::Script, digest.0, &bytes)).await {
             Ok(Ok(Put::Stored)) => Ok(false),

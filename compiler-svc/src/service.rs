@@ -11,7 +11,7 @@ use antares_cache::Owner;
 use antares_proto::v1::{
     self, compiler_service_server, get_artifact_response, get_script_response, upload_request,
 };
-use antares_serve::{Fault, HeldBytes, Peer, RequestBytes, TENANT, caller_s};
+use antares_serve::{Account, CallNotes, Fault, HeldBytes, Peer, RequestBytes, TENANT, caller_s};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
@@ -202,12 +202,14 @@ impl compiler_service_server::CompilerService for Service {
         let _slot = self.uploads.try_acquire().map_err(|_| busy())?;
         // Until it is stored.
         let held = RequestBytes::hold(RequestBytes::of(&request).as_ref(), 0)?;
-        let owner = owner_of(&request);
+        let (owner, notes) = (owner_of(&request), CallNotes::of(&request));
+        let compiler = self.compiler.of(Account::of(&request));
         let mut parts = request.into_inner();
         let (sha256, size) = self.header(&mut parts).await?;
+        notes.what(sha256);
         let bytes = self.body(&mut parts, size, &held).await?;
         let already_stored =
-            self.compiler.store_script(Some(owner), sha256, bytes).await.map_err(Fault::from)?;
+            compiler.store_script(Some(owner), sha256, bytes).await.map_err(Fault::from)?;
         tracing::info!(script = %sha256, bytes = size, already_stored, "uploaded");
         let response =
             v1::UploadResponse { sha256: sha256.to_string(), size_bytes: size as u64, already_stored };
@@ -218,6 +220,7 @@ impl compiler_service_server::CompilerService for Service {
         &self,
         request: Request<v1::FindMissingRequest>,
     ) -> Result<Response<v1::FindMissingResponse>, Status> {
+        let compiler = self.compiler.of(Account::of(&request));
         let asked = request.into_inner().script_sha256;
         let most = self.compiler.limits().digests_max;
         if asked.len() as u64 > most {
@@ -230,7 +233,7 @@ impl compiler_service_server::CompilerService for Service {
         let mut seen = std::collections::HashSet::new();
         for (index, text) in asked.iter().enumerate() {
             let digest = digest(&format!("script_sha256[{index}]"), text)?;
-            if seen.insert(digest) && !self.compiler.has_script(digest) {
+            if seen.insert(digest) && !compiler.has_script(digest) {
                 missing.push(digest);
             }
         }
@@ -242,17 +245,19 @@ impl compiler_service_server::CompilerService for Service {
         &self,
         request: Request<v1::CompileRequest>,
     ) -> Result<Response<v1::CompileResponse>, Status> {
+        let (compiler, notes) = (self.compiler.of(Account::of(&request)), CallNotes::of(&request));
         let message = request.into_inner();
         let script = digest("script_sha256", &message.script_sha256)?;
+        notes.what(script);
         let options = options(message.options.clone())?;
         let least = v1::CodeTier::try_from(message.least).map_err(|_| {
             let problem = format!("has no value {}", message.least);
             Fault::invalid("OPTIONS_INVALID", format!("least {problem}")).violation("least", problem)
         })?;
         let artifact = match least {
-            v1::CodeTier::Baseline => self.compiler.compile_soon(script, options, None).await,
+            v1::CodeTier::Baseline => compiler.compile_soon(script, options, None).await,
             v1::CodeTier::Unspecified | v1::CodeTier::Full => {
-                self.compiler.compile(script, options, None).await
+                compiler.compile(script, options, None).await
             }
         };
         let artifact = artifact.map_err(Fault::from)?;
@@ -260,10 +265,12 @@ impl compiler_service_server::CompilerService for Service {
     }
 
     async fn learn(&self, request: Request<v1::LearnRequest>) -> Result<Response<v1::LearnResponse>, Status> {
+        let (compiler, notes) = (self.compiler.of(Account::of(&request)), CallNotes::of(&request));
         let v1::LearnRequest { script_sha256, options: asked, left, targets } = request.into_inner();
         let script = digest("script_sha256", &script_sha256)?;
+        notes.what(script);
         let (options, seen) = (options(asked)?, seen(left, targets)?);
-        let learnt = self.compiler.learn(script, options, &seen).await.map_err(Fault::from)?;
+        let learnt = compiler.learn(script, options, &seen).await.map_err(Fault::from)?;
         Ok(Response::new(v1::LearnResponse { hints_sha256: hints(learnt) }))
     }
 
@@ -271,10 +278,12 @@ impl compiler_service_server::CompilerService for Service {
         &self,
         request: Request<v1::GetArtifactRequest>,
     ) -> Result<Response<Self::GetArtifactStream>, Status> {
+        let (compiler, notes) = (self.compiler.of(Account::of(&request)), CallNotes::of(&request));
         let room = RequestBytes::of(&request);
         let key = digest("artifact_key", &request.into_inner().artifact_key)?;
+        notes.what(key);
         let slot = self.download_slot()?;
-        let bytes = self.compiler.stored_artifact(key).await.map_err(Fault::from)?;
+        let bytes = compiler.stored_artifact(key).await.map_err(Fault::from)?;
         let Some((bytes, manifest)) = bytes else {
             return Err(Fault::not_found("ARTIFACT_NOT_FOUND", "artifact", key.to_string()).into());
         };
@@ -293,10 +302,12 @@ impl compiler_service_server::CompilerService for Service {
         &self,
         request: Request<v1::GetScriptRequest>,
     ) -> Result<Response<Self::GetScriptStream>, Status> {
+        let (compiler, notes) = (self.compiler.of(Account::of(&request)), CallNotes::of(&request));
         let room = RequestBytes::of(&request);
         let digest = digest("script_sha256", &request.into_inner().script_sha256)?;
+        notes.what(digest);
         let slot = self.download_slot()?;
-        let bytes = self.compiler.script(digest).await.map_err(Fault::from)?;
+        let bytes = compiler.script(digest).await.map_err(Fault::from)?;
         let held = (slot, RequestBytes::hold(room.as_ref(), bytes.len())?);
         let stream = self.send(held, bytes, (digest, Bytes::new()), |part| v1::GetScriptResponse {
             part: Some(match part {
@@ -309,9 +320,9 @@ impl compiler_service_server::CompilerService for Service {
 
     async fn get_capabilities(
         &self,
-        _request: Request<v1::GetCompilerCapabilitiesRequest>,
+        request: Request<v1::GetCompilerCapabilitiesRequest>,
     ) -> Result<Response<v1::CompilerCapabilities>, Status> {
-        Ok(Response::new(capabilities(&self.compiler, self.message_bytes_max)))
+        Ok(Response::new(capabilities(&self.compiler, &Account::of(&request), self.message_bytes_max)))
     }
 }
 

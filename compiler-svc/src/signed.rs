@@ -5,8 +5,9 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use antares_abi::Sha256Digest;
 use antares_serve::Metrics;
-use antares_trust::{Facts, Refusal, Trust};
+use antares_trust::{Facts, Manifest, Refusal, Trust};
 use bytes::Bytes;
 use prometheus::IntCounterVec;
 
@@ -63,6 +64,11 @@ pub(crate) fn split(entry: &Bytes) -> Option<(Bytes, Bytes)> {
     let length = u32::from_le_bytes(rest[at..].try_into().ok()?);
     let start = at.checked_sub(usize::try_from(length).ok()?)?;
     Some((entry.slice(..start), entry.slice(start..at)))
+}
+
+/// The script that an artifact says it was made of.
+pub(crate) fn script_of(manifest: &[u8]) -> Option<Sha256Digest> {
+    Manifest::claimed(manifest).map(|manifest| Sha256Digest(manifest.script))
 }
 
 #[cfg(test)]

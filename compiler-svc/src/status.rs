@@ -26,6 +26,7 @@ impl From<CompileError> for Fault {
             CompileError::WorkerLost { .. } => Self::unavailable("WORKER_LOST", message, RETRY_LOST),
             CompileError::Violation { .. } => Self::failed("COMPILER_VIOLATION", message),
             CompileError::Failed { .. } => Self::failed("COMPILE_FAILED", message),
+            CompileError::Quota(fault) => fault,
             CompileError::Internal => {
                 Self::failed("INTERNAL", "internal error; the server's log has the particulars")
             }
@@ -52,6 +53,7 @@ impl From<StoreScriptError> for Fault {
             StoreScriptError::WrongDigest => Self::invalid("DIGEST_MISMATCH", message),
             StoreScriptError::NotAScript(_) => Self::invalid("SCRIPT_INVALID", message),
             StoreScriptError::Rejected(_) => Self::exhausted("STORE_FULL", message, RETRY_BUSY),
+            StoreScriptError::Quota(fault) => fault,
             StoreScriptError::Internal => {
                 Self::failed("INTERNAL", "internal error; the server's log has the particulars")
             }

@@ -11,7 +11,9 @@ use tokio::time::timeout_at;
 use tracing::Instrument;
 
 use crate::{
+    charge::charge_batch,
     execute::{Ended, ExecuteError, Lent, Native, Origin, Prepared, Runner, Script},
+    library::ready_key,
     limits::BATCH_OUTPUT_BYTES_MAX,
     sampling::next_salt,
     source::Fallback,
@@ -82,7 +84,7 @@ impl Runner {
         context: &Context,
         deadline: Instant,
     ) -> Result<Prepared, ExecuteError> {
-        self.shared.prepare(context.script.clone(), context.options, context.tier, deadline).await
+        self.shared.prepare(&context.tenant.account, context.script.clone(), context.options, context.tier, deadline).await
     }
 
     /// Runs `inputs` in one worker. Gives how each ended, and how long a worker was waited for.
@@ -93,7 +95,8 @@ impl Runner {
         inputs: Vec<Input>,
         deadline: Instant,
     ) -> Result<(Vec<Option<Ended>>, Duration), ExecuteError> {
-        let shared = &self.shared;
+        let (shared, account) = (&self.shared, &context.tenant.account);
+        account.may_run().map_err(ExecuteError::Quota)?;
         let (slot, queue) = shared.slot(&context.tenant).instrument(tracing::info_span!("queue")).await?;
         let count = inputs.len();
         let job = BatchJob {
@@ -108,13 +111,15 @@ impl Runner {
         };
         let (elf, native) = (prepared.script.elf.clone(), prepared.native.clone());
         let learning = native.clone();
-        let key = native.as_ref().map(|native| native.key);
+        let key = native.as_ref().map(|native| ready_key(account, native.key));
+        let began = Instant::now();
         shared.metrics.note_native(native.iter().map(|native| native.tier), count as u64);
         let run = move |pool: &Pool, until| {
             pool.batch(&job, &elf, native.as_ref().map(|native| &*native.library), until)
         };
         let lent = shared.lend(slot, context.run_time, deadline, run);
         let Lent { answer, is_call_s } = lent.instrument(tracing::info_span!("worker")).await?;
+        charge_batch(account, &answer.reports, count, began.elapsed().saturating_sub(queue), context.cycles_max);
         let is_all = answer.reports.len() == count;
         let mut results: Vec<_> =
             answer.reports.into_iter().map(|report| Some(Ended::Reported(report))).collect();
@@ -136,7 +141,7 @@ impl Runner {
         // One of them is enough: what others leave for, they tell the next time.
         let leaves = |ended: &&Ended| matches!(ended, Ended::Reported(report) if report.seen.is_some());
         if let Some(ended) = results.iter().flatten().find(leaves) {
-            shared.learn_from(learning.as_ref(), ended);
+            shared.learn_from(account, learning.as_ref(), ended);
         }
         shared.metrics.note_queue(queue);
         results.resize(count, None);

@@ -15,7 +15,7 @@ use antares_pool::{
     job::{RunJob, RunOutcome, RunReport, Tier},
 };
 use antares_proto::v1;
-use antares_serve::{Fault, RawRunner};
+use antares_serve::{Account, Fault, RawRunner};
 use antares_transaction::limits::TRANSACTION_BYTES_MAX;
 use bytes::Bytes;
 
@@ -263,7 +263,11 @@ fn microseconds(duration: Duration) -> u64 {
 }
 
 /// Limits, versions and the fence.
-pub(crate) fn capabilities(runner: &Runner, message_bytes_max: u64) -> v1::RunnerCapabilities {
+pub(crate) fn capabilities(
+    runner: &Runner,
+    account: &Account,
+    message_bytes_max: u64,
+) -> v1::RunnerCapabilities {
     v1::RunnerCapabilities {
         versions: Some(v1::EngineVersions {
             server: env!("CARGO_PKG_VERSION").to_owned(),
@@ -280,6 +284,19 @@ pub(crate) fn capabilities(runner: &Runner, message_bytes_max: u64) -> v1::Runne
         isas: ISAS.map(str::to_owned).to_vec(),
         syscalls: SYSCALLS.to_vec(),
         sandbox: runner.layers().iter().map(layer).collect(),
+        quotas: Some(quotas(account)),
+    }
+}
+
+fn quotas(account: &Account) -> v1::TenantQuotas {
+    let quota = account.quota();
+    v1::TenantQuotas {
+        tenant: account.tenant().to_owned(),
+        calls_max: quota.calls_max,
+        guest_cycles_per_second: quota.guest_cycles_per_second,
+        compile_seconds_per_hour: quota.compile_seconds_per_hour,
+        stored_bytes_max: quota.stored_bytes_max,
+        calls_in_progress: account.calls_in_progress(),
     }
 }
 

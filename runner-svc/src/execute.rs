@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, atomic::AtomicU64},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
@@ -10,15 +10,17 @@ use antares_pool::{
     Cancel, LayerStatus, Pool, PoolError, Sealed, Until, Verdict,
     job::{RunJob, RunReport, Tier},
 };
-use antares_serve::{Config, Flights, Metrics, ProfilePush, RawRunner, chain, fact, past_span};
+use antares_serve::{Account, Config, Fault, Flights, Metrics, ProfilePush, RawRunner, chain};
 use bytes::Bytes;
 use prometheus::IntCounterVec;
 use tokio::{sync::Semaphore, time::timeout_at};
 use tracing::{Instrument, Span};
 
 use crate::{
+    charge::{charge_run, tell_spans},
     hot::Hot,
     learn::Learnt,
+    library::ready_key,
     metrics::RunnerMetrics,
     patience::Patience,
     profiles::Profiles,
@@ -88,6 +90,8 @@ pub(crate) enum ExecuteError {
     WorkerLost { detail: String },
     #[error("the transaction cannot be used: {problem}")]
     Transaction { field: String, problem: String },
+    #[error("{}", .0.message())]
+    Quota(Fault),
     #[error(transparent)]
     Pool(PoolError),
     #[error("internal error")]
@@ -252,17 +256,21 @@ impl Runner {
 impl Shared {
     async fn steps(self: Arc<Self>, order: Order, deadline: Instant) -> Result<Execution, ExecuteError> {
         let Order { tenant, script, job, run_time } = order;
+        tenant.account.may_run().map_err(ExecuteError::Quota)?;
         let sample_salt = (job.sample_cycles > 0).then_some(job.sample_salt);
         let Prepared { script, native, fallback, fetch } =
-            self.prepare(script, job.options, job.tier, deadline).await?;
+            self.prepare(&tenant.account, script, job.options, job.tier, deadline).await?;
         let (slot, queue) = self.slot(&tenant).instrument(tracing::info_span!("queue")).await?;
         let origin = native.as_ref().map(Native::origin);
-        let keys = origin.map(|origin| origin.key);
+        let keys = origin.map(|origin| ready_key(&tenant.account, origin.key));
         self.metrics.note_native(origin.as_slice().iter().map(|origin| origin.tier), 1);
         let elf = script.elf;
         let library = native.as_ref().map(|native| native.library.clone());
         let work = async {
+            let cycles_max = job.cycles_max;
+            let began = Instant::now();
             let lent = self.run_one(slot, run_time, deadline, job, elf, library).await?;
+            charge_run(&tenant.account, &lent.answer, began.elapsed(), cycles_max);
             let ended = self.judge(lent, keys.as_slice())?;
             if let Ended::Reported(report) = &ended {
                 tell_spans(report);
@@ -271,30 +279,31 @@ impl Shared {
         };
         let ended = work.instrument(tracing::info_span!("worker")).await?;
         self.keep_profile(&tenant.name, script.digest, &ended);
-        self.learn_from(native.as_ref(), &ended);
+        self.learn_from(&tenant.account, native.as_ref(), &ended);
         Ok(Execution { script: script.digest, ended, native: origin, fallback, fetch, queue, sample_salt })
     }
 
     /// Gets a script and, if the tier wants it, its native code.
     pub(crate) async fn prepare(
         &self,
+        account: &Account,
         script: Script,
         options: CompileOptions,
         tier: Tier,
         deadline: Instant,
     ) -> Result<Prepared, ExecuteError> {
         let started = Instant::now();
-        let script = self.script(script).instrument(tracing::info_span!("script")).await?;
+        let script = self.script(account, script).instrument(tracing::info_span!("script")).await?;
         let (native, fallback) = match tier {
             Tier::Interpreter => (None, None),
-            tier => self.native(&script, options, tier, deadline).await?,
+            tier => self.native(account, &script, options, tier, deadline).await?,
         };
         let made_ms = native.as_ref().and_then(|native| native.made_ms);
         let fetch = started.elapsed().saturating_sub(Duration::from_millis(made_ms.unwrap_or(0)));
         Ok(Prepared { script, native, fallback, fetch })
     }
 
-    pub(crate) async fn script(&self, script: Script) -> Result<Loaded, ExecuteError> {
+    pub(crate) async fn script(&self, account: &Account, script: Script) -> Result<Loaded, ExecuteError> {
         let digest = match script {
             Script::Inline(bytes) => {
                 let elf = seal("antares-script", bytes.clone()).await?;
@@ -302,12 +311,13 @@ impl Shared {
             }
             Script::Stored(digest) => digest,
         };
-        let key = ReadyKey::Script(digest);
+        let apart = Sha256Digest(account.apart().apply(digest.0));
+        let key = ReadyKey::Script(apart);
         if let Some(elf) = self.ready.get(key) {
             return Ok(Loaded { digest, elf, inline: None });
         }
-        let source = self.source.clone();
-        let fetched = self.scripts.join(digest, || async move {
+        let source = self.source.of(account);
+        let fetched = self.scripts.join(apart, || async move {
             let elf = seal("antares-script", source.script(digest).await?).await?;
             if elf.digest() == digest {
                 Ok(Arc::new(elf))
@@ -323,13 +333,14 @@ impl Shared {
     /// Native code for `script`; with [`Tier::Auto`], none and why where there is none to be had in time.
     async fn native(
         &self,
+        account: &Account,
         script: &Loaded,
         options: CompileOptions,
         tier: Tier,
         deadline: Instant,
     ) -> Result<(Option<Native>, Option<Fallback>), ExecuteError> {
         let span = tracing::info_span!("artifact", cache = tracing::field::Empty);
-        let fetched = self.library(script.digest, script.inline.as_ref(), options).instrument(span);
+        let fetched = self.library(account, script.digest, script.inline.as_ref(), options).instrument(span);
         if tier == Tier::Native {
             return Ok((Some(fetched.await?), None));
         }
@@ -428,7 +439,7 @@ impl Shared {
     pub(crate) fn judge<R>(
         &self,
         lent: Lent<Verdict<R>>,
-        keys: &[ArtifactKey],
+        keys: &[ReadyKey],
     ) -> Result<Ended<R>, ExecuteError> {
         match lent.answer {
             Verdict::Done(report) => Ok(Ended::Reported(report)),
@@ -438,7 +449,7 @@ impl Shared {
             Verdict::WorkerLost { detail } => {
                 // If its native code is to blame, the next call shall not meet the same copy.
                 for key in keys {
-                    self.ready.remove(ReadyKey::Library(*key));
+                    self.ready.remove(*key);
                 }
                 Err(ExecuteError::WorkerLost { detail })
             }
@@ -468,19 +479,6 @@ impl Drop for Recall {
     fn drop(&mut self) {
         self.0.cancel();
     }
-}
-
-/// The worker's own times as spans: it ended about now, ran before that, and loaded before that.
-pub(crate) fn tell_spans(report: &RunReport) {
-    let (load, run) = (Duration::from_micros(report.load_us), Duration::from_micros(report.run_us));
-    let end = SystemTime::now();
-    let facts = vec![
-        fact("cycles", report.cycles),
-        fact("native_cycles", report.native_cycles),
-        fact("interpreted_cycles", report.interpreted_cycles),
-    ];
-    past_span("load", end - run - load, load, vec![fact("load_cycles", report.load_cycles)]);
-    past_span("run", end - run, run, facts);
 }
 
 pub(crate) async fn seal(name: &'static str, bytes: Bytes) -> Result<Sealed, SourceError> {

@@ -14,6 +14,7 @@ use antares_pool::{
     Sealed,
     job::{HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram},
 };
+use antares_serve::Account;
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -97,7 +98,7 @@ impl Hot {
 
 impl Shared {
     /// Has `programs` compiled some time, if there is room in the queue. Nobody waits for it.
-    pub(crate) fn learn(self: &Arc<Self>, programs: Vec<HotProgram>, met: &Met) {
+    pub(crate) fn learn(self: &Arc<Self>, account: &Account, programs: Vec<HotProgram>, met: &Met) {
         for program in programs.into_iter().take(HOT_PROGRAMS_MAX) {
             let Ok(place) = self.hot.queue.clone().try_acquire_owned() else {
                 self.metrics.note_hot(HotResult::Dropped);
@@ -106,11 +107,11 @@ impl Shared {
             if program.elf.len() > HOT_BYTES_MAX {
                 continue;
             }
-            tokio::spawn(self.clone().learn_one(place, Bytes::from(program.elf), met.clone()));
+            tokio::spawn(self.clone().learn_one(place, account.clone(), Bytes::from(program.elf), met.clone()));
         }
     }
 
-    async fn learn_one(self: Arc<Self>, _place: OwnedSemaphorePermit, bytes: Bytes, met: Met) {
+    async fn learn_one(self: Arc<Self>, _place: OwnedSemaphorePermit, account: Account, bytes: Bytes, met: Met) {
         // The semaphore is never closed.
         let Ok(_turn) = self.hot.turn.acquire().await else { return };
         let Ok(elf) = seal("antares-program", bytes.clone()).await else { return };
@@ -123,7 +124,7 @@ impl Shared {
             if self.hot.meet(digest, options, &met.cells) {
                 continue;
             }
-            match self.library(digest, Some(&bytes), options).await {
+            match self.library(&account, digest, Some(&bytes), options).await {
                 Ok(_) => {
                     let (elf, bytes, cells) = (elf.clone(), bytes.clone(), met.cells.clone());
                     self.hot.remember(Remembered { elf, bytes, options, cells });

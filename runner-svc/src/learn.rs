@@ -8,7 +8,7 @@ use std::{
 
 use antares_abi::{CompileOptions, Seen, Sha256Digest};
 use antares_pool::job::RunReport;
-use antares_serve::chain;
+use antares_serve::{Account, chain};
 
 use crate::{
     execute::{Ended, Native, Shared},
@@ -98,20 +98,20 @@ impl State {
 
 impl Shared {
     /// Tells the source what a run of `native` has seen that it did not know. Nobody waits for that.
-    pub(crate) fn learn_from(self: &Arc<Self>, native: Option<&Native>, ended: &Ended<RunReport>) {
+    pub(crate) fn learn_from(self: &Arc<Self>, account: &Account, native: Option<&Native>, ended: &Ended<RunReport>) {
         if let (Some(native), Ended::Reported(RunReport { seen: Some(seen), .. })) = (native, ended) {
-            self.learn_seen(native, seen.clone());
+            self.learn_seen(account, native, seen.clone());
         }
     }
 
-    pub(crate) fn learn_seen(self: &Arc<Self>, native: &Native, seen: Seen) {
+    pub(crate) fn learn_seen(self: &Arc<Self>, account: &Account, native: &Native, seen: Seen) {
         let subject @ (script, options) = (native.script, native.options);
         if !self.learnt.begin(subject) {
             return;
         }
-        let shared = self.clone();
+        let (shared, source) = (self.clone(), self.source.of(account));
         tokio::spawn(async move {
-            let told = shared.source.learn(script, options, seen).await;
+            let told = source.learn(script, options, seen).await;
             if let Err(error) = &told {
                 tracing::info!(%script, error = chain(error), "the compiler does not learn where a script goes");
             }

@@ -3,6 +3,7 @@
 
 pub mod app;
 mod batch;
+mod charge;
 mod convert;
 #[cfg(feature = "embedded")]
 pub mod embedded;

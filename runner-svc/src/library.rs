@@ -8,9 +8,9 @@ use std::{
     time::Duration,
 };
 
-use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
 use antares_pool::{ArtifactError, Sealed, verify_library};
-use antares_serve::chain;
+use antares_serve::{Account, chain};
 use antares_trust::{Facts, Refusal, Trust};
 use bytes::Bytes;
 use prometheus::IntCounterVec;
@@ -29,6 +29,7 @@ impl Shared {
     /// Native code of `script`, whose bytes are `elf` if they are at hand.
     pub(crate) async fn library(
         &self,
+        account: &Account,
         script: Sha256Digest,
         elf: Option<&Bytes>,
         options: CompileOptions,
@@ -37,7 +38,7 @@ impl Shared {
         let hints = self.learnt.find(script, options);
         let ready = |tier| {
             let key = Sha256Digest::for_artifact(script, options, tier).with_hints(hints);
-            let library = self.ready.get(ReadyKey::Library(key))?;
+            let library = self.ready.get(ready_key(account, key))?;
             Some(Native { script, options, key, tier, library, made_ms: None })
         };
         if let Some(full) = ready(CodeTier::Full) {
@@ -46,7 +47,7 @@ impl Shared {
         let known = ready(CodeTier::Baseline);
         let wanted =
             Wanted { script, options, elf: elf.cloned(), known: known.as_ref().map(|known| known.key) };
-        let fetched = self.fetch(wanted);
+        let fetched = self.fetch(account, wanted);
         let Some(known) = known else {
             return fetched.await?.ok_or(SourceError::Internal);
         };
@@ -69,10 +70,12 @@ impl Shared {
     }
 
     /// What the source has, if it is not what is at hand; then it is kept ready.
-    async fn fetch(&self, wanted: Wanted) -> Result<Option<Native>, SourceError> {
+    async fn fetch(&self, account: &Account, wanted: Wanted) -> Result<Option<Native>, SourceError> {
         let flight =
             (Sha256Digest::for_artifact(wanted.script, wanted.options, CodeTier::Full), wanted.known);
-        let (source, refused) = (self.source.clone(), self.refused.clone());
+        // What one tenant may not have, another that waits for it may.
+        let flight = (Sha256Digest(account.apart().apply(flight.0.0)), flight.1);
+        let (source, refused) = (self.source.of(account), self.refused.clone());
         let fetched = self.libraries.join(flight, || async move {
             let (script, options) = (wanted.script, wanted.options);
             let Some(fetched) = source.artifact(wanted).await? else { return Ok(None) };
@@ -92,10 +95,15 @@ impl Shared {
         }
         let native = fetched.map(|(native, _)| native);
         if let Some(native) = &native {
-            self.ready.put(ReadyKey::Library(native.key), &native.library);
+            self.ready.put(ready_key(account, native.key), &native.library);
         }
         Ok(native)
     }
+}
+
+/// Where a library is kept ready, for all or for one tenant.
+pub(crate) fn ready_key(account: &Account, key: ArtifactKey) -> ReadyKey {
+    ReadyKey::Library(Sha256Digest(account.salt().apply(key.0)))
 }
 
 /// Why a library is of no use.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use antares_abi::{CompileOptions, Seen, Sha256Digest};
 use antares_compiler_svc::{CompileError, Compiler};
-use antares_serve::Fault;
+use antares_serve::{Account, Fault};
 use antares_trust::Trust;
 use bytes::Bytes;
 use tonic::{Status, async_trait};
@@ -17,6 +17,10 @@ pub struct LocalSource(pub Compiler);
 
 #[async_trait]
 impl ArtifactSource for LocalSource {
+    fn of(&self, account: &Account) -> Arc<dyn ArtifactSource> {
+        Arc::new(Self(self.0.of(account.clone())))
+    }
+
     async fn script(&self, digest: Sha256Digest) -> Result<Bytes, SourceError> {
         self.0.script(digest).await.map_err(told)
     }
@@ -62,6 +66,7 @@ fn told(error: CompileError) -> SourceError {
         CompileError::Refused { .. } => Fallback::CompileRefused,
         CompileError::Timeout { .. } => Fallback::CompileTimeout,
         CompileError::Busy { .. } => Fallback::WorkersBusy,
+        CompileError::Quota(_) => Fallback::Quota,
         CompileError::WorkerLost { .. }
         | CompileError::Violation { .. }
         | CompileError::Failed { .. }

@@ -20,13 +20,14 @@ use crate::{
 };
 
 /// All values of the label `outcome`: the verdicts, and then why there was none.
-const OUTCOMES: [&str; 11] = [
+const OUTCOMES: [&str; 12] = [
     "exit",
     "error",
     "cycles_exceeded",
     "deadline_exceeded",
     "output_limit",
     "queue_full",
+    "quota",
     "sandbox_violation",
     "worker_lost",
     "call_deadline",
@@ -35,11 +36,12 @@ const OUTCOMES: [&str; 11] = [
 ];
 
 /// All values of the label `outcome` of verifications: the verdicts, and then why there was none.
-const VERIFICATIONS: [&str; 11] = [
+const VERIFICATIONS: [&str; 12] = [
     "ok",
     "failed",
     "output_limit",
     "queue_full",
+    "quota",
     "deadline_exceeded",
     "sandbox_violation",
     "refused",
@@ -357,6 +359,7 @@ fn error_name(error: &ExecuteError) -> &'static str {
         ExecuteError::Source(_) => "no_artifact",
         ExecuteError::Transaction { .. } => "refused",
         ExecuteError::QueueFull => "queue_full",
+        ExecuteError::Quota(_) => "quota",
         ExecuteError::Busy | ExecuteError::Pool(_) | ExecuteError::Internal => "failed",
     }
 }

@@ -7,7 +7,7 @@ use antares_insights::insights;
 use antares_profile::Profile;
 use antares_profile_view::{Format, FormatError, Programs, View, diff, diff_markdown};
 use antares_proto::v1::{self, profile_service_server};
-use antares_serve::{Fault, Page, PageAnswer};
+use antares_serve::{Account, Fault, Page, PageAnswer};
 use tonic::{Request, Response, Status, async_trait};
 
 use crate::{
@@ -80,10 +80,12 @@ pub(crate) async fn with_programs(
     script: Option<Sha256Digest>,
 ) -> Named {
     let mut programs = Programs::new();
+    // What is in a profile was run by whoever sees it.
+    let account = Account::named(tenant.unwrap_or_default());
     let digests = profile.programs().iter().filter_map(|program| program.elf).take(PROFILE_PROGRAMS_MAX);
     for digest in digests {
         // What is gone from the store has addresses instead of names.
-        if let Ok(loaded) = runner.shared.script(Script::Stored(digest)).await
+        if let Ok(loaded) = runner.shared.script(&account, Script::Stored(digest)).await
             && let Ok(elf) = loaded.elf.read()
         {
             programs.add(&elf);

@@ -7,7 +7,7 @@ use antares_pool::{
     Sealed,
     job::{LibraryOf, Tier},
 };
-use antares_serve::chain;
+use antares_serve::{Account, chain};
 use antares_transaction::limits::PROGRAMS_MAX;
 use bytes::Bytes;
 use tokio::{task::JoinSet, time::timeout_at};
@@ -94,6 +94,7 @@ impl Shared {
     /// Native code of each candidate, or why there is none.
     pub(crate) async fn natives(
         self: Arc<Self>,
+        account: &Account,
         candidates: Vec<Candidate>,
         tier: Tier,
         deadline: Instant,
@@ -114,10 +115,10 @@ impl Shared {
                 programs[index].fallback = Some(Fallback::CompileRefused);
                 continue;
             }
-            let shared = self.clone();
+            let (shared, account) = (self.clone(), account.clone());
             let fetch = async move {
                 let Candidate { digest, elf, options, .. } = candidate;
-                (index, shared.library(digest, Some(&elf), options).await)
+                (index, shared.library(&account, digest, Some(&elf), options).await)
             };
             fetches.spawn(fetch.in_current_span());
         }

@@ -154,7 +154,7 @@ impl State {
         let (peer, (name, waiter)) =
             self.peers.take_turn(|tenants| tenants.take_turn(VecDeque::pop_front))?;
         self.waiting -= 1;
-        Some((Tenant { peer, name }, waiter))
+        Some((Tenant { peer, name, ..Tenant::default() }, waiter))
     }
 
     /// Drops the last call of whoever has most, if that is more than `tenant` would have.
@@ -171,7 +171,7 @@ impl State {
         // Its receiver learns of it.
         tenants.of(&name).pop_back();
         self.waiting -= 1;
-        self.purge(&Tenant { peer, name });
+        self.purge(&Tenant { peer, name, ..Tenant::default() });
         Ok(())
     }
 
@@ -302,7 +302,7 @@ mod tests {
     async fn names_buy_no_turns_from_other_peers() {
         let queue = queue(1, 5);
         let honest =
-            Tenant { name: "".into(), peer: Peer::from(std::net::SocketAddr::from(([127, 0, 0, 9], 1))) };
+            Tenant { peer: Peer::from(std::net::SocketAddr::from(([127, 0, 0, 9], 1))), ..Tenant::default() };
         let names: Vec<Tenant> = (0..5).map(|number| named(&format!("t{number}"))).collect();
         let mut slot = queue.acquire(&names[0]).await.unwrap();
         let mut many: Vec<_> = names.iter().map(|tenant| Box::pin(queue.acquire(tenant))).collect();

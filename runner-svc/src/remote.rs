@@ -7,11 +7,12 @@ use antares_proto::v1::{
     self, compiler_service_client::CompilerServiceClient, get_artifact_response, get_script_response,
     upload_request,
 };
-use antares_serve::{CHUNK_BYTES, Config, Metrics, TlsClient, TlsError, inject};
+use antares_serve::{Account, CHUNK_BYTES, Config, Metrics, TENANT, TlsClient, TlsError, inject};
 use antares_trust::{KeyError, Trust};
 use bytes::Bytes;
 use tonic::{
     Request, Status, Streaming, async_trait,
+    metadata::{Ascii, MetadataValue},
     transport::{self, Channel, Endpoint},
 };
 
@@ -36,6 +37,8 @@ pub struct RemoteSource {
     script_bytes_max: u64,
     call_timeout: Duration,
     trust: Option<Arc<Trust>>,
+    /// For whom it asks; the compiler service believes it of a caller that may act for others.
+    tenant: Option<MetadataValue<Ascii>>,
 }
 
 /// Why a compiler service cannot be a source.
@@ -76,12 +79,15 @@ impl RemoteSource {
             tracing::warn!("signing.trusted is empty: native code is taken from the compiler as it comes");
         }
         let call_timeout = Duration::from_millis(limits.call_ms_max);
-        Ok(Self { client, script_bytes_max: limits.script_bytes_max, call_timeout, trust })
+        Ok(Self { client, script_bytes_max: limits.script_bytes_max, call_timeout, trust, tenant: None })
     }
 
     fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
         inject(request.metadata_mut());
+        if let Some(tenant) = &self.tenant {
+            request.metadata_mut().insert(TENANT, tenant.clone());
+        }
         request.set_timeout(self.call_timeout);
         request
     }
@@ -147,6 +153,11 @@ impl ArtifactSource for RemoteSource {
             })
         });
         Ok(blob.await.map_err(|status| told(digest, status))?.bytes)
+    }
+
+    fn of(&self, account: &Account) -> Arc<dyn ArtifactSource> {
+        let tenant = account.tenant().parse().ok().filter(|_| !account.tenant().is_empty());
+        Arc::new(Self { tenant, ..self.clone() })
     }
 
     fn trust(&self) -> Option<Arc<Trust>> {

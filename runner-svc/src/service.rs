@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use antares_proto::v1::{self, runner_service_server};
-use antares_serve::{CallDeadline, RequestBytes};
+use antares_serve::{Account, CallDeadline, CallNotes, RequestBytes};
 use tokio::{sync::mpsc, time::timeout_at};
 use tonic::{Request, Response, Status, Streaming, async_trait};
 use tracing::{Instrument, field};
@@ -74,8 +74,10 @@ impl runner_service_server::RunnerService for Service {
         request: Request<v1::ExecuteRequest>,
     ) -> Result<Response<v1::ExecuteResponse>, Status> {
         let (deadline, tenant) = (self.deadline(&request), tenant(&request)?);
+        let notes = CallNotes::of(&request);
         let message = request.into_inner();
         let request_id = message.request_id.clone();
+        notes.request_id(&request_id);
         let id = new_id();
         name_call(&id, &request_id);
         let order = Order { tenant, ..order(message, self.runner.limits())? };
@@ -92,6 +94,9 @@ impl runner_service_server::RunnerService for Service {
         );
         let execution = async {
             let result = self.runner.execute(order, deadline).await;
+            if let Ok(execution) = &result {
+                notes.what(execution.script);
+            }
             match &result {
                 Ok(execution) => tell(execution),
                 Err(error) => tell_error(error),
@@ -107,8 +112,10 @@ impl runner_service_server::RunnerService for Service {
         request: Request<v1::ExecuteBatchRequest>,
     ) -> Result<Response<v1::ExecuteBatchResponse>, Status> {
         let (deadline, tenant) = (self.deadline(&request), tenant(&request)?);
+        let notes = CallNotes::of(&request);
         let message = request.into_inner();
         let request_id = message.request_id.clone();
+        notes.request_id(&request_id);
         let id = new_id();
         name_call(&id, &request_id);
         let (context, inputs) = batch_order(message, self.runner.limits())?;
@@ -117,6 +124,7 @@ impl runner_service_server::RunnerService for Service {
         let span = tracing::info_span!("batch", execution_id = id, request_id, ?tier, inputs = count);
         let execution = async { self.runner.batch(context, inputs, deadline).await.inspect_err(tell_error) };
         let execution = execution.instrument(span).await?;
+        notes.what(execution.script);
         Ok(Response::new(batch_executed(execution, id, request_id)))
     }
 
@@ -143,9 +151,11 @@ impl runner_service_server::RunnerService for Service {
         request: Request<v1::VerifyTransactionRequest>,
     ) -> Result<Response<v1::VerifyTransactionResponse>, Status> {
         let (deadline, tenant) = (self.deadline(&request), tenant(&request)?);
+        let notes = CallNotes::of(&request);
         let room = RequestBytes::of(&request);
         let mut message = request.into_inner();
         let request_id = message.request_id.clone();
+        notes.request_id(&request_id);
         let id = new_id();
         name_call(&id, &request_id);
         let resolved = self.runner.resolve(&mut message, room.as_ref());
@@ -178,9 +188,9 @@ impl runner_service_server::RunnerService for Service {
 
     async fn get_capabilities(
         &self,
-        _request: Request<v1::GetRunnerCapabilitiesRequest>,
+        request: Request<v1::GetRunnerCapabilitiesRequest>,
     ) -> Result<Response<v1::RunnerCapabilities>, Status> {
-        Ok(Response::new(capabilities(&self.runner, self.message_bytes_max)))
+        Ok(Response::new(capabilities(&self.runner, &Account::of(&request), self.message_bytes_max)))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Seen, Sha256Digest};
+use antares_serve::Account;
 use antares_trust::Trust;
 use bytes::Bytes;
 use tonic::{Status, async_trait};
@@ -91,18 +92,21 @@ pub enum Fallback {
     SourceUnavailable,
     /// No compile worker came free.
     WorkersBusy,
+    /// The tenant has used up its quota of compiles.
+    Quota,
     /// The call's deadline leaves no time to wait for a compile.
     Deadline,
 }
 
 impl Fallback {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::CompileRefused,
         Self::CompileTimeout,
         Self::CompileFailed,
         Self::SourceUnavailable,
         Self::WorkersBusy,
+        Self::Quota,
         Self::Deadline,
     ];
 
@@ -115,6 +119,7 @@ impl Fallback {
             Self::CompileFailed => "compile_failed",
             Self::SourceUnavailable => "source_unavailable",
             Self::WorkersBusy => "workers_busy",
+            Self::Quota => "quota",
             Self::Deadline => "deadline",
         }
     }
@@ -135,6 +140,9 @@ impl SourceError {
 /// A source of scripts and artifacts.
 #[async_trait]
 pub trait ArtifactSource: Send + Sync + 'static {
+    /// The same for the calls of `account`.
+    fn of(&self, account: &Account) -> Arc<dyn ArtifactSource>;
+
     /// The bytes of a stored script. The caller checks them.
     ///
     /// # Errors

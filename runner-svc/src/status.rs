@@ -35,6 +35,7 @@ impl From<ExecuteError> for Status {
             ExecuteError::Pool(PoolError::JobTooLarge { .. }) => {
                 Fault::invalid("REQUEST_INVALID", message.clone()).violation("args", message).into()
             }
+            ExecuteError::Quota(fault) => fault.into(),
             ExecuteError::Pool(error) => Fault::internal(&error).into(),
             ExecuteError::Internal => {
                 Fault::failed("INTERNAL", "internal error; the server's log has the particulars").into()
@@ -85,6 +86,7 @@ pub(crate) fn told(script: Sha256Digest, status: Status) -> SourceError {
         (Code::InvalidArgument, _) => Fallback::CompileRefused,
         (Code::FailedPrecondition, Some("COMPILE_TIMEOUT")) => Fallback::CompileTimeout,
         (Code::FailedPrecondition, _) => Fallback::CompileRefused,
+        (Code::ResourceExhausted, Some("QUOTA")) => Fallback::Quota,
         (Code::ResourceExhausted, _) => Fallback::WorkersBusy,
         (Code::Unavailable, Some("WORKER_LOST")) => Fallback::CompileFailed,
         (Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unimplemented, _) => {

@@ -1,20 +1,22 @@
-//! Whose call it is: for now what the caller says; who it may say that it is comes with authentication.
+//! Whose call it is: what was proven where callers are asked, else what the caller says.
 
 use std::sync::Arc;
 
-use antares_serve::{Fault, Peer, TENANT, TENANT_BYTES_MAX};
+use antares_serve::{Account, Fault, Peer, TENANT, TENANT_BYTES_MAX};
 use tonic::Request;
 
 /// A tenant, and the peer that says that it is the one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tenant {
     pub(crate) name: Arc<str>,
     pub(crate) peer: Peer,
+    /// What it sees, and what it may use up.
+    pub(crate) account: Account,
 }
 
 impl Default for Tenant {
     fn default() -> Self {
-        Self { name: Arc::from(""), peer: Peer::UNKNOWN }
+        Self { name: Arc::from(""), peer: Peer::UNKNOWN, account: Account::nobody() }
     }
 }
 
@@ -23,16 +25,16 @@ impl Default for Tenant {
 /// # Errors
 /// A name that is empty, too long, given twice, or has other characters than letters, digits, `.`, `_` and `-`.
 pub(crate) fn tenant<T>(request: &Request<T>) -> Result<Tenant, Fault> {
-    let peer = Peer::of(request);
+    let (peer, account) = (Peer::of(request), Account::of(request));
     let mut values = request.metadata().get_all(TENANT).iter();
-    let Some(value) = values.next() else { return Ok(Tenant { peer, ..Tenant::default() }) };
+    let Some(value) = values.next() else { return Ok(Tenant { peer, account, ..Tenant::default() }) };
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
     let name = value
         .to_str()
         .ok()
         .filter(|name| (1..=TENANT_BYTES_MAX).contains(&name.len()) && name.as_bytes().iter().all(is_plain));
     match (name, values.next()) {
-        (Some(name), None) => Ok(Tenant { name: Arc::from(name), peer }),
+        (Some(name), None) => Ok(Tenant { name: Arc::from(name), peer, account }),
         _ => {
             let problem =
                 format!("must be one name of 1 to {TENANT_BYTES_MAX} letters, digits, '.', '_' or '-'");

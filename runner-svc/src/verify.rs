@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_abi::{ArtifactKey, CompileOptions, Isa, Sha256Digest};
+use antares_abi::{CompileOptions, Isa, Sha256Digest};
 use antares_pool::{
     Pool, Sealed,
     job::{
@@ -21,8 +21,10 @@ use tokio::time::timeout_at;
 use tracing::{Instrument, Span};
 
 use crate::{
+    charge::charge_verification,
     execute::{Ended, ExecuteError, Native, Runner, Shared, seal},
     hot::Met,
+    library::ready_key,
     programs::{Candidate, FoundProgram, Place, ProgramUse, files},
     sampling::next_salt,
     tenant::Tenant,
@@ -89,19 +91,21 @@ impl Shared {
         deadline: Instant,
     ) -> Result<Verification, ExecuteError> {
         let started = Instant::now();
+        let account = &order.tenant.account;
+        account.may_run().map_err(ExecuteError::Quota)?;
         let mut candidates = self.candidates(&order).instrument(tracing::info_span!("transaction")).await?;
         let met = met(&candidates);
         candidates.extend(self.hot.find(&met.cells).into_iter().map(Candidate::from));
         let sealed = seal("antares-transaction", order.transaction.clone()).await?;
         let span = tracing::info_span!("artifacts", count = candidates.len());
-        let programs = self.clone().natives(candidates, order.tier, deadline).instrument(span).await?;
+        let programs = self.clone().natives(account, candidates, order.tier, deadline).instrument(span).await?;
         let made_ms = programs.iter().filter_map(|program| program.native.as_ref()?.made_ms).max();
         let fetch = started.elapsed().saturating_sub(Duration::from_millis(made_ms.unwrap_or(0)));
         let (slot, queue) = self.slot(&order.tenant).instrument(tracing::info_span!("queue")).await?;
         let uses = programs.iter().filter_map(FoundProgram::to_use).collect();
         let (libraries, beside) = files(programs);
         self.metrics.note_native(libraries.iter().map(|(_, native)| native.tier), 1);
-        let keys: Vec<ArtifactKey> = libraries.iter().map(|(_, native)| native.key).collect();
+        let keys: Vec<_> = libraries.iter().map(|(_, native)| ready_key(account, native.key)).collect();
         let job = job(&order, &sealed, &libraries, self.limits.sample_cycles);
         let learning: Vec<Native> = libraries.iter().map(|(_, native)| native.clone()).collect();
         let sample_salt = (job.sample_cycles > 0).then_some(job.sample_salt);
@@ -111,7 +115,10 @@ impl Shared {
             pool.verify(&job, &sealed, &files, until)
         };
         let work = async {
-            let ended = self.judge(self.lend(slot, order.run_time, deadline, run).await?, &keys)?;
+            let began = Instant::now();
+            let lent = self.lend(slot, order.run_time, deadline, run).await?;
+            charge_verification(account, &lent.answer, began.elapsed(), order.cycles_max);
+            let ended = self.judge(lent, &keys)?;
             if let Ended::Reported(VerifyReport::Done { read_us, run_us, .. }) = &ended {
                 tell_spans(*read_us, *run_us);
             }
@@ -134,10 +141,10 @@ impl Shared {
                     samples.as_deref(),
                     (cycles, native_cycles(&groups)),
                 );
-                self.learn(hot, &met);
+                self.learn(account, hot, &met);
                 for (number, seen) in seen {
                     let native = usize::try_from(number).ok().and_then(|number| learning.get(number));
-                    native.into_iter().for_each(|native| self.learn_seen(native, seen.clone()));
+                    native.into_iter().for_each(|native| self.learn_seen(account, native, seen.clone()));
                 }
                 Ended::Reported(Verified { outcome, cycles, groups, read_us, run_us })
             }

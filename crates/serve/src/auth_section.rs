@@ -103,7 +103,8 @@ fn met<'a>(pattern: &str, text: &'a str) -> Option<&'a str> {
     }
 }
 
-fn is_tenant(name: &str) -> bool {
+/// Whether a tenant can have this name.
+pub(crate) fn is_tenant(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=TENANT_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_plain)
 }

@@ -14,7 +14,9 @@ use prometheus::{HistogramVec, IntGauge};
 use tracing::Span;
 
 use crate::{
+    account::InProgress,
     admission::Places,
+    audit::Entry,
     connections::Link,
     status::{CANCELLED, DEADLINE_EXCEEDED, code_in, reason_in},
 };
@@ -71,6 +73,10 @@ pub(crate) struct Call {
     pub(crate) in_progress: IntGauge,
     /// Absent for a call that is refused.
     pub(crate) places: Option<Places>,
+    /// Its place among those of its tenant.
+    pub(crate) of_tenant: Option<InProgress>,
+    /// Its line in the audit log, if it has one.
+    pub(crate) audit: Option<Entry>,
     /// Its connection; none outside of a server.
     pub(crate) link: Option<Arc<Link>>,
     pub(crate) span: Span,
@@ -107,7 +113,10 @@ impl Drop for Call {
                 _ => tracing::info!(elapsed_us, code, reason, "call done"),
             }
         });
-        drop(self.places.take());
+        if let Some(entry) = self.audit.take() {
+            entry.end(&self.method, code, reason, elapsed);
+        }
+        drop((self.places.take(), self.of_tenant.take()));
         if let Some(link) = self.link.take() {
             link.end_call();
         }

@@ -8,8 +8,10 @@ use std::{
 };
 
 use crate::{
+    audit_section::{Audit, check_audit},
     auth_section::{Auth, check_auth},
     check::{Checker, find_unknown},
+    quota_section::{Tenancy, check_tenancy},
     raw_config::{RawCompiler, RawConfig, RawRunner},
     sections::{ProfilePush, check_compiler, check_listen, check_profile_push, check_runner},
     signing_section::{Signing, check_signing},
@@ -80,6 +82,10 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// Who may call.
     pub auth: Auth,
+    /// What tenants may use up, and what they see of each other.
+    pub tenancy: Tenancy,
+    /// Where the audit log goes.
+    pub audit: Audit,
     /// What the runner uses towards a compiler with TLS.
     pub compiler_tls: ClientFiles,
     /// Address of `/metrics` and `/healthz`, if they are on.
@@ -240,11 +246,13 @@ impl RawConfig {
     /// Every mistake, with its key.
     pub fn check(&self, role: Role, layers: &[&str]) -> Result<Config, ConfigError> {
         let mut checker = Checker::default();
-        let config = Config {
+        let mut config = Config {
             role,
             listen: check_listen(&self.listen, self.call_time_max(role), &mut checker),
             tls: check_tls(&self.tls, &mut checker),
             auth: check_auth(self, &mut checker),
+            tenancy: Tenancy::default(),
+            audit: check_audit(self, &mut checker),
             compiler_tls: check_compiler_tls(self, &mut checker),
             metrics: self.check_metrics(&mut checker),
             log: self.check_log(&mut checker),
@@ -265,6 +273,7 @@ impl RawConfig {
                 );
             }
         }
+        config.tenancy = check_tenancy(self, config.auth.is_on(), &mut checker);
         check_open(self, config.listen.address, config.auth.is_on(), &mut checker);
         check_compiler(&self.compiler, &mut checker);
         check_runner(&self.runner, &mut checker);

@@ -51,6 +51,8 @@ pub struct RoleProven;
 /// Who calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
+    /// The name that was proven.
+    who: Arc<str>,
     tenant: Arc<str>,
     roles: Roles,
     any_tenant: bool,
@@ -166,16 +168,17 @@ impl Gate {
         self.auth.is_on()
     }
 
-    /// Whether a call of `method` may go on. Its tenant is in `headers` afterwards, where callers are asked who they are.
+    /// Whether a call of `method` may go on, and who makes it. Its tenant is in `headers` afterwards, where callers are asked who
+    /// they are.
     pub(crate) fn pass(
         &self,
         method: &str,
         names: Option<&ClientNames>,
         headers: &mut HeaderMap,
-    ) -> Result<(), Denied> {
+    ) -> Result<Option<Arc<str>>, Denied> {
         let need = need(method);
         if !self.auth.is_on() || need == Need::Nothing {
-            return Ok(());
+            return Ok(None);
         }
         let passed = self.caller(names, headers).and_then(|caller| match need {
             Need::Nothing | Need::Known => Ok(caller),
@@ -186,7 +189,7 @@ impl Gate {
         match passed {
             Ok(caller) => {
                 name_tenant(&caller, headers);
-                Ok(())
+                Ok(Some(caller.who))
             }
             Err(denied) => {
                 self.refused.with_label_values(&[denied.reason()]).inc();
@@ -208,14 +211,17 @@ impl Gate {
     fn of_names(&self, names: &ClientNames) -> Result<Caller, Denied> {
         if self.auth.rules.is_empty() {
             // The authorities of the configuration have signed it, and nothing else was said.
-            return Ok(Caller { tenant: Arc::from(""), roles: Roles::all(), any_tenant: true });
+            let who = names.0.first().map_or("", String::as_str).into();
+            return Ok(Caller { who, tenant: Arc::from(""), roles: Roles::all(), any_tenant: true });
         }
         let found = self.auth.rules.iter().find_map(|rule| {
-            let tenant = match rule.fits {
-                Fits::Certificate(_) => names.0.iter().find_map(|name| rule.tenant_of(name)),
+            let found = match rule.fits {
+                Fits::Certificate(_) => {
+                    names.0.iter().find_map(|name| Some((name.as_str(), rule.tenant_of(name)?)))
+                }
                 Fits::Token(_) => None,
             };
-            tenant.map(|tenant| Caller { tenant, roles: rule.roles, any_tenant: rule.any_tenant })
+            found.map(|(who, tenant)| Caller { who: who.into(), tenant, roles: rule.roles, any_tenant: rule.any_tenant })
         });
         found.ok_or(Denied::Unknown)
     }
@@ -242,7 +248,8 @@ impl Gate {
                 Fits::Token(_) => rule.tenant_of(&claims.sub),
                 Fits::Certificate(_) => None,
             };
-            tenant.map(|tenant| Caller { tenant, roles: rule.roles, any_tenant: rule.any_tenant })
+            let who = claims.sub.as_str().into();
+            tenant.map(|tenant| Caller { who, tenant, roles: rule.roles, any_tenant: rule.any_tenant })
         });
         let caller = found.ok_or(Denied::Unknown)?;
         let leeway = self.auth.jwt.as_ref().map_or(Duration::ZERO, |jwt| jwt.leeway);

@@ -9,7 +9,7 @@ use crate::{
     files::{TooFewFiles, allow_files},
     health::Health,
     metrics::Metrics,
-    server::{App, ServeError, Server, stop_signal},
+    server::{App, Callers, ServeError, Server, stop_signal},
     telemetry::{Telemetry, TelemetryError},
 };
 
@@ -86,7 +86,7 @@ impl Host {
                 stop_signal().map_err(|source| HostError::System { step: "listen for signals", source })?;
             let server = Server::bind(
                 &config.listen,
-                (config.tls.as_ref(), &config.auth),
+                Callers::of(config),
                 config.metrics,
                 app,
                 metrics,

@@ -3,8 +3,11 @@
 //! A service brings an [`App`]; [`Server::bind`] takes the addresses, [`Server::run`] serves until it is told to stop.
 #![forbid(unsafe_code)]
 
+mod account;
 mod admission;
 mod answer;
+mod audit;
+mod audit_section;
 mod auth_section;
 mod body;
 mod budget;
@@ -21,10 +24,12 @@ mod host;
 mod http;
 mod jwt;
 mod listener;
+mod meter;
 mod metrics;
 mod options;
 mod page;
 mod peer;
+mod quota_section;
 mod raw_config;
 mod reload;
 mod roles;
@@ -43,7 +48,10 @@ mod tls_section;
 mod transport;
 mod workers;
 
+pub use account::{Account, Salt};
 pub use admission::{TENANT, TENANT_BYTES_MAX};
+pub use audit::CallNotes;
+pub use audit_section::{Audit, RawAudit};
 pub use auth_section::{Auth, RawAuth, RawRule};
 pub use body::{HeldBytes, RequestBytes};
 pub use call::CallDeadline;
@@ -58,13 +66,14 @@ pub use metrics::{COMPILE_SECONDS, Metrics, RPC_SECONDS, RUN_SECONDS};
 pub use options::{Options, Request, main};
 pub use page::{Page, PageAnswer};
 pub use peer::Peer;
+pub use quota_section::{Quota, RawQuotas, RawTenantQuotas, RawTenants, Tenancy};
 pub use raw_config::{
     RawCache, RawCompiler, RawConfig, RawListen, RawLog, RawMetrics, RawProfilePush, RawRunner, RawSandbox,
     RawTrace,
 };
 pub use roles::{Need, Role as CallerRole, need};
 pub use sections::ProfilePush;
-pub use server::{App, ServeError, Server, stop_signal};
+pub use server::{App, Callers, ServeError, Server, stop_signal};
 pub use signing_section::{RawSigning, Signing};
 pub use status::{ERROR_DOMAIN, Fault, caller_s, chain};
 pub use telemetry::{Telemetry, TelemetryError, fact, inject, past_span};

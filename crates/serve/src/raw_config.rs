@@ -7,7 +7,13 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{auth_section::RawAuth, signing_section::RawSigning, tls_section::RawTls};
+use crate::{
+    audit_section::RawAudit,
+    auth_section::RawAuth,
+    quota_section::{RawQuotas, RawTenants},
+    signing_section::RawSigning,
+    tls_section::RawTls,
+};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -23,6 +29,12 @@ pub struct RawConfig {
     pub tls: RawTls,
     /// Who may call.
     pub auth: RawAuth,
+    /// What tenants may use up.
+    pub quotas: RawQuotas,
+    /// What tenants see of each other.
+    pub tenants: RawTenants,
+    /// The log of who did what.
+    pub audit: RawAudit,
     /// The HTTP listener of `/metrics` and `/healthz`.
     pub metrics: RawMetrics,
     /// Logs.

@@ -22,15 +22,19 @@ use tracing::{Instrument, Span, field};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::{
-    admission::{Admission, TENANT_BYTES_MAX},
+    account::{Account, Accounts, InProgress},
+    admission::{Admission, Places, Refused, TENANT_BYTES_MAX},
     answer::metered,
+    audit::{Auditor, CallNotes, Entry},
     body::{MeteredBody, RequestBytes, Terms},
     call::{Call, CallDeadline, WatchedBody},
     config::Listen,
     connections::Link,
-    gate::{ClientNames, Gate, RoleProven},
+    gate::{ClientNames, Denied, Gate, RoleProven},
     metrics::{Metrics, RPC_SECONDS},
     peer::Peer,
+    roles::{Need, need},
+    server::{Callers, ServeError},
     status::{Fault, caller_s_mistake, code_in},
     telemetry,
 };
@@ -40,6 +44,9 @@ const OTHER: &str = "_OTHER";
 
 /// Services that must answer when nothing else does: they have places of their own, and no traces.
 const EXEMPT: [&str; 2] = ["grpc.health.v1.Health/", "grpc.reflection."];
+
+/// How long a caller waits that found the audit log broken.
+const RETRY_AUDIT: Duration = Duration::from_secs(5);
 
 /// What all calls of a server share.
 #[derive(Clone, Debug)]
@@ -53,6 +60,8 @@ struct Shared {
     methods: HashMap<Arc<str>, bool>,
     other: Arc<str>,
     admission: Admission,
+    accounts: Accounts,
+    audit: Option<Arc<Auditor>>,
     gate: Gate,
     message_bytes_max: usize,
     message_time_max: Duration,
@@ -63,8 +72,10 @@ struct Shared {
 
 impl Shared {
     /// Puts beside a call what those behind may ask for.
-    fn tell(&self, request: &mut Request<Body>, deadline: CallDeadline, peer: Peer) {
+    fn tell(&self, request: &mut Request<Body>, deadline: CallDeadline, peer: Peer, of: (Account, CallNotes)) {
         let extensions = request.extensions_mut();
+        extensions.insert(of.0);
+        extensions.insert(of.1);
         extensions.insert(deadline);
         extensions.insert(peer);
         if self.gate.is_on() {
@@ -74,17 +85,57 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// The places of a call, or why it gets none.
+    fn admit(
+        &self,
+        passed: Result<Option<Arc<str>>, Denied>,
+        peer: Peer,
+        request: &Request<Body>,
+        (exempt, account): (bool, &Account),
+    ) -> Result<(Places, Option<InProgress>), Fault> {
+        passed.map_err(Denied::fault)?;
+        if !exempt && self.audit.as_ref().is_some_and(|audit| !audit.is_well()) {
+            let problem = "the audit log cannot be written, and calls are not answered without it";
+            return Err(Fault::unavailable("AUDIT_UNAVAILABLE", problem, RETRY_AUDIT));
+        }
+        let places = self.admission.admit(peer, request.headers(), exempt).map_err(Refused::fault)?;
+        let of_tenant = if exempt { None } else { Some(account.begin_call()?) };
+        Ok((places, of_tenant))
+    }
+
+    /// The line of a call that needs a role, or that is refused for who makes it.
+    fn entry(
+        &self,
+        method: &str,
+        passed: &Result<Option<Arc<str>>, Denied>,
+        account: &Account,
+        (peer, notes): (Peer, &CallNotes),
+    ) -> Option<Entry> {
+        let auditor = self.audit.clone()?;
+        let role = match need(method) {
+            Need::Role(role) => role.name(),
+            _ if passed.is_err() => "",
+            _ => return None,
+        };
+        let who = passed.as_ref().ok().cloned().flatten();
+        // What a stranger says that it is, is no tenant.
+        let tenant = if passed.is_ok() { account.tenant().into() } else { "".into() };
+        Some(Entry { auditor, who, tenant, role, peer, notes: notes.clone() })
+    }
+}
+
 impl RpcLayer {
-    /// For the methods in the encoded descriptor sets, within the limits of `listen`, for those whom `gate` lets in.
+    /// For the methods in the encoded descriptor sets, within the limits of `listen`, for those who may call.
     ///
     /// # Errors
-    /// A descriptor set does not decode.
+    /// A descriptor set does not decode, or files of keys or of the audit log are of no use.
     pub(crate) fn new(
         descriptors: &[&[u8]],
         listen: &Listen,
-        gate: Gate,
+        callers: Callers<'_>,
         metrics: &Metrics,
-    ) -> Result<Self, prost::DecodeError> {
+    ) -> Result<Self, ServeError> {
         let mut methods = HashMap::new();
         for set in descriptors {
             methods.extend(methods_of(&prost_types::FileDescriptorSet::decode(*set)?));
@@ -93,7 +144,9 @@ impl RpcLayer {
             methods,
             other: OTHER.into(),
             admission: Admission::new(listen, metrics),
-            gate,
+            accounts: Accounts::new(callers.tenancy, metrics),
+            audit: Auditor::start(callers.audit, metrics).map_err(ServeError::Audit)?,
+            gate: Gate::new(callers.auth, metrics)?,
             message_bytes_max: listen.message_bytes_max,
             message_time_max: listen.request_time_max,
             call_time_max: listen.call_time_max,
@@ -106,6 +159,14 @@ impl RpcLayer {
             in_progress: metrics.gauge("antares_calls_in_progress", "gRPC calls in progress."),
         };
         Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Waits for the last lines of the audit log, but not for ever.
+    pub(crate) async fn flush(&self) {
+        if let Some(audit) = self.shared.audit.clone() {
+            // What fails there is in the log.
+            let _ = tokio::task::spawn_blocking(move || audit.flush()).await;
+        }
     }
 
     /// Whether no call is in progress, health checks aside.
@@ -166,15 +227,13 @@ where
         let passed = shared.gate.pass(method, names.as_ref(), request.headers_mut());
         let deadline = CallDeadline::from_headers(request.headers(), shared.call_time_max);
         shared.in_progress.inc();
-        let admitted = match passed {
-            Ok(()) => {
-                shared.admission.admit(peer, request.headers(), exempt).map_err(|refused| refused.fault())
-            }
-            Err(denied) => Err(denied.fault()),
-        };
-        let (places, refused) = match admitted {
-            Ok(places) => (Some(places), None),
-            Err(fault) => (None, Some(fault)),
+        let account = shared.accounts.of(peer, request.headers());
+        let notes = CallNotes::default();
+        let audit = shared.entry(method, &passed, &account, (peer, &notes));
+        let admitted = shared.admit(passed, peer, &request, (exempt, &account));
+        let (places, of_tenant, refused) = match admitted {
+            Ok((places, of_tenant)) => (Some(places), of_tenant, None),
+            Err(fault) => (None, None, Some(fault)),
         };
         let bytes = places.as_ref().map(|places| places.bytes.clone());
         let call = Call {
@@ -183,6 +242,8 @@ where
             seconds: shared.seconds.clone(),
             in_progress: shared.in_progress.clone(),
             places,
+            of_tenant,
+            audit,
             link: link.inspect(|link| link.begin_call()),
             span: if exempt { Span::none() } else { span_of(method, &request) },
             method: method.clone(),
@@ -192,7 +253,7 @@ where
         if let Some(fault) = refused {
             return Box::pin(std::future::ready(Ok(answer(Status::from(fault).into_http(), call))));
         }
-        shared.tell(&mut request, deadline, peer);
+        shared.tell(&mut request, deadline, peer, (account, notes));
         let terms = Terms {
             message_bytes_max: shared.message_bytes_max,
             message_time_max: shared.message_time_max,
@@ -277,15 +338,15 @@ mod tests {
     use tower::service_fn;
 
     use super::*;
-    use crate::{Auth, Role, raw_config::RawConfig};
+    use crate::{Role, raw_config::RawConfig};
 
     fn layer(calls_max: usize) -> (RpcLayer, Metrics) {
         let metrics = Metrics::new();
         let sets: [&[u8]; 1] = [tonic_health::pb::FILE_DESCRIPTOR_SET];
         let listen = RawConfig::default().check(Role::Both, &[]).unwrap().listen;
         let listen = Listen { calls_max, call_time_max: Duration::from_millis(500), ..listen };
-        let gate = Gate::new(&Auth::default(), &metrics).unwrap();
-        (RpcLayer::new(&sets, &listen, gate, &metrics).unwrap(), metrics)
+        let config = RawConfig::default().check(Role::Both, &[]).unwrap();
+        (RpcLayer::new(&sets, &listen, Callers::of(&config), &metrics).unwrap(), metrics)
     }
 
     fn request(path: &str) -> Request<Body> {

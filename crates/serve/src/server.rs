@@ -8,10 +8,10 @@ use tonic_reflection::server as reflection;
 use tower::Layer as _;
 
 use crate::{
+    audit_section::Audit,
     auth_section::Auth,
-    config::Listen,
+    config::{Config, Listen},
     connections::Connections,
-    gate::Gate,
     handshake::Door,
     health::Health,
     http::{self, HttpListener},
@@ -19,6 +19,7 @@ use crate::{
     listener::bind,
     metrics::Metrics,
     page::Page,
+    quota_section::Tenancy,
     rpc::RpcLayer,
     tls::{Tls, TlsError},
     transport::{self, LINGER},
@@ -40,6 +41,28 @@ pub struct App {
     pub pages: Vec<Page>,
 }
 
+/// Who may call, and what is kept of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Callers<'a> {
+    /// How the listener encrypts, if it does.
+    pub tls: Option<&'a Tls>,
+    /// Who is who.
+    pub auth: &'a Auth,
+    /// What tenants may use up, and what they see of each other.
+    pub tenancy: &'a Tenancy,
+    /// Where the audit log goes.
+    pub audit: &'a Audit,
+}
+
+impl<'a> Callers<'a> {
+    /// As `config` says.
+    #[must_use]
+    pub fn of(config: &'a Config) -> Self {
+        let Config { tls, auth, tenancy, audit, .. } = config;
+        Self { tls: tls.as_ref(), auth, tenancy, audit }
+    }
+}
+
 /// Why a server could not start or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -59,6 +82,9 @@ pub enum ServeError {
     /// The files of TLS are of no use.
     #[error("[tls]")]
     Tls(#[from] TlsError),
+    /// The audit log cannot be opened.
+    #[error("audit.target")]
+    Audit(#[source] io::Error),
     /// The keys of tokens are of no use.
     #[error("auth.jwks")]
     Jwks(#[from] JwksError),
@@ -90,7 +116,7 @@ impl Server {
     /// An address cannot be had, or files of TLS are of no use.
     pub async fn bind(
         listen: &Listen,
-        (tls, auth): (Option<&Tls>, &Auth),
+        callers: Callers<'_>,
         metrics_address: Option<SocketAddr>,
         app: App,
         metrics: Metrics,
@@ -103,7 +129,7 @@ impl Server {
             tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
             tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
         ];
-        let layer = RpcLayer::new(&sets, listen, Gate::new(auth, &metrics)?, &metrics)?;
+        let layer = RpcLayer::new(&sets, listen, callers, &metrics)?;
         let builder = || {
             let builder = reflection::Builder::configure()
                 .register_encoded_file_descriptor_set(app.descriptors)
@@ -120,7 +146,7 @@ impl Server {
                 builder().with_service_name("grpc.reflection.v1alpha.ServerReflection").build_v1alpha()?;
             routes = routes.add_service(v1).add_service(v1alpha);
         }
-        let door = Door::new(tls, &metrics)?;
+        let door = Door::new(callers.tls, &metrics)?;
         let (grpc, address) = bind_at("listen.address", listen.address).await?;
         let http = match metrics_address {
             Some(address) => Some(bind_at("metrics.address", address).await?),
@@ -186,6 +212,7 @@ impl Server {
         if let Some(http) = http {
             http.abort();
         }
+        self.layer.flush().await;
         tracing::info!(calls_ended = self.layer.is_idle(), "drained");
     }
 }

@@ -9,19 +9,20 @@ use tonic_types::{ErrorDetails, StatusExt};
 pub const ERROR_DOMAIN: &str = "antares.v1";
 
 /// An error on its way to a caller: a reason from a closed set, words for people, and details for programs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     // Boxed: it travels in the error of many small functions.
     facts: Box<Facts>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Facts {
     code: Code,
     reason: &'static str,
     message: String,
     retry_after: Option<Duration>,
     violations: Vec<(String, String)>,
+    quota: Option<(String, String)>,
     resource: Option<(&'static str, String)>,
     metadata: HashMap<String, String>,
 }
@@ -34,6 +35,7 @@ impl Fault {
             message: message.into(),
             retry_after: None,
             violations: Vec::new(),
+            quota: None,
             resource: None,
             metadata: HashMap::new(),
         };
@@ -134,11 +136,24 @@ impl Fault {
         self
     }
 
+    /// Adds whose quota is used up, and which.
+    #[must_use]
+    pub fn quota(mut self, subject: impl Into<String>, problem: impl Into<String>) -> Self {
+        self.facts.quota = Some((subject.into(), problem.into()));
+        self
+    }
+
     /// Adds a fact for programs.
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.facts.metadata.insert(key.into(), value.into());
         self
+    }
+
+    /// The words for people.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.facts.message
     }
 
     /// `ErrorInfo.reason`.
@@ -157,6 +172,9 @@ impl From<Fault> for Status {
         }
         for (field, problem) in facts.violations {
             details.add_bad_request_violation(field, problem);
+        }
+        if let Some((subject, problem)) = facts.quota {
+            details.add_quota_failure_violation(subject, problem);
         }
         if let Some((kind, name)) = facts.resource {
             details.set_resource_info(kind, name, "", "");

@@ -30,17 +30,33 @@ pub struct Facts {
 /// What the signer says about an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    key: [u8; 32],
-    script: [u8; 32],
-    digest: [u8; 32],
-    length: u64,
-    engine: u32,
-    cpu: String,
-    features: String,
+    /// Key of the artifact.
+    pub key: [u8; 32],
+    /// Script that it was made of.
+    pub script: [u8; 32],
+    /// Digest of its bytes.
+    pub digest: [u8; 32],
+    /// Their number.
+    pub length: u64,
+    /// Version of the code generator.
+    pub engine: u32,
+    /// Processor that it is for.
+    pub cpu: String,
+    /// Features beyond the processor.
+    pub features: String,
     /// Of the public key that verifies it.
     pub key_id: String,
     /// Second since 1970 after which it is not taken any more.
     pub not_after: u64,
+}
+
+impl Manifest {
+    /// What `signed` says, whoever has signed it. To be believed only after [`Keyring::verify`].
+    #[must_use]
+    pub fn claimed(signed: &[u8]) -> Option<Self> {
+        let bytes = signed.get(..signed.len().checked_sub(SIGNATURE_BYTES)?)?;
+        postcard::take_from_bytes(bytes).ok().map(|(manifest, _)| manifest)
+    }
 }
 
 /// Why an artifact is not taken.

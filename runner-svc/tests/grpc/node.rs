@@ -129,7 +129,7 @@ impl Node {
     ) -> Self {
         let server = Server::bind(
             &config.listen,
-            (config.tls.as_ref(), &config.auth),
+            antares_serve::Callers::of(config),
             config.metrics,
             app,
             metrics.clone(),

@@ -1,0 +1,43 @@
+//! What shall be compiled, and for whom.
+
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Hints, Sha256Digest};
+use antares_serve::Account;
+use bytes::Bytes;
+
+/// What shall be compiled.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    pub(crate) script: Sha256Digest,
+    pub(crate) options: CompileOptions,
+    pub(crate) tier: CodeTier,
+    pub(crate) hints: Hints,
+    pub(crate) key: ArtifactKey,
+    /// The script's bytes, where the caller has them.
+    pub(crate) elf: Option<Bytes>,
+    /// Who pays.
+    pub(crate) account: Account,
+}
+
+impl Order {
+    pub(crate) fn new(
+        account: &Account,
+        script: Sha256Digest,
+        options: CompileOptions,
+        tier: CodeTier,
+        elf: Option<Bytes>,
+    ) -> Self {
+        let key = Sha256Digest::for_artifact(script, options, tier);
+        Self { script, options, tier, hints: Hints::default(), key, elf, account: account.clone() }
+    }
+
+    /// The same with what is known of the script.
+    pub(crate) fn hinted(self, hints: &Hints) -> Self {
+        let key = Sha256Digest::for_artifact(self.script, self.options, self.tier);
+        Self { key: key.with_hints(hints.digest()), hints: hints.clone(), ..self }
+    }
+
+    /// Under which the artifact is kept: the key, or one of the tenant's own.
+    pub(crate) fn kept_key(&self) -> Sha256Digest {
+        Sha256Digest(self.account.salt().apply(self.key.0))
+    }
+}

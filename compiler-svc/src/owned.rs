@@ -1,0 +1,226 @@
+//! Who has uploaded what: a mark for each script of a tenant, kept beside the artifacts.
+//!
+//! Scripts are stored once, whoever uploads them. Where tenants are apart, one sees a script if it has a mark for it; a mark that was
+//! evicted makes the script missing, and the next upload makes it again. The keys of one tenant's marks begin alike, so that they
+//! can be counted after a restart.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use antares_abi::{ArtifactKey, Sha256Digest};
+use antares_cache::{Cache, Put, Space};
+use antares_serve::{Account, Fault};
+
+use bytes::Bytes;
+
+use crate::{
+    blocking::blocking,
+    compiler::{CompileError, Compiler},
+    signed::{script_of, split},
+};
+
+/// Bytes of a mark's key that are the tenant's; the rest is the script's.
+const TENANT_BYTES: usize = 16;
+
+/// How often the marks of a tenant that has too much are counted again.
+const RECOUNT: Duration = Duration::from_secs(1);
+
+/// Marks that are listed at once.
+const LISTED_MAX: usize = 1_000;
+
+/// Tenants whose bytes are known at once.
+const COUNTED_MAX: usize = 4_096;
+
+/// Bytes stored, by tenant.
+#[derive(Debug, Default)]
+pub(crate) struct Owned(Mutex<HashMap<[u8; 32], Counted>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    bytes: u64,
+    at: Instant,
+}
+
+impl Owned {
+    fn counted(&self) -> MutexGuard<'_, HashMap<[u8; 32], Counted>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds `more` to what `account` has, unless that is too much.
+    fn take(&self, account: &Account, more: u64) -> Option<Result<(), Fault>> {
+        let mut counted = self.counted();
+        let found = counted.get_mut(&account.holder())?;
+        match account.stored_too_much(found.bytes, more) {
+            Some(_) if found.at.elapsed() >= RECOUNT => None,
+            Some(fault) => Some(Err(fault)),
+            None => {
+                found.bytes = found.bytes.saturating_add(more);
+                Some(Ok(()))
+            }
+        }
+    }
+
+    fn give_back(&self, account: &Account, bytes: u64) {
+        if let Some(found) = self.counted().get_mut(&account.holder()) {
+            found.bytes = found.bytes.saturating_sub(bytes);
+        }
+    }
+
+    fn set(&self, holder: [u8; 32], bytes: u64) {
+        let mut counted = self.counted();
+        if counted.len() >= COUNTED_MAX {
+            counted.clear();
+        }
+        counted.insert(holder, Counted { bytes, at: Instant::now() });
+    }
+}
+
+fn mark_key(holder: [u8; 32], script: Sha256Digest) -> [u8; 32] {
+    let mut key = holder;
+    key[TENANT_BYTES..].copy_from_slice(&script.0[TENANT_BYTES..]);
+    key
+}
+
+/// Bytes of the scripts that `holder` has marks for. Marks of scripts that are gone go too.
+fn count(cache: &Cache, holder: [u8; 32]) -> u64 {
+    let (mut after, mut bytes) = (holder, 0_u64);
+    after[TENANT_BYTES..].fill(0);
+    loop {
+        let listed = cache.list(Space::Artifact, Some(after), LISTED_MAX);
+        for entry in &listed {
+            if entry.key[..TENANT_BYTES] != holder[..TENANT_BYTES] {
+                return bytes;
+            }
+            match read(cache, entry.key) {
+                Some((script, size)) if cache.contains(Space::Script, script.0) => {
+                    bytes = bytes.saturating_add(size);
+                }
+                _ => drop(cache.remove(Space::Artifact, entry.key)),
+            }
+        }
+        match listed.last() {
+            Some(last) if listed.len() == LISTED_MAX => after = last.key,
+            _ => return bytes,
+        }
+    }
+}
+
+/// What a mark is for.
+fn read(cache: &Cache, key: [u8; 32]) -> Option<(Sha256Digest, u64)> {
+    let bytes = cache.get(Space::Artifact, key).ok()??;
+    let (script, size) = bytes.split_at_checked(32)?;
+    Some((Sha256Digest(script.try_into().ok()?), u64::from_le_bytes(size.try_into().ok()?)))
+}
+
+impl Compiler {
+    /// The same for the calls of `account`.
+    #[must_use]
+    pub fn of(&self, account: Account) -> Self {
+        Self { shared: self.shared.clone(), account }
+    }
+
+    /// Whether the caller may know of a script, stored or not.
+    pub(crate) fn owns(&self, script: Sha256Digest) -> bool {
+        let account = &self.account;
+        !account.is_apart() || self.cache().contains(Space::Artifact, mark_key(account.holder(), script))
+    }
+
+    /// Whether a script is stored, as far as the caller may know.
+    #[must_use]
+    pub fn has_script(&self, digest: Sha256Digest) -> bool {
+        self.owns(digest) && self.shared.cache.contains(Space::Script, digest.0)
+    }
+
+    /// The bytes of a stored script, verified.
+    ///
+    /// # Errors
+    /// [`CompileError::ScriptNotFound`] and [`CompileError::Internal`].
+    pub async fn script(&self, digest: Sha256Digest) -> Result<Bytes, CompileError> {
+        if !self.owns(digest) {
+            return Err(CompileError::ScriptNotFound(digest));
+        }
+        let found = self.shared.get(Space::Script, digest).await?;
+        found.ok_or(CompileError::ScriptNotFound(digest))
+    }
+
+    /// The bytes of a stored artifact and its manifest, or none. Who loads it verifies the one with the other.
+    ///
+    /// # Errors
+    /// [`CompileError::Internal`].
+    pub async fn stored_artifact(&self, key: ArtifactKey) -> Result<Option<(Bytes, Bytes)>, CompileError> {
+        let kept = Sha256Digest(self.account.salt().apply(key.0));
+        let found = self.shared.get(Space::Artifact, kept).await?.and_then(|entry| split(&entry));
+        let is_seen = |(_, manifest): &(Bytes, Bytes)| {
+            !self.account.is_apart() || script_of(manifest).is_some_and(|script| self.owns(script))
+        };
+        Ok(found.filter(is_seen))
+    }
+
+    /// Whether the caller may have `script` compiled: it has uploaded it, or has its bytes.
+    pub(crate) fn may_ask(&self, script: Sha256Digest, elf: Option<&Bytes>) -> Result<(), CompileError> {
+        if elf.is_some() || self.owns(script) { Ok(()) } else { Err(CompileError::ScriptNotFound(script)) }
+    }
+
+    /// Makes room in the caller's quota for a script that is new to it. It is given back if it is dropped before it is kept.
+    pub(crate) async fn reserve(&self, script: Sha256Digest, bytes: u64) -> Result<Reserved<'_>, Fault> {
+        let account = &self.account;
+        let key = mark_key(account.holder(), script);
+        let is_needed = account.is_apart() || account.quota().stored_bytes_max.is_some();
+        if !is_needed || self.cache().contains(Space::Artifact, key) {
+            return Ok(Reserved { compiler: self, script, bytes: 0, is_new: false });
+        }
+        if account.quota().stored_bytes_max.is_some() {
+            loop {
+                match self.shared.owned.take(account, bytes) {
+                    Some(taken) => break taken?,
+                    None => {
+                        let (cache, holder) = (self.cache().clone(), account.holder());
+                        let counted = blocking(move || count(&cache, holder)).await;
+                        self.shared.owned.set(holder, counted.unwrap_or(u64::MAX));
+                    }
+                }
+            }
+        }
+        Ok(Reserved { compiler: self, script, bytes, is_new: true })
+    }
+}
+
+/// Room for a script in its owner's quota.
+pub(crate) struct Reserved<'a> {
+    compiler: &'a Compiler,
+    script: Sha256Digest,
+    bytes: u64,
+    is_new: bool,
+}
+
+impl Reserved<'_> {
+    /// Whether it is the caller's first upload of the script, as far as it can tell.
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// Marks the script, which is stored by now, as the caller's.
+    pub(crate) async fn keep(mut self) {
+        if !self.is_new {
+            return;
+        }
+        let cache = self.compiler.cache().clone();
+        let key = mark_key(self.compiler.account.holder(), self.script);
+        let content = [&self.script.0[..], &self.bytes.to_le_bytes()].concat();
+        let put = blocking(move || cache.put(Space::Artifact, key, &content)).await;
+        if matches!(put, Ok(Ok(Put::Stored | Put::AlreadyThere))) {
+            self.bytes = 0;
+        } else {
+            tracing::warn!(script = %self.script, "whose script it is, is not stored");
+        }
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.compiler.shared.owned.give_back(&self.compiler.account, self.bytes);
+    }
+}

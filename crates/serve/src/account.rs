@@ -1,0 +1,436 @@
+//! For whom a call is: the tenant, what it sees of what others have stored, and what it may still use up.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use aws_lc_rs::digest::{Context, SHA256};
+use http::HeaderMap;
+use prometheus::{IntCounter, IntCounterVec};
+
+use crate::{
+    admission::TENANT,
+    auth_section::is_tenant,
+    meter::Meter,
+    metrics::Metrics,
+    peer::Peer,
+    quota_section::{Quota, Tenancy},
+    status::Fault,
+};
+
+/// Tenants whose use is known at once; idle ones are forgotten, and when all are busy the rest has one quota together.
+const METERED_MAX: usize = 4_096;
+
+/// Tenants with a label of their own; the rest is `other`.
+const LABELS_MAX: usize = 32;
+
+/// How long a caller waits who has too many calls in progress, or too much stored.
+const RETRY_CALLS: Duration = Duration::from_millis(100);
+const RETRY_STORED: Duration = Duration::from_secs(60);
+
+/// What a run without a verdict is taken to have cost: guest cycles a nanosecond. Native code takes some three.
+const CYCLES_PER_NS: u64 = 3;
+
+/// Names of quotas, for metrics and callers.
+const QUOTAS: [&str; 4] =
+    ["calls_max", "guest_cycles_per_second", "compile_seconds_per_hour", "stored_bytes_max"];
+
+/// Changes keys so that those of one tenant are nobody else's; or leaves them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Salt(Option<[u8; 32]>);
+
+impl Salt {
+    /// The key in place of `key`.
+    #[must_use]
+    pub fn apply(self, key: [u8; 32]) -> [u8; 32] {
+        self.0.map_or(key, |salt| hashed(&[b"antares-salted-v1\0", &salt, &key]))
+    }
+}
+
+/// A tenant and its use. An extension of every request.
+#[derive(Clone, Debug)]
+pub struct Account {
+    tenant: Arc<str>,
+    /// Of the tenant, and of the peer that says to be it where nothing is proven.
+    holder: [u8; 32],
+    /// Where each tenant sees its own things alone.
+    apart: Salt,
+    salt: Salt,
+    use_: Arc<Use>,
+}
+
+/// What a tenant has used.
+#[derive(Debug)]
+pub(crate) struct Use {
+    quota: Quota,
+    calls: AtomicU64,
+    cycles: Option<Meter>,
+    compiles: Option<Meter>,
+    numbers: Option<Numbers>,
+}
+
+#[derive(Debug)]
+struct Numbers {
+    calls: IntCounter,
+    cycles: IntCounter,
+    refused: IntCounterVec,
+}
+
+/// A call in progress; over when it is dropped.
+#[derive(Debug)]
+pub(crate) struct InProgress(Arc<Use>);
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        self.0.calls.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Use {
+    fn new(quota: Quota, numbers: Option<Numbers>) -> Self {
+        let meter = |amount: Option<u64>, period| amount.map(|amount| Meter::new(amount, period));
+        Self {
+            calls: AtomicU64::new(0),
+            cycles: meter(quota.guest_cycles_per_second, Duration::from_secs(1)),
+            // In milliseconds.
+            compiles: meter(
+                quota.compile_seconds_per_hour.map(|seconds| seconds.saturating_mul(1_000)),
+                Duration::from_secs(3_600),
+            ),
+            quota,
+            numbers,
+        }
+    }
+
+    fn is_idle(&self, now: Instant) -> bool {
+        let mut meters = [&self.cycles, &self.compiles].into_iter().flatten();
+        meters.all(|meter| meter.is_idle(now))
+    }
+
+    fn exceeded(&self, tenant: &str, quota: &'static str, words: &str, retry: Duration) -> Fault {
+        if let Some(numbers) = &self.numbers {
+            numbers.refused.with_label_values(&[quota]).inc();
+        }
+        let subject = format!("tenant:{tenant}");
+        Fault::exhausted("QUOTA", format!("the quota {quota} of this tenant is used up: {words}"), retry)
+            .metadata("quota", quota)
+            .quota(subject, words)
+    }
+}
+
+impl Account {
+    /// Of calls that are nobody's: without any quota, and seeing everything.
+    #[must_use]
+    pub fn nobody() -> Self {
+        let use_ = Arc::new(Use::new(Quota::default(), None));
+        Self { tenant: Arc::from(""), holder: [0; 32], apart: Salt::default(), salt: Salt::default(), use_ }
+    }
+
+    /// Of what the service does by itself for `tenant`: as [`Account::nobody`], by that name.
+    #[must_use]
+    pub fn named(tenant: &str) -> Self {
+        Self { tenant: Arc::from(tenant), ..Self::nobody() }
+    }
+
+    /// Of the call of `request`; nobody's outside of a server.
+    #[must_use]
+    pub fn of<T>(request: &tonic::Request<T>) -> Self {
+        request.extensions().get().cloned().unwrap_or_else(Self::nobody)
+    }
+
+    /// The tenant's name; empty where there is none.
+    #[must_use]
+    pub fn tenant(&self) -> &str {
+        &self.tenant
+    }
+
+    /// A name of fixed length for whoever has stored something.
+    #[must_use]
+    pub fn holder(&self) -> [u8; 32] {
+        self.holder
+    }
+
+    /// Changes the digests of scripts where a tenant sees its own alone.
+    #[must_use]
+    pub fn apart(&self) -> Salt {
+        self.apart
+    }
+
+    /// Changes the keys of native code where a tenant has its own.
+    #[must_use]
+    pub fn salt(&self) -> Salt {
+        self.salt
+    }
+
+    /// Whether the tenant sees only what it uploaded.
+    #[must_use]
+    pub fn is_apart(&self) -> bool {
+        self.apart.0.is_some()
+    }
+
+    /// What it may use up.
+    #[must_use]
+    pub fn quota(&self) -> Quota {
+        self.use_.quota
+    }
+
+    /// Its calls in progress.
+    #[must_use]
+    pub fn calls_in_progress(&self) -> u64 {
+        self.use_.calls.load(Ordering::Acquire)
+    }
+
+    /// A place for a call.
+    pub(crate) fn begin_call(&self) -> Result<InProgress, Fault> {
+        let most = self.use_.quota.calls_max.unwrap_or(u64::MAX);
+        let taken = self.use_.calls.fetch_update(Ordering::AcqRel, Ordering::Acquire, |calls| {
+            (calls < most).then_some(calls + 1)
+        });
+        if taken.is_err() {
+            let words = format!("{most} calls are in progress");
+            return Err(self.use_.exceeded(&self.tenant, QUOTAS[0], &words, RETRY_CALLS));
+        }
+        if let Some(numbers) = &self.use_.numbers {
+            numbers.calls.inc();
+        }
+        Ok(InProgress(self.use_.clone()))
+    }
+
+    /// Whether its scripts may run.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED, with the time until its runs are paid.
+    pub fn may_run(&self) -> Result<(), Fault> {
+        let admitted = self.use_.cycles.as_ref().map_or(Ok(()), |meter| meter.admit(Instant::now()));
+        admitted.map_err(|wait| {
+            let most = self.use_.quota.guest_cycles_per_second.unwrap_or(0);
+            let words = format!("its runs took more than {most} guest cycles a second");
+            self.use_.exceeded(&self.tenant, QUOTAS[1], &words, wait)
+        })
+    }
+
+    /// Charges the guest cycles of a run.
+    pub fn ran(&self, cycles: u64) {
+        if let Some(meter) = &self.use_.cycles {
+            meter.charge(cycles, Instant::now());
+        }
+        if let Some(numbers) = &self.use_.numbers {
+            numbers.cycles.inc_by(cycles);
+        }
+    }
+
+    /// Charges a run that took `time` and told no cycles, which were `most` at most.
+    pub fn ran_for(&self, time: Duration, most: u64) {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.ran(ns.saturating_mul(CYCLES_PER_NS).min(most));
+    }
+
+    /// Whether something may be compiled for it.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED, with the time until its compiles are paid.
+    pub fn may_compile(&self) -> Result<(), Fault> {
+        let admitted = self.use_.compiles.as_ref().map_or(Ok(()), |meter| meter.admit(Instant::now()));
+        admitted.map_err(|wait| {
+            let most = self.use_.quota.compile_seconds_per_hour.unwrap_or(0);
+            let words = format!("its compiles took more than {most} s an hour");
+            self.use_.exceeded(&self.tenant, QUOTAS[2], &words, wait)
+        })
+    }
+
+    /// Charges the wall time of a compile.
+    pub fn compiled(&self, time: Duration) {
+        if let Some(meter) = &self.use_.compiles {
+            // A compile of less than that is one as well.
+            meter.charge(u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1), Instant::now());
+        }
+    }
+
+    /// Why `stored` bytes and `more` cannot be stored together, if they cannot.
+    #[must_use]
+    pub fn stored_too_much(&self, stored: u64, more: u64) -> Option<Fault> {
+        let most = self.use_.quota.stored_bytes_max?;
+        (stored.saturating_add(more) > most).then(|| {
+            let words = format!("{stored} bytes are stored and {more} more were to be, of {most}");
+            self.use_.exceeded(&self.tenant, QUOTAS[3], &words, RETRY_STORED)
+        })
+    }
+}
+
+/// A tenant, of one peer where no name is proven.
+type Holder = (Option<Peer>, Box<str>);
+
+/// The tenants of a server.
+#[derive(Debug)]
+pub(crate) struct Accounts {
+    tenancy: Tenancy,
+    known: Mutex<HashMap<Holder, Arc<Use>>>,
+    labels: Mutex<HashSet<Box<str>>>,
+    rest: Arc<Use>,
+    calls: IntCounterVec,
+    cycles: IntCounterVec,
+    refused: IntCounterVec,
+}
+
+impl Accounts {
+    pub(crate) fn new(tenancy: &Tenancy, metrics: &Metrics) -> Self {
+        let refused = metrics.counters(
+            "antares_quota_refused_total",
+            "Refusals because a tenant has used up a quota.",
+            &["quota"],
+        );
+        QUOTAS.iter().for_each(|quota| drop(refused.with_label_values(&[quota])));
+        let of_tenants = |name: &str, help: &str| metrics.counters(name, help, &["tenant"]);
+        let calls = of_tenants("antares_tenant_calls_total", "Calls by tenant; the first 32 by name.");
+        let cycles =
+            of_tenants("antares_tenant_guest_cycles_total", "Guest cycles by tenant; the first 32 by name.");
+        let numbers = Numbers {
+            calls: calls.with_label_values(&["other"]),
+            cycles: cycles.with_label_values(&["other"]),
+            refused: refused.clone(),
+        };
+        Self {
+            rest: Arc::new(Use::new(tenancy.quota(""), Some(numbers))),
+            tenancy: tenancy.clone(),
+            known: Mutex::default(),
+            labels: Mutex::default(),
+            calls,
+            cycles,
+            refused,
+        }
+    }
+
+    /// The account of a call of `peer` with these `headers`. A name that is none counts as no name.
+    pub(crate) fn of(&self, peer: Peer, headers: &HeaderMap) -> Account {
+        let tenant = headers.get(TENANT).and_then(|name| name.to_str().ok()).filter(|name| is_tenant(name));
+        let tenant = tenant.unwrap_or_default();
+        // A name that nobody has proven is one of the peer that says it.
+        let peer = (!self.tenancy.is_proven).then_some(peer);
+        let of_peer = peer.map(|peer| peer.to_string()).unwrap_or_default();
+        let holder = hashed(&[b"antares-tenant-v1\0", of_peer.as_bytes(), b"\0", tenant.as_bytes()]);
+        let salt = |is_on: bool| Salt(is_on.then_some(holder));
+        Account {
+            holder,
+            tenant: Arc::from(tenant),
+            apart: salt(self.tenancy.is_apart),
+            salt: salt(self.tenancy.is_salted),
+            use_: self.use_of((peer, tenant.into())),
+        }
+    }
+
+    fn use_of(&self, holder: Holder) -> Arc<Use> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.get(&holder) {
+            return found.clone();
+        }
+        if known.len() >= METERED_MAX {
+            let now = Instant::now();
+            known.retain(|_, one| Arc::strong_count(one) > 1 || !one.is_idle(now));
+        }
+        if known.len() >= METERED_MAX {
+            return self.rest.clone();
+        }
+        let label = self.label(&holder.1);
+        let numbers = Numbers {
+            calls: self.calls.with_label_values(&[&*label]),
+            cycles: self.cycles.with_label_values(&[&*label]),
+            refused: self.refused.clone(),
+        };
+        let quota = self.tenancy.quota(&holder.1);
+        known.entry(holder).or_insert_with(|| Arc::new(Use::new(quota, Some(numbers)))).clone()
+    }
+
+    /// Few tenants have a label, and no name that is not proven.
+    fn label(&self, tenant: &str) -> Box<str> {
+        let mut labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
+        match tenant {
+            "" => "none".into(),
+            _ if !self.tenancy.is_proven => "unproven".into(),
+            _ if labels.contains(tenant) => tenant.into(),
+            _ if labels.len() < LABELS_MAX => {
+                labels.insert(tenant.into());
+                tenant.into()
+            }
+            _ => "other".into(),
+        }
+    }
+}
+
+fn hashed(parts: &[&[u8]]) -> [u8; 32] {
+    let mut context = Context::new(&SHA256);
+    parts.iter().for_each(|part| context.update(part));
+    let mut hash = [0; 32];
+    hash.copy_from_slice(context.finish().as_ref());
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raw_config::RawConfig;
+
+    fn accounts(sections: &str) -> Accounts {
+        let tls = "[tls]\ncertificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"\n";
+        let raw: RawConfig = toml::from_str(&format!("{tls}{sections}")).unwrap();
+        Accounts::new(&raw.check(crate::Role::Both, &[]).unwrap().tenancy, &Metrics::new())
+    }
+
+    fn of(accounts: &Accounts, tenant: &str) -> Account {
+        let headers = HeaderMap::from_iter([(TENANT.parse().unwrap(), tenant.parse().unwrap())]);
+        accounts.of(Peer::UNKNOWN, &headers)
+    }
+
+    #[test]
+    fn one_tenant_s_use_is_not_another_s() {
+        let accounts = accounts("[quotas]\ncalls_max = 2\nguest_cycles_per_second = 1000\nstored_bytes_max = 5\n");
+        let (a, b) = (of(&accounts, "a"), of(&accounts, "b"));
+        let held = [a.begin_call().unwrap(), of(&accounts, "a").begin_call().unwrap()];
+        assert_eq!(a.begin_call().unwrap_err().reason(), "QUOTA");
+        assert!(b.begin_call().is_ok());
+        drop(held);
+        assert!(a.begin_call().is_ok());
+        a.ran(5_000);
+        assert_eq!(of(&accounts, "a").may_run().unwrap_err().reason(), "QUOTA");
+        assert!(b.may_run().is_ok());
+        assert!(a.stored_too_much(3, 2).is_none() && a.stored_too_much(3, 3).is_some());
+    }
+
+    #[test]
+    fn a_run_that_tells_no_cycles_is_charged_for_its_time() {
+        let accounts = accounts("[quotas]\nguest_cycles_per_second = 1000000\n");
+        let a = of(&accounts, "a");
+        a.ran_for(Duration::from_millis(500), 10);
+        assert!(a.may_run().is_ok());
+        a.ran_for(Duration::from_millis(500), u64::MAX);
+        assert!(a.may_run().is_err());
+    }
+
+    #[test]
+    fn labels_and_accounts_are_bounded() {
+        let accounts = accounts("");
+        for number in 0..METERED_MAX + 10 {
+            of(&accounts, &format!("t{number}")).begin_call().unwrap();
+        }
+        assert!(accounts.known.lock().unwrap().len() <= METERED_MAX);
+        assert_eq!(accounts.labels.lock().unwrap().len(), LABELS_MAX);
+        assert_eq!(&*accounts.label("t0"), "t0");
+        assert_eq!(&*accounts.label("late"), "other");
+    }
+
+    #[test]
+    fn keys_of_tenants_are_apart_where_they_are_to_be() {
+        let (apart, salted) = (accounts(""), accounts("[tenants]\nsalted = true\n"));
+        let shared = accounts("[tenants]\nshared = true\n");
+        let key = [7; 32];
+        assert_ne!(of(&apart, "a").apart().apply(key), of(&apart, "b").apart().apply(key));
+        assert_eq!(of(&apart, "a").salt().apply(key), key);
+        assert_ne!(of(&salted, "a").salt().apply(key), of(&salted, "b").salt().apply(key));
+        assert_eq!(of(&shared, "a").apart().apply(key), key);
+        assert!(!of(&shared, "a").is_apart());
+    }
+}
