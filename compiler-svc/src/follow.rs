@@ -119,7 +119,11 @@ impl Compiler {
                 Ok(artifact)
             }
             // The full tier would say the same.
-            Err(error @ (CompileError::ScriptNotFound(_) | CompileError::Refused { .. } | CompileError::Quota(_))) => Err(error),
+            Err(
+                error @ (CompileError::ScriptNotFound(_)
+                | CompileError::Refused { .. }
+                | CompileError::Quota(_)),
+            ) => Err(error),
             Err(error) => {
                 tracing::warn!(%script, %error, "no baseline");
                 self.join(full).await

@@ -208,8 +208,7 @@ impl compiler_service_server::CompilerService for Service {
         let (sha256, size) = self.header(&mut parts).await?;
         notes.what(sha256);
         let bytes = self.body(&mut parts, size, &held).await?;
-        let already_stored =
-            compiler.store_script(Some(owner), sha256, bytes).await.map_err(Fault::from)?;
+        let already_stored = compiler.store_script(Some(owner), sha256, bytes).await.map_err(Fault::from)?;
         tracing::info!(script = %sha256, bytes = size, already_stored, "uploaded");
         let response =
             v1::UploadResponse { sha256: sha256.to_string(), size_bytes: size as u64, already_stored };
@@ -256,9 +255,7 @@ impl compiler_service_server::CompilerService for Service {
         })?;
         let artifact = match least {
             v1::CodeTier::Baseline => compiler.compile_soon(script, options, None).await,
-            v1::CodeTier::Unspecified | v1::CodeTier::Full => {
-                compiler.compile(script, options, None).await
-            }
+            v1::CodeTier::Unspecified | v1::CodeTier::Full => compiler.compile(script, options, None).await,
         };
         let artifact = artifact.map_err(Fault::from)?;
         Ok(Response::new(compiled(&artifact)))

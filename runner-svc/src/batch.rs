@@ -84,7 +84,9 @@ impl Runner {
         context: &Context,
         deadline: Instant,
     ) -> Result<Prepared, ExecuteError> {
-        self.shared.prepare(&context.tenant.account, context.script.clone(), context.options, context.tier, deadline).await
+        self.shared
+            .prepare(&context.tenant.account, context.script.clone(), context.options, context.tier, deadline)
+            .await
     }
 
     /// Runs `inputs` in one worker. Gives how each ended, and how long a worker was waited for.
@@ -119,7 +121,13 @@ impl Runner {
         };
         let lent = shared.lend(slot, context.run_time, deadline, run);
         let Lent { answer, is_call_s } = lent.instrument(tracing::info_span!("worker")).await?;
-        charge_batch(account, &answer.reports, count, began.elapsed().saturating_sub(queue), context.cycles_max);
+        charge_batch(
+            account,
+            &answer.reports,
+            count,
+            began.elapsed().saturating_sub(queue),
+            context.cycles_max,
+        );
         let is_all = answer.reports.len() == count;
         let mut results: Vec<_> =
             answer.reports.into_iter().map(|report| Some(Ended::Reported(report))).collect();

@@ -17,7 +17,13 @@ pub(crate) fn charge_run(account: &Account, verdict: &Verdict<RunReport>, time: 
 }
 
 /// Charges runs that told their cycles, and the one that did not for the time, if there was one.
-pub(crate) fn charge_batch(account: &Account, reports: &[RunReport], count: usize, time: Duration, cycles_max: u64) {
+pub(crate) fn charge_batch(
+    account: &Account,
+    reports: &[RunReport],
+    count: usize,
+    time: Duration,
+    cycles_max: u64,
+) {
     account.ran(reports.iter().map(|report| report.cycles).fold(0, u64::saturating_add));
     if reports.len() < count {
         let told: u64 = reports.iter().map(|report| report.run_us).fold(0, u64::saturating_add);
@@ -26,7 +32,12 @@ pub(crate) fn charge_batch(account: &Account, reports: &[RunReport], count: usiz
 }
 
 /// Charges a verification: its cycles, or where it told none the time that it had.
-pub(crate) fn charge_verification(account: &Account, verdict: &Verdict<VerifyReport>, time: Duration, cycles_max: u64) {
+pub(crate) fn charge_verification(
+    account: &Account,
+    verdict: &Verdict<VerifyReport>,
+    time: Duration,
+    cycles_max: u64,
+) {
     match verdict {
         Verdict::Done(VerifyReport::Done { cycles, .. }) => account.ran(*cycles),
         Verdict::Done(VerifyReport::Refused { .. }) => {}

@@ -107,11 +107,22 @@ impl Shared {
             if program.elf.len() > HOT_BYTES_MAX {
                 continue;
             }
-            tokio::spawn(self.clone().learn_one(place, account.clone(), Bytes::from(program.elf), met.clone()));
+            tokio::spawn(self.clone().learn_one(
+                place,
+                account.clone(),
+                Bytes::from(program.elf),
+                met.clone(),
+            ));
         }
     }
 
-    async fn learn_one(self: Arc<Self>, _place: OwnedSemaphorePermit, account: Account, bytes: Bytes, met: Met) {
+    async fn learn_one(
+        self: Arc<Self>,
+        _place: OwnedSemaphorePermit,
+        account: Account,
+        bytes: Bytes,
+        met: Met,
+    ) {
         // The semaphore is never closed.
         let Ok(_turn) = self.hot.turn.acquire().await else { return };
         let Ok(elf) = seal("antares-program", bytes.clone()).await else { return };

@@ -98,7 +98,12 @@ impl State {
 
 impl Shared {
     /// Tells the source what a run of `native` has seen that it did not know. Nobody waits for that.
-    pub(crate) fn learn_from(self: &Arc<Self>, account: &Account, native: Option<&Native>, ended: &Ended<RunReport>) {
+    pub(crate) fn learn_from(
+        self: &Arc<Self>,
+        account: &Account,
+        native: Option<&Native>,
+        ended: &Ended<RunReport>,
+    ) {
         if let (Some(native), Ended::Reported(RunReport { seen: Some(seen), .. })) = (native, ended) {
             self.learn_seen(account, native, seen.clone());
         }

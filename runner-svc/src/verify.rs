@@ -98,7 +98,8 @@ impl Shared {
         candidates.extend(self.hot.find(&met.cells).into_iter().map(Candidate::from));
         let sealed = seal("antares-transaction", order.transaction.clone()).await?;
         let span = tracing::info_span!("artifacts", count = candidates.len());
-        let programs = self.clone().natives(account, candidates, order.tier, deadline).instrument(span).await?;
+        let programs =
+            self.clone().natives(account, candidates, order.tier, deadline).instrument(span).await?;
         let made_ms = programs.iter().filter_map(|program| program.native.as_ref()?.made_ms).max();
         let fetch = started.elapsed().saturating_sub(Duration::from_millis(made_ms.unwrap_or(0)));
         let (slot, queue) = self.slot(&order.tenant).instrument(tracing::info_span!("queue")).await?;

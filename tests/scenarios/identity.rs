@@ -60,13 +60,13 @@ const CALLS: [(&str, Option<&str>); 21] = [
 const ROLES: [&str; 5] = ["upload", "compile", "execute", "profile", "admin"];
 
 /// Keys of an issuer and the file with their public halves.
-struct Issuer {
+pub(crate) struct Issuer {
     folder: TempDir,
     keys: BTreeMap<&'static str, Vec<u8>>,
 }
 
 impl Issuer {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let issuer = Self { folder: tempfile::tempdir().unwrap(), keys: BTreeMap::new() };
         issuer.with("first")
     }
@@ -84,16 +84,16 @@ impl Issuer {
         fs::rename(new, self.file()).unwrap();
     }
 
-    fn file(&self) -> PathBuf {
+    pub(crate) fn file(&self) -> PathBuf {
         self.folder.path().join("jwks.json")
     }
 
-    fn sign(&self, claims: &Value) -> String {
+    pub(crate) fn sign(&self, claims: &Value) -> String {
         sign("first", &self.keys["first"], claims)
     }
 
     /// `[auth]`, with a tenant for each role.
-    fn section(&self) -> String {
+    pub(crate) fn section(&self) -> String {
         let mut text = format!(
             "[auth]\njwks = {:?}\nissuer = {ISSUER:?}\naudience = {AUDIENCE:?}\nleeway_ms = 1000\n",
             self.file()
@@ -124,7 +124,7 @@ fn now() -> u64 {
 }
 
 /// Claims of a good token, changed.
-fn claims(subject: &str, change: impl FnOnce(&mut Value)) -> Value {
+pub(crate) fn claims(subject: &str, change: impl FnOnce(&mut Value)) -> Value {
     let mut claims = json!({ "sub": subject, "iss": ISSUER, "aud": AUDIENCE, "exp": now() + 600 });
     change(&mut claims);
     claims
@@ -158,11 +158,11 @@ fn is_refused(status: &Status) -> bool {
     matches!(status.code(), Code::Unauthenticated | Code::PermissionDenied)
 }
 
-async fn plain(server: &Server) -> Channel {
+pub(crate) async fn plain(server: &Server) -> Channel {
     Endpoint::from_shared(format!("http://{}", server.address)).unwrap().connect().await.unwrap()
 }
 
-fn bearer(token: &str) -> Vec<String> {
+pub(crate) fn bearer(token: &str) -> Vec<String> {
     vec![format!("Bearer {token}")]
 }
 

@@ -22,6 +22,7 @@ mod signing;
 mod soak;
 mod storms;
 mod strangers;
+mod tenants;
 mod tls;
 mod transactions;
 mod wire;

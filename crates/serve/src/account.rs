@@ -36,6 +36,9 @@ const RETRY_STORED: Duration = Duration::from_secs(60);
 /// What a run without a verdict is taken to have cost: guest cycles a nanosecond. Native code takes some three.
 const CYCLES_PER_NS: u64 = 3;
 
+/// Reason of whoever has used up a quota.
+pub(crate) const QUOTA: &str = "QUOTA";
+
 /// Names of quotas, for metrics and callers.
 const QUOTAS: [&str; 4] =
     ["calls_max", "guest_cycles_per_second", "compile_seconds_per_hour", "stored_bytes_max"];
@@ -117,7 +120,7 @@ impl Use {
             numbers.refused.with_label_values(&[quota]).inc();
         }
         let subject = format!("tenant:{tenant}");
-        Fault::exhausted("QUOTA", format!("the quota {quota} of this tenant is used up: {words}"), retry)
+        Fault::exhausted(QUOTA, format!("the quota {quota} of this tenant is used up: {words}"), retry)
             .metadata("quota", quota)
             .quota(subject, words)
     }
@@ -188,9 +191,10 @@ impl Account {
     /// A place for a call.
     pub(crate) fn begin_call(&self) -> Result<InProgress, Fault> {
         let most = self.use_.quota.calls_max.unwrap_or(u64::MAX);
-        let taken = self.use_.calls.fetch_update(Ordering::AcqRel, Ordering::Acquire, |calls| {
-            (calls < most).then_some(calls + 1)
-        });
+        let taken = self
+            .use_
+            .calls
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |calls| (calls < most).then_some(calls + 1));
         if taken.is_err() {
             let words = format!("{most} calls are in progress");
             return Err(self.use_.exceeded(&self.tenant, QUOTAS[0], &words, RETRY_CALLS));
@@ -387,7 +391,8 @@ mod tests {
 
     #[test]
     fn one_tenant_s_use_is_not_another_s() {
-        let accounts = accounts("[quotas]\ncalls_max = 2\nguest_cycles_per_second = 1000\nstored_bytes_max = 5\n");
+        let accounts =
+            accounts("[quotas]\ncalls_max = 2\nguest_cycles_per_second = 1000\nstored_bytes_max = 5\n");
         let (a, b) = (of(&accounts, "a"), of(&accounts, "b"));
         let held = [a.begin_call().unwrap(), of(&accounts, "a").begin_call().unwrap()];
         assert_eq!(a.begin_call().unwrap_err().reason(), "QUOTA");

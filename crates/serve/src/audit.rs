@@ -227,7 +227,8 @@ impl Sink {
     /// Opens the file again if it was moved away.
     fn look(&mut self) {
         let Some(path) = &self.path else { return };
-        let number = |found: io::Result<std::fs::Metadata>| found.ok().map(|found| (found.dev(), found.ino()));
+        let number =
+            |found: io::Result<std::fs::Metadata>| found.ok().map(|found| (found.dev(), found.ino()));
         let is_there = number(std::fs::metadata(path));
         if is_there.is_none() || is_there != self.file.as_ref().and_then(|file| number(file.metadata())) {
             match open(path) {

@@ -221,7 +221,12 @@ impl Gate {
                 }
                 Fits::Token(_) => None,
             };
-            found.map(|(who, tenant)| Caller { who: who.into(), tenant, roles: rule.roles, any_tenant: rule.any_tenant })
+            found.map(|(who, tenant)| Caller {
+                who: who.into(),
+                tenant,
+                roles: rule.roles,
+                any_tenant: rule.any_tenant,
+            })
         });
         found.ok_or(Denied::Unknown)
     }

@@ -84,14 +84,8 @@ impl Host {
         let result = self.runtime.block_on(async {
             let stop =
                 stop_signal().map_err(|source| HostError::System { step: "listen for signals", source })?;
-            let server = Server::bind(
-                &config.listen,
-                Callers::of(config),
-                config.metrics,
-                app,
-                metrics,
-            )
-            .await?;
+            let server =
+                Server::bind(&config.listen, Callers::of(config), config.metrics, app, metrics).await?;
             ready(server.health());
             let metrics = server.metrics_address().map(|address| address.to_string());
             tracing::info!(address = %server.address(), metrics, "serving");

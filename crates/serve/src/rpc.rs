@@ -22,7 +22,7 @@ use tracing::{Instrument, Span, field};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::{
-    account::{Account, Accounts, InProgress},
+    account::{Account, Accounts, InProgress, QUOTA},
     admission::{Admission, Places, Refused, TENANT_BYTES_MAX},
     answer::metered,
     audit::{Auditor, CallNotes, Entry},
@@ -35,7 +35,7 @@ use crate::{
     peer::Peer,
     roles::{Need, need},
     server::{Callers, ServeError},
-    status::{Fault, caller_s_mistake, code_in},
+    status::{Fault, caller_s_mistake, code_in, reason_in},
     telemetry,
 };
 
@@ -47,6 +47,9 @@ const EXEMPT: [&str; 2] = ["grpc.health.v1.Health/", "grpc.reflection."];
 
 /// How long a caller waits that found the audit log broken.
 const RETRY_AUDIT: Duration = Duration::from_secs(5);
+
+/// How long a caller waits to hear that a quota is used up.
+const QUOTA_PAUSE: Duration = Duration::from_millis(20);
 
 /// What all calls of a server share.
 #[derive(Clone, Debug)]
@@ -72,7 +75,13 @@ struct Shared {
 
 impl Shared {
     /// Puts beside a call what those behind may ask for.
-    fn tell(&self, request: &mut Request<Body>, deadline: CallDeadline, peer: Peer, of: (Account, CallNotes)) {
+    fn tell(
+        &self,
+        request: &mut Request<Body>,
+        deadline: CallDeadline,
+        peer: Peer,
+        of: (Account, CallNotes),
+    ) {
         let extensions = request.extensions_mut();
         extensions.insert(of.0);
         extensions.insert(of.1);
@@ -102,6 +111,16 @@ impl Shared {
         let places = self.admission.admit(peer, request.headers(), exempt).map_err(Refused::fault)?;
         let of_tenant = if exempt { None } else { Some(account.begin_call()?) };
         Ok((places, of_tenant))
+    }
+
+    /// What the request of a call may be.
+    fn terms(&self, request: &Request<Body>, is_stream: bool) -> Terms {
+        Terms {
+            message_bytes_max: self.message_bytes_max,
+            message_time_max: self.message_time_max,
+            is_stream,
+            is_encoded: request.headers().get("grpc-encoding").is_some_and(|name| name != "identity"),
+        }
     }
 
     /// The line of a call that needs a role, or that is refused for who makes it.
@@ -251,15 +270,11 @@ where
             reason: None,
         };
         if let Some(fault) = refused {
-            return Box::pin(std::future::ready(Ok(answer(Status::from(fault).into_http(), call))));
+            let response = Status::from(fault).into_http();
+            return Box::pin(async move { Ok(answer(paused(response).await, call)) });
         }
         shared.tell(&mut request, deadline, peer, (account, notes));
-        let terms = Terms {
-            message_bytes_max: shared.message_bytes_max,
-            message_time_max: shared.message_time_max,
-            is_stream,
-            is_encoded: request.headers().get("grpc-encoding").is_some_and(|name| name != "identity"),
-        };
+        let terms = shared.terms(&request, is_stream);
         if let Some(bytes) = bytes {
             request = request.map(|body| Body::new(MeteredBody::new(body, terms, bytes)));
         }
@@ -269,7 +284,8 @@ where
         Box::pin(
             async move {
                 match timeout_at(deadline.0.into(), inner).await {
-                    Ok(Ok(Ok(mut response))) => {
+                    Ok(Ok(Ok(response))) => {
+                        let mut response = paused(response).await;
                         if let Some(budget) = budget {
                             response = metered(response, budget, peer).await;
                         }
@@ -289,6 +305,16 @@ where
             .instrument(span),
         )
     }
+}
+
+/// `response`, after a moment if it says that a quota is used up: who asks again at once and at once takes the machine from others.
+async fn paused(response: Response<Body>) -> Response<Body> {
+    if code_in(response.headers()) == Some("RESOURCE_EXHAUSTED")
+        && reason_in(response.headers()).is_some_and(|reason| reason == QUOTA)
+    {
+        tokio::time::sleep(QUOTA_PAUSE).await;
+    }
+    response
 }
 
 /// `response`, with the end of `call` where its status is: in its headers (an error) or in its trailers.

@@ -1,0 +1,362 @@
+//! Tenants beside each other: what one has uploaded, used up or run is nothing to another.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use antares_abi::Sha256Digest;
+use antares_proto::v1;
+use antares_tests::guests;
+use serde_json::Value;
+use tempfile::TempDir;
+use tonic::{
+    Code, Request, Status,
+    metadata::{Ascii, MetadataValue},
+    service::{Interceptor, interceptor::InterceptedService},
+    transport::Channel,
+};
+use tonic_types::StatusExt as _;
+
+use crate::{
+    client::{exit_code, inline, reason, stored},
+    identity::{Issuer, claims, plain},
+    server::{Server, until},
+};
+
+/// Rules by which `user/NAME` is the tenant `NAME`, with all roles that a client has.
+const ALL_ROLES: &str = "[[auth.rules]]\ntoken = \"all/*\"\ntenant = \"*\"\nroles = [\"upload\", \"compile\", \"execute\", \"profile\"]\n";
+
+#[derive(Clone)]
+struct Token(MetadataValue<Ascii>);
+
+impl Interceptor for Token {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        request.metadata_mut().insert("authorization", self.0.clone());
+        Ok(request)
+    }
+}
+
+type Wire = InterceptedService<Channel, Token>;
+
+/// One tenant's connections.
+#[derive(Clone)]
+struct Tenant {
+    compiler: v1::compiler_service_client::CompilerServiceClient<Wire>,
+    runner: v1::runner_service_client::RunnerServiceClient<Wire>,
+    profiles: v1::profile_service_client::ProfileServiceClient<Wire>,
+}
+
+impl Tenant {
+    async fn connect(server: &Server, issuer: &Issuer, name: &str) -> Self {
+        let token = issuer.sign(&claims(&format!("all/{name}"), |_| {}));
+        let wire =
+            InterceptedService::new(plain(server).await, Token(format!("Bearer {token}").parse().unwrap()));
+        Self {
+            compiler: v1::compiler_service_client::CompilerServiceClient::new(wire.clone()),
+            runner: v1::runner_service_client::RunnerServiceClient::new(wire.clone()),
+            profiles: v1::profile_service_client::ProfileServiceClient::new(wire),
+        }
+    }
+
+    async fn upload(&mut self, elf: &[u8]) -> Result<v1::UploadResponse, Status> {
+        let header = v1::BlobHeader {
+            sha256: Sha256Digest::of(elf).to_string(),
+            size_bytes: elf.len() as u64,
+            ..Default::default()
+        };
+        let mut parts = vec![v1::upload_request::Part::Header(header)];
+        parts
+            .extend(elf.chunks(64 << 10).map(|chunk| v1::upload_request::Part::Chunk(chunk.to_vec().into())));
+        let parts = parts.into_iter().map(|part| v1::UploadRequest { part: Some(part) });
+        Ok(self.compiler.upload(tokio_stream::iter(parts)).await?.into_inner())
+    }
+
+    async fn compile(&mut self, elf: &[u8]) -> Result<v1::CompileResponse, Status> {
+        let script_sha256 = Sha256Digest::of(elf).to_string();
+        let request = v1::CompileRequest { script_sha256, options: None, least: 0 };
+        Ok(self.compiler.compile(request).await?.into_inner())
+    }
+
+    async fn is_missing(&mut self, elf: &[u8]) -> bool {
+        let request = v1::FindMissingRequest { script_sha256: vec![Sha256Digest::of(elf).to_string()] };
+        !self.compiler.find_missing(request).await.unwrap().into_inner().missing_sha256.is_empty()
+    }
+
+    async fn run(&mut self, request: v1::ExecuteRequest) -> Result<v1::ExecuteResponse, Status> {
+        Ok(self.runner.execute(request).await?.into_inner())
+    }
+}
+
+fn start(issuer: &Issuer, data: &TempDir, sections: &str) -> Server {
+    Server::start_with(data, &format!("{}{ALL_ROLES}{sections}", issuer.section()))
+}
+
+/// A refusal by a quota: which, and that it says when to come back.
+#[track_caller]
+fn quota_of(status: &Status) -> String {
+    assert_eq!((status.code(), reason(status).as_str()), (Code::ResourceExhausted, "QUOTA"), "{status:?}");
+    let details = status.get_error_details();
+    assert!(details.retry_info().is_some_and(|retry| retry.retry_delay.is_some()), "{details:?}");
+    let violation = &details.quota_failure().unwrap().violations[0];
+    assert!(violation.subject.starts_with("tenant:"), "{violation:?}");
+    details.error_info().unwrap().metadata["quota"].clone()
+}
+
+/// A guest, changed so that it is another script that does the same.
+fn variant(name: &str, number: u8) -> Vec<u8> {
+    let mut elf = guests::bytes(name).unwrap();
+    elf.push(number);
+    elf
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_tenant_uploads_is_nobody_else_s() {
+    let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
+    let mut server = start(&issuer, &data, "");
+    let elf = variant("exit-imc", 1);
+    let key = {
+        let mut one = Tenant::connect(&server, &issuer, "one").await;
+        assert!(!one.upload(&elf).await.unwrap().already_stored);
+        assert!(!one.is_missing(&elf).await);
+        assert_eq!(exit_code(&one.run(stored(&elf, &["a"], v1::Tier::Auto)).await.unwrap()), Some(0));
+        one.compile(&elf).await.unwrap().artifact_key
+    };
+    for again in [false, true] {
+        if again {
+            // Whose a script is, is remembered.
+            assert_eq!(server.stop(), Some(0));
+            server = start(&issuer, &data, "");
+        }
+        let mut one = Tenant::connect(&server, &issuer, "one").await;
+        let mut two = Tenant::connect(&server, &issuer, "two").await;
+        assert!(!one.is_missing(&elf).await);
+        assert!(two.is_missing(&elf).await);
+        let script_sha256 = Sha256Digest::of(&elf).to_string();
+        let refusals = [
+            two.run(stored(&elf, &["a"], v1::Tier::Auto)).await.unwrap_err(),
+            two.compile(&elf).await.unwrap_err(),
+            two.compiler.get_script(v1::GetScriptRequest { script_sha256 }).await.unwrap_err(),
+            two.compiler
+                .get_artifact(v1::GetArtifactRequest { artifact_key: key.clone() })
+                .await
+                .unwrap_err(),
+        ];
+        for status in refusals {
+            assert_eq!(status.code(), Code::NotFound, "{status:?}");
+        }
+        assert!(
+            one.compiler.get_artifact(v1::GetArtifactRequest { artifact_key: key.clone() }).await.is_ok()
+        );
+    }
+    let mut two = Tenant::connect(&server, &issuer, "two").await;
+    // That it is there already is not said.
+    assert!(!two.upload(&elf).await.unwrap().already_stored);
+    assert!(two.upload(&elf).await.unwrap().already_stored);
+    assert!(!two.is_missing(&elf).await);
+    // Native code is made once for all, unless tenants have their own.
+    assert_eq!(two.compile(&elf).await.unwrap().cache(), v1::CacheUse::Hit);
+    assert_eq!(exit_code(&two.run(stored(&elf, &["a"], v1::Tier::Auto)).await.unwrap()), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tenants_share_what_they_are_told_to_share_and_no_time_where_keys_are_salted() {
+    let elf = variant("exit-imc", 2);
+    for (section, is_shared) in [("[tenants]\nshared = true\n", true), ("[tenants]\nsalted = true\n", false)]
+    {
+        let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
+        let server = start(&issuer, &data, section);
+        let mut one = Tenant::connect(&server, &issuer, "one").await;
+        let mut two = Tenant::connect(&server, &issuer, "two").await;
+        one.upload(&elf).await.unwrap();
+        assert_eq!(one.compile(&elf).await.unwrap().cache(), v1::CacheUse::Miss);
+        assert_eq!(two.is_missing(&elf).await, !is_shared);
+        two.upload(&elf).await.unwrap();
+        let expected = if is_shared { v1::CacheUse::Hit } else { v1::CacheUse::Miss };
+        let compiled = two.compile(&elf).await.unwrap();
+        assert_eq!(compiled.cache(), expected);
+        for tenant in [&mut one, &mut two] {
+            assert_eq!(tenant.compile(&elf).await.unwrap().cache(), v1::CacheUse::Hit);
+            let request = v1::GetArtifactRequest { artifact_key: compiled.artifact_key.clone() };
+            assert!(tenant.compiler.get_artifact(request).await.is_ok());
+            let ran = tenant.run(stored(&elf, &["a"], v1::Tier::Native)).await.unwrap();
+            assert_eq!(exit_code(&ran), Some(0));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn quotas_are_a_tenant_s_own() {
+    let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
+    let elf = variant("exit-imc", 3);
+    let most = 2 * elf.len();
+    let quotas = format!(
+        "[quotas]\ncalls_max = 2\nguest_cycles_per_second = 20\ncompile_seconds_per_hour = 1\nstored_bytes_max = {most}\n\
+         [[quotas.tenants]]\ntenant = \"big\"\ncalls_max = 0\nguest_cycles_per_second = 0\ncompile_seconds_per_hour = 0\nstored_bytes_max = 0\n"
+    );
+    let mut server = start(&issuer, &data, &quotas);
+    let mut small = Tenant::connect(&server, &issuer, "small").await;
+    let capabilities = small.runner.get_capabilities(v1::GetRunnerCapabilitiesRequest {}).await.unwrap();
+    let told = capabilities.into_inner().quotas.unwrap();
+    assert_eq!((told.tenant.as_str(), told.calls_max, told.calls_in_progress), ("small", Some(2), 1));
+    assert_eq!((told.stored_bytes_max, told.compile_seconds_per_hour), (Some(most as u64), Some(1)));
+
+    // Bytes, also after a restart.
+    small.upload(&elf).await.unwrap();
+    small.upload(&elf).await.unwrap();
+    small.upload(&variant("exit-imc", 4)).await.unwrap();
+    server.stop();
+    server = start(&issuer, &data, &quotas);
+    small = Tenant::connect(&server, &issuer, "small").await;
+    let mut big = Tenant::connect(&server, &issuer, "big").await;
+    assert_eq!(quota_of(&small.upload(&variant("exit-imc", 5)).await.unwrap_err()), "stored_bytes_max");
+    small.upload(&elf).await.unwrap();
+    for number in 3..9 {
+        big.upload(&variant("exit-imc", number)).await.unwrap();
+    }
+
+    // Cycles.
+    let interpreted = || stored(&elf, &["a"], v1::Tier::Interpreter);
+    let end = Instant::now() + crate::server::PATIENCE;
+    let status = loop {
+        match small.run(interpreted()).await {
+            Ok(_) => assert!(Instant::now() < end, "there is no quota"),
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(quota_of(&status), "guest_cycles_per_second");
+    let wait = status.get_error_details().retry_info().unwrap().retry_delay.unwrap();
+    assert_eq!(exit_code(&big.run(interpreted()).await.unwrap()), Some(0));
+    tokio::time::sleep(wait).await;
+    assert_eq!(exit_code(&small.run(interpreted()).await.unwrap()), Some(0));
+
+    // Compiles: the first ones leave debts.
+    let mut refused = None;
+    for number in 3..5 {
+        for (vm_version, isa) in
+            [(0, "imc"), (1, "imc"), (1, "imc+b"), (1, "imc+mop"), (1, "imc+b+mop"), (2, "imc"), (2, "imc+b")]
+        {
+            let options = Some(v1::ScriptOptions { vm_version: Some(vm_version), isa: Some(isa.to_owned()) });
+            let script_sha256 = Sha256Digest::of(&variant("exit-imc", number)).to_string();
+            let request = v1::CompileRequest { script_sha256, options, least: 0 };
+            refused = refused.or(small.compiler.compile(request.clone()).await.err());
+            assert!(big.compiler.compile(request).await.is_ok());
+        }
+    }
+    // Slow machines take a second for it, and others not.
+    if let Some(status) = refused {
+        assert_eq!(quota_of(&status), "compile_seconds_per_hour");
+    }
+    assert!(server.metric("antares_quota_refused_total{quota=\"stored_bytes_max\"}") >= 1.0);
+    assert!(server.metric("antares_tenant_calls_total{tenant=\"small\"}") >= 3.0);
+
+    // Calls in progress: two sessions are all that it may have.
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let (sender, receiver) = tokio::sync::mpsc::channel::<v1::ExecuteSessionRequest>(1);
+        let inputs = tokio_stream::wrappers::ReceiverStream::new(receiver);
+        held.push((sender, small.runner.execute_session(inputs).await.unwrap()));
+    }
+    let refused = small.runner.get_capabilities(v1::GetRunnerCapabilitiesRequest {}).await.unwrap_err();
+    assert_eq!(quota_of(&refused), "calls_max");
+    assert!(big.runner.get_capabilities(v1::GetRunnerCapabilitiesRequest {}).await.is_ok());
+}
+
+/// Times of `count` runs, one after another.
+async fn times(tenant: &mut Tenant, elf: &[u8], count: usize) -> Vec<Duration> {
+    let mut times = Vec::new();
+    for _ in 0..count {
+        let started = Instant::now();
+        let ran = tenant.run(stored(elf, &["0"], v1::Tier::Auto)).await;
+        assert_eq!(exit_code(&ran.unwrap()), Some(0));
+        times.push(started.elapsed());
+    }
+    times.sort_unstable();
+    times
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_one_tenant_is_its_own_affair() {
+    /// Runs that are measured.
+    const RUNS: usize = 200;
+    let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
+    let quotas = "[quotas]\ncalls_max = 8\nguest_cycles_per_second = 1000000\nstored_bytes_max = 100000\n\
+        compile_seconds_per_hour = 1\n";
+    let server = start(&issuer, &data, quotas);
+    let mut calm = Tenant::connect(&server, &issuer, "calm").await;
+    let flood = Tenant::connect(&server, &issuer, "flood").await;
+    let elf = variant("exit-imc", 6);
+    calm.upload(&elf).await.unwrap();
+    calm.compile(&elf).await.unwrap();
+    times(&mut calm, &elf, RUNS).await;
+    let before = times(&mut calm, &elf, RUNS).await;
+
+    let loud = guests::bytes("fib-imc").unwrap();
+    let tasks: Vec<_> = (0..16_u8)
+        .map(|number| {
+            let (mut flood, loud) = (flood.clone(), loud.clone());
+            tokio::spawn(async move {
+                for round in 0_u64.. {
+                    let mut other = loud.clone();
+                    other.push(number);
+                    other.extend(round.to_le_bytes());
+                    let _ = flood.upload(&other).await;
+                    let _ = flood.run(inline(&loud, &["22"], v1::Tier::Interpreter)).await;
+                    let _ = flood.compile(&other).await;
+                }
+            })
+        })
+        .collect();
+    until("the flood has met its quotas", || {
+        server.metric("antares_quota_refused_total{quota=\"guest_cycles_per_second\"}")
+            + server.metric("antares_quota_refused_total{quota=\"calls_max\"}")
+            > 20.0
+    });
+    let during = times(&mut calm, &elf, RUNS).await;
+    tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    let p99 = |times: &[Duration]| times[times.len() * 99 / 100];
+    println!(
+        "p99 alone {:?}, beside a flood {:?}; p50 {:?} and {:?}",
+        p99(&before),
+        p99(&during),
+        before[RUNS / 2],
+        during[RUNS / 2]
+    );
+    // Twice as long, and what one turn of the machine's scheduler may take.
+    assert!(p99(&during) <= 2 * p99(&before) + Duration::from_millis(30));
+    // Its quota is whole: all of its calls were answered, and what it may store is there.
+    calm.upload(&variant("exit-imc", 7)).await.unwrap();
+    let listed = calm.profiles.list_profiles(v1::ListProfilesRequest::default()).await.unwrap().into_inner();
+    let own = Sha256Digest::of(&elf).to_string();
+    assert!(listed.scripts.iter().all(|script| script.script == own), "{listed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_did_what_is_written_down() {
+    let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
+    let path = data.path().join("audit.jsonl");
+    let server = start(&issuer, &data, &format!("[audit]\ntarget = {path:?}\nrequired = true\n"));
+    let elf = variant("exit-imc", 8);
+    let mut one = Tenant::connect(&server, &issuer, "one").await;
+    one.upload(&elf).await.unwrap();
+    one.run(stored(&elf, &["a"], v1::Tier::Auto)).await.unwrap();
+    let mut channel = v1::compiler_service_client::CompilerServiceClient::new(plain(&server).await);
+    channel.find_missing(v1::FindMissingRequest::default()).await.unwrap_err();
+    let mut open = v1::runner_service_client::RunnerServiceClient::new(plain(&server).await);
+    open.get_capabilities(v1::GetRunnerCapabilitiesRequest {}).await.unwrap_err();
+    assert_eq!(server.stop(), Some(0));
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let digest = Sha256Digest::of(&elf).to_string();
+    let told = |line: &Value| {
+        ["call", "who", "tenant", "role", "what", "outcome", "request_id"]
+            .map(|key| line[key].as_str().unwrap_or_default().to_owned())
+    };
+    let expected = [
+        ["antares.v1.CompilerService/Upload", "all/one", "one", "upload", &digest, "OK", ""],
+        ["antares.v1.RunnerService/Execute", "all/one", "one", "execute", &digest, "OK", "scenario"],
+        ["antares.v1.CompilerService/FindMissing", "", "", "upload", "", "UNAUTHENTICATED", ""],
+        ["antares.v1.RunnerService/GetCapabilities", "", "", "", "", "UNAUTHENTICATED", ""],
+    ];
+    assert_eq!(lines.iter().map(told).collect::<Vec<_>>(), expected.map(|line| line.map(str::to_owned)));
+}
