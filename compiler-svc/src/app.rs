@@ -9,6 +9,7 @@ use antares_proto::{
     v1::{compiler_service_server::CompilerServiceServer, store_service_server::StoreServiceServer},
 };
 use antares_serve::{App, Config, Health, Metrics};
+use antares_tier::PlaceError;
 use antares_trust::{KeyError, Trust};
 use tonic::service::Routes;
 
@@ -18,6 +19,7 @@ use crate::{
     service::Service,
     signed::Signing,
     store_service::StoreService,
+    tiers::Tiers,
 };
 
 /// Full name of the service, for health checks.
@@ -44,6 +46,9 @@ pub enum StartError {
     /// The keys that sign native code.
     #[error("signing.keys")]
     Keys(#[from] KeyError),
+    /// The shared tier.
+    #[error("shared.url")]
+    Shared(#[from] PlaceError),
 }
 
 /// Names that `sandbox.allow_degraded` may have.
@@ -79,7 +84,8 @@ pub fn build(config: &Config, pool: Pool, metrics: &Metrics) -> Result<Compiler,
     // In the folder of the cache, unless they have one of their own: it is there by now.
     let trust = Arc::new(Trust::of_folder(config.signing.keys.clone())?);
     let signing = Signing::new(trust, config.signing.valid, metrics);
-    Ok(Compiler::new(cache, pool, signing, &config.compiler, metrics))
+    let tiers = Tiers::open(config, metrics)?;
+    Ok(Compiler::new((cache, tiers), pool, signing, &config.compiler, metrics))
 }
 
 /// Adds the gRPC service of `compiler` to `routes`.

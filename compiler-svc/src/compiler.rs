@@ -26,6 +26,7 @@ use crate::{
     order::Order,
     owned::Owned,
     signed::{Signing, join, split},
+    tiers::{Origin, Tiers},
 };
 
 /// Baseline compiles at once, beside the workers for full ones.
@@ -120,10 +121,11 @@ pub struct Compiler {
 
 pub(crate) struct Shared {
     pub(crate) cache: Cache,
+    pub(crate) tiers: Tiers,
     pool: Pool,
     /// Hints change one after another.
     pub(crate) learning: Mutex<()>,
-    signing: Signing,
+    pub(crate) signing: Signing,
     pub(crate) limits: RawCompiler,
     slots: Semaphore,
     /// Of baseline compiles, which never wait for others.
@@ -138,7 +140,7 @@ impl Compiler {
     /// A compiler that keeps things in `cache` and works in `pool`.
     #[must_use]
     pub(crate) fn new(
-        cache: Cache,
+        (cache, tiers): (Cache, Tiers),
         pool: Pool,
         signing: Signing,
         limits: &RawCompiler,
@@ -148,6 +150,7 @@ impl Compiler {
         let shared = Shared {
             metrics: CompilerMetrics::new(metrics),
             cache,
+            tiers,
             pool,
             learning: Mutex::default(),
             signing,
@@ -259,18 +262,6 @@ impl Compiler {
 }
 
 impl Shared {
-    pub(crate) async fn get(&self, space: Space, key: Sha256Digest) -> Result<Option<Bytes>, CompileError> {
-        let cache = self.cache.clone();
-        match blocking(move || cache.get(space, key.0)).await {
-            Ok(Ok(found)) => Ok(found.map(Bytes::from)),
-            Ok(Err(error)) => {
-                tracing::error!(error = chain(&error), "the cache cannot be read");
-                Err(CompileError::Internal)
-            }
-            Err(Panicked) => Err(CompileError::Internal),
-        }
-    }
-
     async fn find_or_make(&self, order: &Order) -> Result<Arc<Artifact>, CompileError> {
         if let Some(artifact) = self.find(order).await? {
             return Ok(Arc::new(artifact));
@@ -282,7 +273,7 @@ impl Shared {
         let elf = match &order.elf {
             Some(elf) => elf.clone(),
             None => {
-                let stored = self.get(Space::Script, order.script).await?;
+                let stored = self.script_bytes(order.script).await?;
                 stored.ok_or(CompileError::ScriptNotFound(order.script))?
             }
         };
@@ -309,30 +300,40 @@ impl Shared {
     pub(crate) async fn find(&self, order: &Order) -> Result<Option<Artifact>, CompileError> {
         let (key, tier, hints) = (order.key, order.tier, order.hints.digest());
         let kept = order.kept_key();
-        let Some(entry) = self.get(Space::Artifact, kept).await? else { return Ok(None) };
+        let found = match tier {
+            // Made again sooner than it is fetched.
+            CodeTier::Baseline => self.here(Space::Artifact, kept).await?.map(|entry| (entry, Origin::Here)),
+            CodeTier::Full => self.look(Space::Artifact, kept).await?,
+        };
+        let Some((entry, origin)) = found else { return Ok(None) };
         let Some((bytes, manifest)) = split(&entry) else {
             self.drop_refused(kept, Refusal::Malformed).await;
             return Ok(None);
         };
         let (trusted, script) = (self.signing.trust.keyring(), order.script);
+        let is_believed = origin == Origin::Shared && self.tiers.trusts_writers();
         let checked = blocking(move || {
             let library = Sealed::new("antares-library", &bytes).map_err(WorkError::Seal)?;
             let sha256 = library.digest();
-            trusted.verify(&manifest, &Facts { key, script, digest: sha256, length: bytes.len() as u64 })?;
+            let facts = Facts { key, script, digest: sha256, length: bytes.len() as u64 };
+            if is_believed {
+                trusted.verify_unsigned(&manifest, &facts)?;
+            } else {
+                trusted.verify(&manifest, &facts)?;
+            }
             verify_library(&library, sha256)?;
-            Ok::<_, WorkError>(Artifact {
-                key,
-                tier,
-                hints,
-                sha256,
-                bytes,
-                manifest,
-                made: None,
-                stored: true,
-            })
+            Ok::<_, WorkError>((facts, bytes, manifest))
         });
         match checked.await {
-            Ok(Ok(artifact)) => Ok(Some(artifact)),
+            Ok(Ok((facts, bytes, manifest))) => {
+                // What others have signed is ours from here on.
+                let manifest = if is_believed { self.signing.sign(&facts) } else { manifest };
+                if origin == Origin::Shared {
+                    self.fill(Space::Artifact, kept, join(&bytes, &manifest).into());
+                }
+                let sha256 = facts.digest;
+                Ok(Some(Artifact { key, tier, hints, sha256, bytes, manifest, made: None, stored: true }))
+            }
             Ok(Err(WorkError::Refused(refusal))) => {
                 self.drop_refused(kept, refusal).await;
                 Ok(None)
@@ -350,6 +351,7 @@ impl Shared {
     async fn drop_refused(&self, key: ArtifactKey, refusal: Refusal) {
         self.signing.note(refusal);
         tracing::error!(%key, reason = refusal.name(), "a stored artifact is refused");
+        self.tiers.forget(Space::Artifact, key.0);
         let cache = self.cache.clone();
         // If it stays, the next call refuses it again.
         let _ = blocking(move || cache.remove(Space::Artifact, key.0)).await;
@@ -363,14 +365,18 @@ impl Shared {
         let signed = manifest.clone();
         let kept = blocking(move || {
             let bytes = library.read()?;
-            let put = cache.put(Space::Artifact, kept.0, &join(&bytes, &signed));
-            Ok::<_, std::io::Error>((Bytes::from(bytes), put))
+            let entry = join(&bytes, &signed);
+            let put = cache.put(Space::Artifact, kept.0, &entry);
+            Ok::<_, std::io::Error>((Bytes::from(bytes), Bytes::from(entry), put))
         });
-        let (bytes, put) = match kept.await {
+        let (bytes, entry, put) = match kept.await {
             Ok(Ok(kept)) => kept,
             Ok(Err(error)) => return Err(internal("read a library", &error)),
             Err(Panicked) => return Err(CompileError::Internal),
         };
+        if order.tier == CodeTier::Full {
+            self.tiers.offer(Space::Artifact, order.kept_key().0, entry);
+        }
         // A store that cannot take it does not fail the compile: the artifact is handed out all the same.
         let stored = matches!(put, Ok(Put::Stored | Put::AlreadyThere));
         let (tier, hints, sha256) = (order.tier, order.hints.digest(), summary.sha256);

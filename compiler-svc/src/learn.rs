@@ -16,6 +16,9 @@ use crate::{
 /// Times that the hints of a script may change; one that shows new ones for ever is left alone.
 const ROUNDS_MAX: u8 = 8;
 
+/// In place of a round: the last one, in the shared tier.
+const LAST: u8 = 0;
+
 impl Compiler {
     /// What is known of a script.
     pub(crate) async fn hints(
@@ -37,7 +40,7 @@ impl Compiler {
         seen: &Seen,
     ) -> Result<Option<Sha256Digest>, CompileError> {
         if !self.has_script(script) {
-            return Err(CompileError::ScriptNotFound(script));
+            self.script(script).await?;
         }
         let _learning = self.shared.learning.lock().await;
         let (round, known) = self.last_round(script, options).await?;
@@ -55,6 +58,7 @@ impl Compiler {
             return Ok(known.digest());
         }
         self.shared.metrics.note_hints(HintsResult::Learnt);
+        self.tell_elsewhere(script, options, (round + 1, &learnt));
         tracing::info!(%script, round = round + 1, hints = learnt.len(), "learnt where a script goes");
         self.follow(Order::new(&self.account, script, options, CodeTier::Full, None).hinted(&learnt));
         Ok(learnt.digest())
@@ -67,9 +71,33 @@ impl Compiler {
     ) -> Result<(u8, Hints), CompileError> {
         let is_there =
             |round: &u8| self.shared.cache.contains(Space::Artifact, key(script, options, *round).0);
-        let Some(round) = (1..=ROUNDS_MAX).rev().find(is_there) else { return Ok((0, Hints::default())) };
-        let bytes = self.shared.get(Space::Artifact, key(script, options, round)).await?.unwrap_or_default();
+        let Some(round) = (1..=ROUNDS_MAX).rev().find(is_there) else {
+            return Ok(self.learnt_elsewhere(script, options).await.unwrap_or_default());
+        };
+        let bytes = self.shared.here(Space::Artifact, key(script, options, round)).await?.unwrap_or_default();
         Ok((round, Hints::from_bytes(&bytes)))
+    }
+}
+
+/// What servers with the same shared tier tell each other: the last round of each, under one key. It only decides what the next compile
+/// takes as entries, so it needs no proof.
+impl Compiler {
+    fn tell_elsewhere(&self, script: Sha256Digest, options: CompileOptions, (round, hints): (u8, &Hints)) {
+        let Some(shared) = self.shared.tiers.shared() else { return };
+        let bytes = [&[round][..], &hints.to_bytes()].concat();
+        shared.offer(Space::Artifact, key(script, options, LAST).0, bytes.into(), true);
+    }
+
+    /// The last round that another server has told of, kept here too.
+    async fn learnt_elsewhere(&self, script: Sha256Digest, options: CompileOptions) -> Option<(u8, Hints)> {
+        let told = self.shared.told_elsewhere(key(script, options, LAST)).await?;
+        let (round, bytes) = told.split_first()?;
+        let hints = Hints::from_bytes(bytes);
+        if !(1..=ROUNDS_MAX).contains(round) || hints.is_empty() {
+            return None;
+        }
+        self.shared.fill(Space::Artifact, key(script, options, *round), hints.to_bytes().into());
+        Some((*round, hints))
     }
 }
 

@@ -17,6 +17,8 @@ mod service;
 mod signed;
 mod status;
 mod store_service;
+mod tier_metrics;
+mod tiers;
 
 pub use compiler::{Artifact, CompileError, Compiler};
 pub use convert::COST_MODEL;

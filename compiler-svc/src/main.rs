@@ -28,6 +28,8 @@ fn run(config: &Config) -> anyhow::Result<()> {
     metrics.build_info(&app::build_facts());
     let compiler = app::build(config, pool, &metrics)?;
     let served = app::app(&compiler, config);
-    host.serve(config, served, metrics, |health| app::watch_health(compiler, health))?;
+    let last = compiler.clone();
+    let ready = |health| app::watch_health(compiler, health);
+    host.serve_then(config, served, metrics, ready, async move { last.flush().await })?;
     Ok(())
 }

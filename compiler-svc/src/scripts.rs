@@ -59,10 +59,12 @@ impl Compiler {
         digest: Sha256Digest,
         bytes: Bytes,
     ) -> Result<bool, StoreScriptError> {
-        let cache = self.cache().clone();
+        let (cache, copy) = (self.cache().clone(), bytes.clone());
         match blocking(move || cache.put_of(owner, Space::Script, digest.0, &bytes)).await {
-            Ok(Ok(Put::Stored)) => Ok(false),
-            Ok(Ok(Put::AlreadyThere)) => Ok(true),
+            Ok(Ok(put @ (Put::Stored | Put::AlreadyThere))) => {
+                self.shared.tiers.offer_if_unknown(Space::Script, digest.0, copy);
+                Ok(put == Put::AlreadyThere)
+            }
             Ok(Ok(Put::Rejected(rejection))) => Err(StoreScriptError::Rejected(rejection)),
             Ok(Err(CacheError::WrongDigest { .. })) => Err(StoreScriptError::WrongDigest),
             Ok(Err(error)) => {

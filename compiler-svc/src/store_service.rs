@@ -101,6 +101,8 @@ impl store_service_server::StoreService for StoreService {
         let space = admitted(&request, request.get_ref().kind)?;
         let key = digest("key", &request.get_ref().key)?;
         let removed = on_store(&self.0, move |cache| remove(cache, space, key)).await?;
+        // Artifacts of a removed script are found under any of their keys.
+        self.0.shared.tiers.forget_all();
         tracing::warn!(kind = space.name(), %key, removed, "removed by an operator");
         Ok(Response::new(v1::RemoveStoredResponse { removed }))
     }

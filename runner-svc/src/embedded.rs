@@ -111,6 +111,7 @@ pub fn serve(config: &Config) -> Result<(), EmbeddedError> {
     let metrics = Metrics::new();
     let both = build(config, pools, &metrics)?;
     let app = both.app(config);
-    host.serve(config, app, metrics, |health| both.watch_health(&health))?;
+    let ready = |health| both.watch_health(&health);
+    host.serve_then(config, app, metrics, ready, both.compiler.flush())?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, hash_map::Entry};
 
 use antares_abi::Sha256Digest;
 use antares_proto::v1::{self, verify_transaction_request::Transaction};
-use antares_serve::{HeldBytes, RequestBytes};
+use antares_serve::{Account, HeldBytes, RequestBytes};
 use antares_transaction::limits::TRANSACTION_BYTES_MAX;
 use bytes::Bytes;
 use tonic::Status;
@@ -20,6 +20,7 @@ impl Runner {
     /// the answer lives: a short message must not become a long one for free.
     pub(crate) async fn resolve(
         &self,
+        account: &Account,
         request: &mut v1::VerifyTransactionRequest,
         room: Option<&RequestBytes>,
     ) -> Result<HeldBytes, Status> {
@@ -41,7 +42,7 @@ impl Runner {
             let digest = text.parse().map_err(|_| mistake("must be 64 hex digits"))?;
             cell.data = match known.entry(digest) {
                 Entry::Occupied(found) => found.get().clone(),
-                Entry::Vacant(place) => place.insert(self.stored(digest, &held).await?).clone(),
+                Entry::Vacant(place) => place.insert(self.stored(account, digest, &held).await?).clone(),
             };
             total += cell.data.len();
             if total > TRANSACTION_BYTES_MAX {
@@ -54,8 +55,13 @@ impl Runner {
         Ok(held)
     }
 
-    async fn stored(&self, digest: Sha256Digest, held: &HeldBytes) -> Result<Bytes, Status> {
-        let script = self.shared.script(Script::Stored(digest)).await?;
+    async fn stored(
+        &self,
+        account: &Account,
+        digest: Sha256Digest,
+        held: &HeldBytes,
+    ) -> Result<Bytes, Status> {
+        let script = self.shared.script(account, Script::Stored(digest)).await?;
         held.grow(usize::try_from(script.elf.len()).unwrap_or(usize::MAX))?;
         let read = tokio::task::spawn_blocking(move || script.elf.read()).await;
         let bytes = read.unwrap_or_else(|panic| Err(std::io::Error::other(panic)));

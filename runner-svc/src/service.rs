@@ -158,7 +158,7 @@ impl runner_service_server::RunnerService for Service {
         notes.request_id(&request_id);
         let id = new_id();
         name_call(&id, &request_id);
-        let resolved = self.runner.resolve(&mut message, room.as_ref());
+        let resolved = self.runner.resolve(&tenant.account, &mut message, room.as_ref());
         let _held =
             timeout_at(deadline.into(), resolved).await.unwrap_or(Err(ExecuteError::CallDeadline.into()))?;
         let order = VerifyOrder { tenant, ..verify_order(message, self.runner.limits())? };

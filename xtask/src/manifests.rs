@@ -46,10 +46,19 @@ const OURS: [(&str, &[&str]); 25] = [
     ),
     ("antares-trust", &["antares-abi"]),
     ("antares-cache", &["antares-abi"]),
+    ("antares-tier", &["antares-cache"]),
     ("antares-serve", &[]),
     (
         "antares-compiler-svc",
-        &["antares-abi", "antares-proto", "antares-pool", "antares-trust", "antares-cache", "antares-serve"],
+        &[
+            "antares-abi",
+            "antares-proto",
+            "antares-pool",
+            "antares-trust",
+            "antares-cache",
+            "antares-tier",
+            "antares-serve",
+        ],
     ),
     // With the compiler service in the same process, for `antares serve`.
     (
@@ -78,6 +87,7 @@ const OURS: [(&str, &[&str]); 25] = [
             "antares-proto",
             "antares-pool",
             "antares-serve",
+            "antares-tier",
             "antares-trust",
             "antares-runner-svc",
         ],
@@ -89,15 +99,23 @@ const OURS: [(&str, &[&str]); 25] = [
 const SEE_EVERYTHING: [&str; 4] = ["antares-tests", "antares-bench", "antares-peers", "antares-fuzz"];
 
 /// Crates of others that only the named ones of ours may know.
-const FENCED: [(&[&str], &[&str]); 7] = [
+const FENCED: [(&[&str], &[&str]); 8] = [
     (&["inkwell", "llvm-sys"], &["antares-codegen"]),
     (&["sled"], &["antares-cache"]),
+    (&["object_store"], &["antares-tier"]),
     (&["seccompiler", "landlock"], &["antares-sandbox"]),
     (&["ckb-vm"], &["antares-program", "antares-vm", "antares-verifier"]),
     (&["ckb-script", "ckb-chain-spec"], &["antares-verifier"]),
     (
         &["tokio", "tonic"],
-        &["antares-proto", "antares-serve", "antares-compiler-svc", "antares-runner-svc", "antares-cli"],
+        &[
+            "antares-proto",
+            "antares-tier",
+            "antares-serve",
+            "antares-compiler-svc",
+            "antares-runner-svc",
+            "antares-cli",
+        ],
     ),
     (
         &["anyhow"],

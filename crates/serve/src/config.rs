@@ -14,6 +14,7 @@ use crate::{
     quota_section::{Tenancy, check_tenancy},
     raw_config::{RawCompiler, RawConfig, RawRunner},
     sections::{ProfilePush, check_compiler, check_listen, check_profile_push, check_runner},
+    shared_section::{SharedTier, check_shared},
     signing_section::{Signing, check_signing},
     sizes::check_sizes,
     tls::Tls,
@@ -100,6 +101,8 @@ pub struct Config {
     pub allow_degraded: Vec<String>,
     /// The store.
     pub cache: Cache,
+    /// The object store that several servers share, if there is one.
+    pub shared: Option<SharedTier>,
     /// Who signs native code, and whose is taken.
     pub signing: Signing,
     /// The compiler service; see [`RawCompiler`] for the fields' units.
@@ -260,6 +263,7 @@ impl RawConfig {
             profile_push: check_profile_push(self, &mut checker),
             allow_degraded: self.sandbox.allow_degraded.clone(),
             cache: self.check_cache(&mut checker),
+            shared: check_shared(self, &mut checker),
             signing: check_signing(self, &mut checker),
             compiler: self.compiler.clone(),
             runner: self.runner.clone(),

@@ -81,6 +81,21 @@ impl Host {
         metrics: Metrics,
         ready: impl FnOnce(Health),
     ) -> Result<(), HostError> {
+        self.serve_then(config, app, metrics, ready, async {})
+    }
+
+    /// The same, and waits for `last` once the last call has ended, such as for what is still to be written. It bounds itself.
+    ///
+    /// # Errors
+    /// An address cannot be had, or the listener fails.
+    pub fn serve_then(
+        self,
+        config: &Config,
+        app: App,
+        metrics: Metrics,
+        ready: impl FnOnce(Health),
+        last: impl Future<Output = ()>,
+    ) -> Result<(), HostError> {
         let result = self.runtime.block_on(async {
             let stop =
                 stop_signal().map_err(|source| HostError::System { step: "listen for signals", source })?;
@@ -90,6 +105,7 @@ impl Host {
             let metrics = server.metrics_address().map(|address| address.to_string());
             tracing::info!(address = %server.address(), metrics, "serving");
             server.run(stop).await;
+            last.await;
             Ok(())
         });
         self.telemetry.stop();

@@ -36,6 +36,7 @@ mod roles;
 mod rpc;
 mod sections;
 mod server;
+mod shared_section;
 mod signing_section;
 mod sizes;
 mod status;
@@ -74,6 +75,7 @@ pub use raw_config::{
 pub use roles::{Need, Role as CallerRole, need};
 pub use sections::ProfilePush;
 pub use server::{App, Callers, ServeError, Server, stop_signal};
+pub use shared_section::{RawShared, SharedTier};
 pub use signing_section::{RawSigning, Signing};
 pub use status::{ERROR_DOMAIN, Fault, caller_s, chain};
 pub use telemetry::{Telemetry, TelemetryError, fact, inject, past_span};

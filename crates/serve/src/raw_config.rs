@@ -11,6 +11,7 @@ use crate::{
     audit_section::RawAudit,
     auth_section::RawAuth,
     quota_section::{RawQuotas, RawTenants},
+    shared_section::RawShared,
     signing_section::RawSigning,
     tls_section::RawTls,
 };
@@ -47,6 +48,8 @@ pub struct RawConfig {
     pub sandbox: RawSandbox,
     /// The store of scripts and artifacts (compiler).
     pub cache: RawCache,
+    /// The object store that several servers share (compiler).
+    pub shared: RawShared,
     /// Who signs native code, and whose is taken.
     pub signing: RawSigning,
     /// The compiler service.

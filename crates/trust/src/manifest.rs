@@ -162,19 +162,49 @@ impl Keyring {
     /// # Errors
     /// The first reason against it.
     pub fn verify(&self, signed: &[u8], facts: &Facts) -> Result<Manifest, Refusal> {
-        let split = signed.len().checked_sub(SIGNATURE_BYTES).ok_or(Refusal::Malformed)?;
-        let (bytes, signature) = signed.split_at(split);
-        let (manifest, rest) =
-            postcard::take_from_bytes::<Manifest>(bytes).map_err(|_| Refusal::Malformed)?;
-        if !rest.is_empty() {
-            return Err(Refusal::Malformed);
+        let (manifest, bytes, signature) = parse(signed)?;
+        self.check_signature(&manifest, bytes, signature)?;
+        self.check_facts(manifest, facts)
+    }
+
+    /// The same for one whose script is not known here: that is the manifest's.
+    ///
+    /// # Errors
+    /// The first reason against it.
+    pub fn verify_of_any_script(
+        &self,
+        signed: &[u8],
+        key: ArtifactKey,
+        digest: Sha256Digest,
+        length: u64,
+    ) -> Result<Manifest, Refusal> {
+        let script = Sha256Digest(parse(signed)?.0.script);
+        self.verify(signed, &Facts { key, script, digest, length })
+    }
+
+    /// Whether `signed` is a manifest for `facts`, whoever signed it: for what comes from a place whose every writer is trusted.
+    /// What was revoked is refused here as well.
+    ///
+    /// # Errors
+    /// The first reason against it.
+    pub fn verify_unsigned(&self, signed: &[u8], facts: &Facts) -> Result<Manifest, Refusal> {
+        let (manifest, _, _) = parse(signed)?;
+        if self.is_key_revoked(&manifest.key_id) {
+            return Err(Refusal::KeyRevoked);
         }
+        self.check_facts(manifest, facts)
+    }
+
+    fn check_signature(&self, manifest: &Manifest, bytes: &[u8], signature: &[u8]) -> Result<(), Refusal> {
         if self.is_key_revoked(&manifest.key_id) {
             return Err(Refusal::KeyRevoked);
         }
         let public = self.public(&manifest.key_id).ok_or(Refusal::KeyUnknown)?;
         let verified = UnparsedPublicKey::new(&ED25519, public).verify(&signed_text(bytes), signature);
-        verified.map_err(|_| Refusal::Signature)?;
+        verified.map_err(|_| Refusal::Signature)
+    }
+
+    fn check_facts(&self, manifest: Manifest, facts: &Facts) -> Result<Manifest, Refusal> {
         if (manifest.key, manifest.script) != (facts.key.0, facts.script.0) {
             return Err(Refusal::OtherArtifact);
         }
@@ -196,6 +226,14 @@ impl Keyring {
         }
         Ok(manifest)
     }
+}
+
+/// A manifest, its bytes and its signature.
+fn parse(signed: &[u8]) -> Result<(Manifest, &[u8], &[u8]), Refusal> {
+    let split = signed.len().checked_sub(SIGNATURE_BYTES).ok_or(Refusal::Malformed)?;
+    let (bytes, signature) = signed.split_at(split);
+    let (manifest, rest) = postcard::take_from_bytes::<Manifest>(bytes).map_err(|_| Refusal::Malformed)?;
+    if rest.is_empty() { Ok((manifest, bytes, signature)) } else { Err(Refusal::Malformed) }
 }
 
 /// Whether this processor has all of `cpu` and of `features`, such as `+adx,+bmi2`. What is not known here is not there.
@@ -263,6 +301,25 @@ mod tests {
             let signed = keys.sign_for(&facts(), later(), cpu).unwrap();
             assert_eq!(keys.verify(&signed, &facts()), Err(Refusal::OtherCpu));
         }
+    }
+
+    #[test]
+    fn whoever_signed_it_it_is_about_these_bytes() {
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let [theirs, ours] = folders.each_ref().map(|folder| Keyring::open_or_make(folder.path()).unwrap());
+        let signed = theirs.sign(&facts(), later()).unwrap();
+        let Facts { key, script, digest, length } = facts();
+        assert_eq!(ours.verify(&signed, &facts()), Err(Refusal::KeyUnknown));
+        assert!(ours.verify_unsigned(&signed, &facts()).is_ok());
+        assert!(theirs.verify_of_any_script(&signed, key, digest, length).is_ok());
+        assert_eq!(ours.verify_of_any_script(&signed, key, digest, length), Err(Refusal::KeyUnknown));
+        assert_eq!(theirs.verify_of_any_script(&signed, script, digest, length), Err(Refusal::OtherArtifact));
+        let other = Facts { digest: key, ..facts() };
+        assert_eq!(ours.verify_unsigned(&signed, &other), Err(Refusal::OtherBytes));
+        assert!(ours.verify_unsigned(&signed[1..], &facts()).is_err());
+        Keyring::revoke(folders[1].path(), &digest.to_string()).unwrap();
+        let ours = Keyring::open(folders[1].path()).unwrap();
+        assert_eq!(ours.verify_unsigned(&signed, &facts()), Err(Refusal::DigestRevoked));
     }
 
     #[test]

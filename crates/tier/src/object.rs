@@ -1,0 +1,91 @@
+//! An entry as an object: what it is, the digest of its bytes, and they.
+//!
+//! An object that was cut, that lies under another name, or whose bytes were changed is no entry.
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use sha2::{Digest as _, Sha256};
+
+use crate::Space;
+
+const MAGIC: &[u8; 8] = b"antaro1\n";
+
+/// Bytes of an object before those of its entry: magic, space, key, digest.
+pub const HEAD_BYTES: usize = MAGIC.len() + 1 + 32 + 32;
+
+/// What is wrong with an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsound {
+    /// It is shorter than its head, or not one of ours.
+    #[error("it is not an object of ours, or cut")]
+    Malformed,
+    /// It is another entry's.
+    #[error("it is the object of another entry")]
+    OtherEntry,
+    /// Its bytes are not those that were put.
+    #[error("its bytes are not those that were stored")]
+    OtherBytes,
+    /// It is longer than any entry may be.
+    #[error("it is longer than any entry may be")]
+    TooLong,
+}
+
+fn tag(space: Space) -> u8 {
+    match space {
+        Space::Script => b's',
+        Space::Artifact => b'a',
+    }
+}
+
+/// The object of an entry.
+pub(crate) fn wrap(space: Space, key: [u8; 32], bytes: &[u8]) -> Bytes {
+    let mut object = BytesMut::with_capacity(HEAD_BYTES + bytes.len());
+    object.put_slice(MAGIC);
+    object.put_u8(tag(space));
+    object.put_slice(&key);
+    object.put_slice(&Sha256::digest(bytes));
+    object.put_slice(bytes);
+    object.freeze()
+}
+
+/// The bytes of the entry that `object` must be.
+pub(crate) fn unwrap(space: Space, key: [u8; 32], object: &Bytes) -> Result<Bytes, Unsound> {
+    let head = object.get(..HEAD_BYTES).ok_or(Unsound::Malformed)?;
+    let rest = head.strip_prefix(MAGIC).ok_or(Unsound::Malformed)?;
+    let (id, digest) = rest.split_at(33);
+    if id[0] != tag(space) || id[1..] != key {
+        return Err(Unsound::OtherEntry);
+    }
+    let bytes = object.slice(HEAD_BYTES..);
+    if Sha256::digest(&bytes)[..] != *digest || (space == Space::Script && *digest != key) {
+        return Err(Unsound::OtherBytes);
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_byte_of_an_object_can_be_changed_or_lost() {
+        let key: [u8; 32] = Sha256::digest(b"script").into();
+        let object = wrap(Space::Script, key, b"script");
+        assert_eq!(unwrap(Space::Script, key, &object), Ok(Bytes::from_static(b"script")));
+        assert_eq!(unwrap(Space::Script, [0; 32], &object), Err(Unsound::OtherEntry));
+        assert_eq!(unwrap(Space::Artifact, key, &object), Err(Unsound::OtherEntry));
+        for length in 0..object.len() {
+            assert!(unwrap(Space::Script, key, &object.slice(..length)).is_err(), "{length}");
+        }
+        for at in 0..object.len() {
+            let mut changed = object.to_vec();
+            changed[at] ^= 1;
+            assert!(unwrap(Space::Script, key, &changed.into()).is_err(), "{at}");
+        }
+        let other = wrap(Space::Script, key, b"other");
+        assert_eq!(
+            unwrap(Space::Script, key, &other),
+            Err(Unsound::OtherBytes),
+            "a script has its digest as key"
+        );
+    }
+}

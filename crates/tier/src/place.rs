@@ -1,0 +1,206 @@
+//! Where the shared tier is: a URL, and the client for it.
+
+use std::{env, fs, io, path::PathBuf, sync::Arc, time::Duration};
+
+use object_store::{
+    BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig,
+    aws::{AmazonS3Builder, AmazonS3ConfigKey},
+    azure::{AzureConfigKey, MicrosoftAzureBuilder},
+    gcp::{GoogleCloudStorageBuilder, GoogleConfigKey},
+    local::LocalFileSystem,
+    path::Path,
+};
+
+use crate::credentials;
+
+/// How long a connection may take to be made, milliseconds.
+const CONNECT_MS_MAX: u64 = 1_000;
+
+/// Why there is no client for a URL.
+#[derive(Debug, thiserror::Error)]
+pub enum PlaceError {
+    /// It is not of a kind that is known.
+    #[error(
+        "must be s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///folder, is {url:?}"
+    )]
+    Kind {
+        /// The text.
+        url: String,
+    },
+    /// The client does not take it, or its credentials.
+    #[error("{url}: {source}")]
+    Client {
+        /// The URL.
+        url: String,
+        /// What it says.
+        source: object_store::Error,
+    },
+    /// The folder cannot be had.
+    #[error("{}: {source}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// A place for objects: a bucket and a prefix, or a folder.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) prefix: Path,
+    url: String,
+}
+
+/// Kind, bucket and prefix of a URL. A folder has no bucket.
+fn parts(url: &str) -> Option<(&str, &str, &str)> {
+    let (kind, rest) = url.split_once("://")?;
+    let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+    let is_plain = |text: &str| !text.is_empty() && !text.contains(['?', '#', '@', '%', '\\', ' ']);
+    let is_known = match kind {
+        "file" => bucket.is_empty() && !prefix.is_empty() && !rest.contains('\0'),
+        "s3" | "gs" | "az" => {
+            is_plain(bucket)
+                && (prefix.is_empty() || is_plain(prefix))
+                && !prefix.split('/').any(|part| part == "..")
+        }
+        _ => false,
+    };
+    is_known.then_some((kind, bucket, prefix))
+}
+
+impl Place {
+    /// Whether [`Place::open`] would know what to do with `url`.
+    ///
+    /// # Errors
+    /// It would not.
+    pub fn check(url: &str) -> Result<(), PlaceError> {
+        parts(url).map(drop).ok_or_else(|| PlaceError::Kind { url: url.to_owned() })
+    }
+
+    /// The place that `url` names, with credentials from the usual environment and files. Asks nobody; makes a folder.
+    ///
+    /// # Errors
+    /// The URL is of no known kind, or the client refuses its settings.
+    pub fn open(url: &str) -> Result<Self, PlaceError> {
+        let (kind, bucket, prefix) = parts(url).ok_or_else(|| PlaceError::Kind { url: url.to_owned() })?;
+        let client = |source| PlaceError::Client { url: url.to_owned(), source };
+        let store: Arc<dyn ObjectStore> = match kind {
+            "file" => return Self::open_folder(url, &format!("/{prefix}")),
+            "s3" => Arc::new(s3(bucket).build().map_err(client)?),
+            "gs" => Arc::new(gcs(bucket).build().map_err(client)?),
+            _ => Arc::new(azure(bucket).build().map_err(client)?),
+        };
+        Ok(Self { store, prefix: Path::from(prefix), url: url.to_owned() })
+    }
+
+    fn open_folder(url: &str, folder: &str) -> Result<Self, PlaceError> {
+        let path = PathBuf::from(folder);
+        fs::create_dir_all(&path).map_err(|source| PlaceError::Folder { path: path.clone(), source })?;
+        let store = LocalFileSystem::new_with_prefix(&path)
+            .map_err(|source| PlaceError::Client { url: url.to_owned(), source })?;
+        Ok(Self { store: Arc::new(store), prefix: Path::default(), url: url.to_owned() })
+    }
+
+    /// A place of this process alone, for tests.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        let store = Arc::new(object_store::memory::InMemory::new());
+        Self { store, prefix: Path::from("memory"), url: "memory:".to_owned() }
+    }
+
+    /// A bucket on the server of S3 at `endpoint`, without credentials.
+    ///
+    /// # Errors
+    /// The client refuses it.
+    pub fn s3_at(endpoint: &str, bucket: &str) -> Result<Self, PlaceError> {
+        let url = format!("s3://{bucket}");
+        let builder = s3(bucket).with_endpoint(endpoint).with_allow_http(true).with_skip_signature(true);
+        let store = builder.build().map_err(|source| PlaceError::Client { url: url.clone(), source })?;
+        Ok(Self { store: Arc::new(store), prefix: Path::default(), url })
+    }
+
+    /// Its URL.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+/// One attempt: the caller knows better than the client whether there is time for another.
+fn once() -> RetryConfig {
+    RetryConfig { backoff: BackoffConfig::default(), max_retries: 0, retry_timeout: Duration::from_secs(30) }
+}
+
+fn connect_time() -> String {
+    format!("{CONNECT_MS_MAX} milliseconds")
+}
+
+fn s3(bucket: &str) -> AmazonS3Builder {
+    let mut builder = AmazonS3Builder::from_env()
+        .with_bucket_name(bucket)
+        .with_retry(once())
+        .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::ConnectTimeout), connect_time());
+    if let Some(found) = credentials::of_file() {
+        builder = builder.with_access_key_id(found.key_id).with_secret_access_key(found.secret);
+        if let Some(token) = found.token {
+            builder = builder.with_token(token);
+        }
+    }
+    // Who names an endpoint without TLS means it.
+    let endpoint = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"]
+        .iter()
+        .find_map(|name| env::var(name).ok().filter(|value| !value.is_empty()));
+    match endpoint {
+        Some(endpoint) => {
+            let is_plain = endpoint.starts_with("http://");
+            builder
+                .with_endpoint(endpoint)
+                .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::AllowHttp), is_plain.to_string())
+        }
+        None => builder,
+    }
+}
+
+fn gcs(bucket: &str) -> GoogleCloudStorageBuilder {
+    GoogleCloudStorageBuilder::from_env()
+        .with_bucket_name(bucket)
+        .with_retry(once())
+        .with_config(GoogleConfigKey::Client(ClientConfigKey::ConnectTimeout), connect_time())
+}
+
+fn azure(container: &str) -> MicrosoftAzureBuilder {
+    MicrosoftAzureBuilder::from_env()
+        .with_container_name(container)
+        .with_retry(once())
+        .with_config(AzureConfigKey::Client(ClientConfigKey::ConnectTimeout), connect_time())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_name_a_bucket_and_a_prefix_or_a_folder() {
+        assert_eq!(parts("s3://bucket"), Some(("s3", "bucket", "")));
+        assert_eq!(parts("gs://bucket/a/b"), Some(("gs", "bucket", "a/b")));
+        assert_eq!(parts("az://c/p/"), Some(("az", "c", "p/")));
+        assert_eq!(parts("file:///var/lib/x"), Some(("file", "", "var/lib/x")));
+        for wrong in [
+            "",
+            "s3:/b",
+            "s3://",
+            "s3:///p",
+            "http://h/p",
+            "file://host/p",
+            "file:///",
+            "s3://b?x=1",
+            "s3://u@b/p",
+            "s3://b/../c",
+            "s3://b/%2e%2e",
+        ] {
+            assert!(Place::check(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Writes to the shared tier, which nobody waits for: a bounded queue of tasks that try again for a while.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use tokio::sync::{Notify, Semaphore};
+
+use crate::{Shared, SharedConfig, Space, TierError, UploadStats, shared::Inner, stats::add};
+
+/// Time before the second attempt; each one more doubles it.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+
+/// Time between two attempts at most.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    ids: HashSet<(Space, [u8; 32])>,
+    bytes: usize,
+}
+
+/// The queue.
+#[derive(Debug)]
+pub(crate) struct Uploads {
+    waiting: Mutex<Waiting>,
+    turns: Semaphore,
+    /// Told when the queue becomes empty.
+    empty: Notify,
+    done: AtomicU64,
+    present: AtomicU64,
+    retried: AtomicU64,
+    expired: AtomicU64,
+    dropped: AtomicU64,
+}
+
+/// An entry on its way up; its place in the queue ends with it, however that is.
+struct Entry {
+    inner: Arc<Inner>,
+    space: Space,
+    key: [u8; 32],
+    bytes: Bytes,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let uploads = &self.inner.uploads;
+        let mut waiting = uploads.waiting();
+        waiting.ids.remove(&(self.space, self.key));
+        waiting.bytes -= self.bytes.len();
+        if waiting.ids.is_empty() {
+            uploads.empty.notify_waiters();
+        }
+    }
+}
+
+impl Uploads {
+    pub(crate) fn new(config: &SharedConfig) -> Self {
+        Self {
+            waiting: Mutex::default(),
+            turns: Semaphore::new(config.puts_max),
+            empty: Notify::new(),
+            done: AtomicU64::new(0),
+            present: AtomicU64::new(0),
+            retried: AtomicU64::new(0),
+            expired: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place; false if the entry is on its way already or there is no room.
+    fn enter(&self, config: &SharedConfig, space: Space, key: [u8; 32], bytes: usize) -> bool {
+        let mut waiting = self.waiting();
+        if waiting.ids.contains(&(space, key)) {
+            return false;
+        }
+        if waiting.ids.len() >= config.queue_max
+            || bytes > config.queue_bytes_max.saturating_sub(waiting.bytes)
+        {
+            add(&self.dropped);
+            return false;
+        }
+        waiting.bytes += bytes;
+        waiting.ids.insert((space, key))
+    }
+
+    pub(crate) fn stats(&self) -> UploadStats {
+        let (waiting, waiting_bytes) = {
+            let waiting = self.waiting();
+            (waiting.ids.len() as u64, waiting.bytes as u64)
+        };
+        UploadStats {
+            done: self.done.load(Relaxed),
+            present: self.present.load(Relaxed),
+            retried: self.retried.load(Relaxed),
+            expired: self.expired.load(Relaxed),
+            dropped: self.dropped.load(Relaxed),
+            waiting,
+            waiting_bytes,
+        }
+    }
+}
+
+impl Entry {
+    /// One attempt; true if the entry was there.
+    async fn attempt(&self, is_fresh: bool) -> Result<bool, TierError> {
+        let _turn = self.inner.uploads.turns.acquire().await;
+        if !is_fresh && self.inner.has(self.space, self.key).await? {
+            return Ok(true);
+        }
+        self.inner.put(self.space, self.key, &self.bytes).await.map(|()| false)
+    }
+
+    async fn go_up(self, is_fresh: bool) {
+        let (started, uploads) = (Instant::now(), &self.inner.uploads);
+        let mut pause = PAUSE_MIN;
+        loop {
+            let error = match self.attempt(is_fresh).await {
+                Ok(was_there) => return add(if was_there { &uploads.present } else { &uploads.done }),
+                Err(error) => error,
+            };
+            let is_hopeless = matches!(error, TierError::NoRoom { .. });
+            if is_hopeless || started.elapsed() + pause > self.inner.config.upload_time_max {
+                add(&uploads.expired);
+                return tracing::warn!(%error, space = self.space.name(), "an entry did not reach the shared tier");
+            }
+            add(&uploads.retried);
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+impl Shared {
+    /// Has an entry written some time, unless the queue is full. `is_fresh` says that it was made now: what lies under its key
+    /// is replaced. Otherwise what is there stays. Call it within a runtime.
+    pub fn offer(&self, space: Space, key: [u8; 32], bytes: Bytes, is_fresh: bool) {
+        let inner = &self.inner;
+        if inner.uploads.enter(&inner.config, space, key, bytes.len()) {
+            let entry = Entry { inner: inner.clone(), space, key, bytes };
+            tokio::spawn(entry.go_up(is_fresh));
+        }
+    }
+
+    /// Waits until nothing is on its way up, at most `most`. True if so.
+    pub async fn flush(&self, most: Duration) -> bool {
+        let uploads = &self.inner.uploads;
+        let empty = async {
+            loop {
+                let told = uploads.empty.notified();
+                tokio::pin!(told);
+                told.as_mut().enable();
+                if uploads.waiting().ids.is_empty() {
+                    return;
+                }
+                told.await;
+            }
+        };
+        tokio::time::timeout(most, empty).await.is_ok()
+    }
+}
