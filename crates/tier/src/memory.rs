@@ -2,7 +2,10 @@
 
 use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
-use quick_cache::{Weighter, sync::Cache};
+use quick_cache::{
+    DefaultHashBuilder, OptionsBuilder, Weighter,
+    sync::{Cache, DefaultLifecycle},
+};
 
 use crate::{Space, Tier, TierError};
 
@@ -10,6 +13,9 @@ type Id = (Space, [u8; 32]);
 
 /// Bytes that an entry takes beside its own.
 const ENTRY_BYTES: u64 = 128;
+
+/// Parts that are locked by themselves.
+const SHARDS: usize = 2;
 
 #[derive(Clone, Debug)]
 struct InBytes;
@@ -32,7 +38,22 @@ impl Memory {
     pub fn new(bytes_max: u64) -> Self {
         // Native code is some hundred KiB: the estimate only sizes a table.
         let estimated = usize::try_from(bytes_max >> 17).unwrap_or(0).clamp(16, 1 << 16);
-        Self { entries: Cache::with_weighter(estimated, bytes_max, InBytes) }
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(estimated)
+            .weight_capacity(bytes_max)
+            // An entry fits if it fits a shard.
+            .shards(SHARDS)
+            .build();
+        // It fails where one of these is not given.
+        let options = options.unwrap_or_else(|_| unreachable!("all options are given"));
+        Self {
+            entries: Cache::with_options(
+                options,
+                InBytes,
+                DefaultHashBuilder::default(),
+                DefaultLifecycle::default(),
+            ),
+        }
     }
 
     /// The bytes of an entry.

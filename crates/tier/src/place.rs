@@ -13,8 +13,8 @@ use object_store::{
 
 use crate::credentials;
 
-/// How long a connection may take to be made, milliseconds.
-const CONNECT_MS_MAX: u64 = 1_000;
+/// How long a connection may take to be made, as the client reads it.
+const CONNECT_TIME_MAX: &str = "1s";
 
 /// Why there is no client for a URL.
 #[derive(Debug, thiserror::Error)]
@@ -133,15 +133,11 @@ fn once() -> RetryConfig {
     RetryConfig { backoff: BackoffConfig::default(), max_retries: 0, retry_timeout: Duration::from_secs(30) }
 }
 
-fn connect_time() -> String {
-    format!("{CONNECT_MS_MAX} milliseconds")
-}
-
 fn s3(bucket: &str) -> AmazonS3Builder {
     let mut builder = AmazonS3Builder::from_env()
         .with_bucket_name(bucket)
         .with_retry(once())
-        .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::ConnectTimeout), connect_time());
+        .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::ConnectTimeout), CONNECT_TIME_MAX);
     if let Some(found) = credentials::of_file() {
         builder = builder.with_access_key_id(found.key_id).with_secret_access_key(found.secret);
         if let Some(token) = found.token {
@@ -167,14 +163,14 @@ fn gcs(bucket: &str) -> GoogleCloudStorageBuilder {
     GoogleCloudStorageBuilder::from_env()
         .with_bucket_name(bucket)
         .with_retry(once())
-        .with_config(GoogleConfigKey::Client(ClientConfigKey::ConnectTimeout), connect_time())
+        .with_config(GoogleConfigKey::Client(ClientConfigKey::ConnectTimeout), CONNECT_TIME_MAX)
 }
 
 fn azure(container: &str) -> MicrosoftAzureBuilder {
     MicrosoftAzureBuilder::from_env()
         .with_container_name(container)
         .with_retry(once())
-        .with_config(AzureConfigKey::Client(ClientConfigKey::ConnectTimeout), connect_time())
+        .with_config(AzureConfigKey::Client(ClientConfigKey::ConnectTimeout), CONNECT_TIME_MAX)
 }
 
 #[cfg(test)]
