@@ -19,7 +19,7 @@ use bytes::Bytes;
 use crate::{
     blocking::blocking,
     compiler::{CompileError, Compiler},
-    signed::{script_of, split},
+    signed::script_of,
 };
 
 /// Bytes of a mark's key that are the tenant's; the rest is the script's.
@@ -142,7 +142,7 @@ impl Compiler {
         if !self.owns(digest) {
             return Err(CompileError::ScriptNotFound(digest));
         }
-        let found = self.shared.get(Space::Script, digest).await?;
+        let found = self.shared.script_bytes(digest).await?;
         found.ok_or(CompileError::ScriptNotFound(digest))
     }
 
@@ -152,7 +152,7 @@ impl Compiler {
     /// [`CompileError::Internal`].
     pub async fn stored_artifact(&self, key: ArtifactKey) -> Result<Option<(Bytes, Bytes)>, CompileError> {
         let kept = Sha256Digest(self.account.salt().apply(key.0));
-        let found = self.shared.get(Space::Artifact, kept).await?.and_then(|entry| split(&entry));
+        let found = self.shared.stored(kept, key).await?;
         let is_seen = |(_, manifest): &(Bytes, Bytes)| {
             !self.account.is_apart() || script_of(manifest).is_some_and(|script| self.owns(script))
         };

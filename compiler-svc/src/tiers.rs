@@ -239,8 +239,12 @@ impl Shared {
     }
 
     /// The bytes of an artifact and its manifest.
-    pub(crate) async fn stored(&self, key: ArtifactKey) -> Result<Option<(Bytes, Bytes)>, CompileError> {
-        let Some((entry, origin)) = self.look(Space::Artifact, key).await? else { return Ok(None) };
+    pub(crate) async fn stored(
+        &self,
+        kept: Sha256Digest,
+        key: ArtifactKey,
+    ) -> Result<Option<(Bytes, Bytes)>, CompileError> {
+        let Some((entry, origin)) = self.look(Space::Artifact, kept).await? else { return Ok(None) };
         let Some((bytes, manifest)) = split(&entry) else { return Ok(None) };
         if origin == Origin::Here || self.tiers.trusts_writers() {
             return Ok(Some((bytes, manifest)));
