@@ -13,7 +13,7 @@ use tracing::Instrument;
 use crate::{
     charge::charge_batch,
     execute::{Ended, ExecuteError, Lent, Native, Origin, Prepared, Runner, Script},
-    library::ready_key,
+    library::Used,
     limits::BATCH_OUTPUT_BYTES_MAX,
     sampling::next_salt,
     source::Fallback,
@@ -113,7 +113,7 @@ impl Runner {
         };
         let (elf, native) = (prepared.script.elf.clone(), prepared.native.clone());
         let learning = native.clone();
-        let key = native.as_ref().map(|native| ready_key(account, native.key));
+        let key = native.as_ref().map(|native| Used::of(account, native.key));
         let began = Instant::now();
         shared.metrics.note_native(native.iter().map(|native| native.tier), count as u64);
         let run = move |pool: &Pool, until| {

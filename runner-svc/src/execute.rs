@@ -20,7 +20,7 @@ use crate::{
     charge::{charge_run, tell_spans},
     hot::Hot,
     learn::Learnt,
-    library::ready_key,
+    library::Used,
     metrics::RunnerMetrics,
     patience::Patience,
     profiles::Profiles,
@@ -262,7 +262,7 @@ impl Shared {
             self.prepare(&tenant.account, script, job.options, job.tier, deadline).await?;
         let (slot, queue) = self.slot(&tenant).instrument(tracing::info_span!("queue")).await?;
         let origin = native.as_ref().map(Native::origin);
-        let keys = origin.map(|origin| ready_key(&tenant.account, origin.key));
+        let keys = origin.map(|origin| Used::of(&tenant.account, origin.key));
         self.metrics.note_native(origin.as_slice().iter().map(|origin| origin.tier), 1);
         let elf = script.elf;
         let library = native.as_ref().map(|native| native.library.clone());
@@ -436,21 +436,18 @@ impl Shared {
     }
 
     /// What the end of a worker that ran the native code `keys` means.
-    pub(crate) fn judge<R>(
-        &self,
-        lent: Lent<Verdict<R>>,
-        keys: &[ReadyKey],
-    ) -> Result<Ended<R>, ExecuteError> {
+    pub(crate) fn judge<R>(&self, lent: Lent<Verdict<R>>, keys: &[Used]) -> Result<Ended<R>, ExecuteError> {
         match lent.answer {
             Verdict::Done(report) => Ok(Ended::Reported(report)),
             Verdict::DeadlineExceeded if lent.is_call_s => Err(ExecuteError::CallDeadline),
             Verdict::DeadlineExceeded => Ok(Ended::DeadlineExceeded),
-            Verdict::SandboxViolation { detail } => Ok(Ended::SandboxViolation { detail }),
+            Verdict::SandboxViolation { detail } => {
+                self.ready.bar(keys, &detail);
+                Ok(Ended::SandboxViolation { detail })
+            }
             Verdict::WorkerLost { detail } => {
                 // If its native code is to blame, the next call shall not meet the same copy.
-                for key in keys {
-                    self.ready.remove(*key);
-                }
+                keys.iter().for_each(|used| self.ready.remove(used.ready));
                 Err(ExecuteError::WorkerLost { detail })
             }
         }

@@ -20,6 +20,7 @@ mod profile_service;
 mod profiles;
 mod programs;
 mod push;
+mod quarantine;
 mod queue;
 mod ready;
 mod references;

@@ -36,9 +36,14 @@ impl Shared {
     ) -> Result<Native, SourceError> {
         self.forget_distrusted();
         let hints = self.learnt.find(script, options);
+        let key = |tier| Sha256Digest::for_artifact(script, options, tier).with_hints(hints);
+        let barred = CodeTier::ALL.map(key).into_iter().find(|key| self.ready.quarantine.has(*key));
+        if let Some(key) = barred {
+            return Err(SourceError::Quarantined { key });
+        }
         let ready = |tier| {
-            let key = Sha256Digest::for_artifact(script, options, tier).with_hints(hints);
-            let library = self.ready.get(ready_key(account, key))?;
+            let key = key(tier);
+            let library = self.ready.get(Used::of(account, key).ready)?;
             Some(Native { script, options, key, tier, library, made_ms: None })
         };
         if let Some(full) = ready(CodeTier::Full) {
@@ -90,20 +95,34 @@ impl Shared {
             Ok(Some((Native { script, options, key, tier, library, made_ms }, hints)))
         });
         let fetched = fetched.await.unwrap_or(Err(SourceError::Internal))?;
+        if let Some((native, _)) =
+            fetched.as_ref().filter(|(native, _)| self.ready.quarantine.has(native.key))
+        {
+            return Err(SourceError::Quarantined { key: native.key });
+        }
         if let Some((native, hints)) = &fetched {
             self.learnt.note(native.script, native.options, *hints);
         }
         let native = fetched.map(|(native, _)| native);
         if let Some(native) = &native {
-            self.ready.put(ready_key(account, native.key), &native.library);
+            self.ready.put(Used::of(account, native.key).ready, &native.library);
         }
         Ok(native)
     }
 }
 
 /// Where a library is kept ready, for all or for one tenant.
-pub(crate) fn ready_key(account: &Account, key: ArtifactKey) -> ReadyKey {
-    ReadyKey::Library(Sha256Digest(account.salt().apply(key.0)))
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Used {
+    pub(crate) key: ArtifactKey,
+    /// What it is ready as, for this tenant.
+    pub(crate) ready: ReadyKey,
+}
+
+impl Used {
+    pub(crate) fn of(account: &Account, key: ArtifactKey) -> Self {
+        Self { key, ready: ReadyKey::Library(Sha256Digest(account.salt().apply(key.0))) }
+    }
 }
 
 /// Why a library is of no use.

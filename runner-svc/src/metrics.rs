@@ -294,8 +294,13 @@ impl RunnerMetrics {
         let hits =
             metrics.counter("antares_ready_hits_total", "Scripts and libraries that were ready in memory.");
         let misses = metrics.counter("antares_ready_misses_total", "Scripts and libraries that were not.");
+        let quarantined = metrics.gauge(
+            "antares_artifacts_quarantined",
+            "Artifacts that are not run any more: a worker that ran one broke a rule of the fence.",
+        );
         metrics.before_scrape(move || {
             let now = read();
+            set_gauge(&quarantined, now.quarantined);
             set_gauge(&bytes, now.bytes);
             set_gauge(&entries, now.entries);
             set_total(&hits, now.hits);

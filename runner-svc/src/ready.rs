@@ -9,6 +9,8 @@ use std::{
 use antares_abi::Sha256Digest;
 use antares_pool::Sealed;
 
+use crate::{library::Used, quarantine::Quarantine};
+
 /// What is kept: a script by its digest, a library by its artifact key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ReadyKey {
@@ -28,6 +30,8 @@ pub(crate) struct Ready {
     bytes_max: u64,
     entries_max: usize,
     state: Mutex<State>,
+    /// Libraries that are not to be lent out any more.
+    pub(crate) quarantine: Quarantine,
 }
 
 #[derive(Debug, Default)]
@@ -54,11 +58,12 @@ pub(crate) struct ReadyStats {
     pub(crate) entries: u64,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
+    pub(crate) quarantined: u64,
 }
 
 impl Ready {
     pub(crate) fn new(bytes_max: u64, entries_max: usize) -> Self {
-        Self { bytes_max, entries_max, state: Mutex::default() }
+        Self { bytes_max, entries_max, state: Mutex::default(), quarantine: Quarantine::default() }
     }
 
     pub(crate) fn get(&self, key: ReadyKey) -> Option<Arc<Sealed>> {
@@ -105,6 +110,13 @@ impl Ready {
         self.state().remove(key);
     }
 
+    /// Puts libraries into quarantine, because of what `detail` says.
+    pub(crate) fn bar(&self, used: &[Used], detail: &str) {
+        let keys: Vec<_> = used.iter().map(|used| used.key).collect();
+        self.quarantine.add(&keys, detail);
+        used.iter().for_each(|used| self.remove(used.ready));
+    }
+
     pub(crate) fn stats(&self) -> ReadyStats {
         let state = self.state();
         ReadyStats {
@@ -112,6 +124,7 @@ impl Ready {
             entries: state.entries.len() as u64,
             hits: state.hits,
             misses: state.misses,
+            quarantined: self.quarantine.len(),
         }
     }
 
@@ -162,7 +175,10 @@ mod tests {
         put(&ready, 4, 2);
         let kept: Vec<bool> = (1..=4).map(|number| ready.get(key(number)).is_some()).collect();
         assert_eq!(kept, [true, false, true, true]);
-        assert_eq!(ready.stats(), ReadyStats { bytes: 6 * PAGE_BYTES, entries: 3, hits: 4, misses: 1 });
+        assert_eq!(
+            ready.stats(),
+            ReadyStats { bytes: 6 * PAGE_BYTES, entries: 3, hits: 4, misses: 1, quarantined: 0 }
+        );
     }
 
     #[test]

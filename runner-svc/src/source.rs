@@ -74,6 +74,12 @@ pub enum SourceError {
         /// What is wrong with it.
         detail: String,
     },
+    /// The script's native code made a worker break a rule of the fence.
+    #[error("native code {key} is in quarantine: a worker that ran it broke a rule of the fence")]
+    Quarantined {
+        /// Its key.
+        key: ArtifactKey,
+    },
     /// A fault of ours; the log has the particulars.
     #[error("internal error")]
     Internal,
@@ -96,11 +102,13 @@ pub enum Fallback {
     Quota,
     /// The call's deadline leaves no time to wait for a compile.
     Deadline,
+    /// A worker that ran the script's native code broke a rule of the fence.
+    Quarantined,
 }
 
 impl Fallback {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::CompileRefused,
         Self::CompileTimeout,
         Self::CompileFailed,
@@ -108,6 +116,7 @@ impl Fallback {
         Self::WorkersBusy,
         Self::Quota,
         Self::Deadline,
+        Self::Quarantined,
     ];
 
     /// Name for answers and metrics.
@@ -121,6 +130,7 @@ impl Fallback {
             Self::WorkersBusy => "workers_busy",
             Self::Quota => "quota",
             Self::Deadline => "deadline",
+            Self::Quarantined => "quarantined",
         }
     }
 }
@@ -131,6 +141,7 @@ impl SourceError {
         match self {
             Self::ScriptNotFound(_) | Self::Internal => None,
             Self::NoArtifact { why, .. } => Some(*why),
+            Self::Quarantined { .. } => Some(Fallback::Quarantined),
             Self::Unavailable { .. } => Some(Fallback::SourceUnavailable),
             Self::OtherVersion { .. } | Self::Corrupt { .. } => Some(Fallback::CompileFailed),
         }

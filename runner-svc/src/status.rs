@@ -70,6 +70,7 @@ fn source_status(error: SourceError, message: String) -> Status {
             Fault::unavailable("SOURCE_UNAVAILABLE", message, RETRY_SOURCE).into()
         }
         SourceError::OtherVersion { .. } => Fault::precondition("SOURCE_OTHER_VERSION", message).into(),
+        SourceError::Quarantined { .. } => Fault::precondition("QUARANTINED", message).into(),
         SourceError::Corrupt { .. } => Fault::failed("COMPILE_FAILED", message).into(),
         SourceError::Internal => {
             Fault::failed("INTERNAL", "internal error; the server's log has the particulars").into()

@@ -24,7 +24,7 @@ use crate::{
     charge::charge_verification,
     execute::{Ended, ExecuteError, Native, Runner, Shared, seal},
     hot::Met,
-    library::ready_key,
+    library::Used,
     programs::{Candidate, FoundProgram, Place, ProgramUse, files},
     sampling::next_salt,
     tenant::Tenant,
@@ -106,7 +106,7 @@ impl Shared {
         let uses = programs.iter().filter_map(FoundProgram::to_use).collect();
         let (libraries, beside) = files(programs);
         self.metrics.note_native(libraries.iter().map(|(_, native)| native.tier), 1);
-        let keys: Vec<_> = libraries.iter().map(|(_, native)| ready_key(account, native.key)).collect();
+        let keys: Vec<_> = libraries.iter().map(|(_, native)| Used::of(account, native.key)).collect();
         let job = job(&order, &sealed, &libraries, self.limits.sample_cycles);
         let learning: Vec<Native> = libraries.iter().map(|(_, native)| native.clone()).collect();
         let sample_salt = (job.sample_cycles > 0).then_some(job.sample_salt);

@@ -8,6 +8,7 @@
 mod admission;
 mod batches;
 mod client;
+mod contained;
 mod damage;
 mod drawn;
 mod fleet;

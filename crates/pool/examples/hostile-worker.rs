@@ -258,7 +258,7 @@ fn known(name: &str, number: u64) -> String {
         "send-elsewhere" => (libc::SYS_write, [4, buffer, 1, 0, 0, 0]),
         "control-high-bits" => (libc::SYS_write, [(1 << 32) | 3, buffer, 0, 0, 0, 0]),
         "open-raised-limit" => (libc::SYS_prlimit64, [0, u64::from(libc::RLIMIT_NOFILE), buffer, 0, 0, 0]),
-        "map-huge" => (libc::SYS_mmap, [0, 8 << 30, 0, anonymous | libc::MAP_NORESERVE as u64, u64::MAX, 0]),
+        "map-huge" => (libc::SYS_mmap, [0, 8 << 30, 3, anonymous | libc::MAP_NORESERVE as u64, u64::MAX, 0]),
         "duplicate" => (libc::SYS_fcntl, [4, libc::F_DUPFD_CLOEXEC as u64, 0, 0, 0, 0]),
         "descriptor" => (libc::SYS_fcntl, [number, libc::F_GETFD as u64, 0, 0, 0, 0]),
         "unmap-code" => (libc::SYS_munmap, [own_page(), 4096, 0, 0, 0, 0]),

@@ -1,0 +1,91 @@
+//! A generator that is wrong once: its library is signed and stored as any other, with all checks of addresses left out. The run
+//! ends as a violation, loudly, and from then on the script is interpreted.
+
+use antares_abi::{CodeTier, CompileOptions, Isa, Sha256Digest};
+use antares_cache::{Cache, CacheConfig, Put, Space};
+use antares_proto::v1::{Outcome, Tier};
+use antares_tests::guests;
+use antares_trust::{Facts, Keyring};
+use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
+
+use crate::{
+    client::{Client, stored},
+    server::Server,
+};
+
+/// One compile a script, so that it is known which.
+const SECTIONS: &str = "[compiler]\nbaseline = false\n";
+
+/// Loads from an address far beyond memory: that of an argument, times a million.
+const STRAY: &str = ".globl _start\n_start:\n ld a0, 8(sp)\n slli a0, a0, 20\n ld a1, 0(a0)\n andi a0, a1, 1\n li a7, 93\n ecall\n";
+
+/// Bytes of an entry behind the library: the manifest, its length, what an entry ends with.
+fn manifest_bytes(entry: &[u8]) -> usize {
+    let at = entry.len() - 8;
+    8 + u32::from_le_bytes(entry[at..at + 4].try_into().unwrap()) as usize
+}
+
+/// Makes nothing of each conditional branch to the trap of a failed check. Gives how many there were.
+fn leave_checks_out(library: &mut [u8]) -> usize {
+    let headers = (0..usize::from(library[56])).map(|index| 64 + 56 * index);
+    let code = headers.into_iter().find(|at| library[*at] == 1 && library[at + 4] & 1 == 1).unwrap();
+    let number = |at: usize| u64::from_le_bytes(library[at..at + 8].try_into().unwrap()) as usize;
+    let (start, bytes) = (number(code + 8), number(code + 32));
+    let decoder = Decoder::with_ip(64, &library[start..start + bytes], start as u64, DecoderOptions::NONE);
+    let branches: Vec<_> = decoder
+        .into_iter()
+        .filter(|branch| branch.op0_kind() == OpKind::NearBranch64)
+        .filter(|branch| !matches!(branch.mnemonic(), Mnemonic::Jmp | Mnemonic::Call))
+        // The trap with the number of a bad address.
+        .filter(|branch| library[branch.near_branch64() as usize..].starts_with(&[0x67, 0x0f, 0xb9, 0x40, 6]))
+        .collect();
+    for branch in &branches {
+        library[branch.ip() as usize..][..branch.len()].fill(0x90);
+    }
+    branches.len()
+}
+
+/// The stored library of `elf` without its checks, signed with the service's own key.
+fn spoil(data: &tempfile::TempDir, elf: &[u8]) {
+    let script = Sha256Digest::of(elf);
+    let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
+    let key = Sha256Digest::for_artifact(script, options, CodeTier::Full);
+    let cache = Cache::open(CacheConfig::new(Server::store(data), 1 << 30)).unwrap();
+    let entry = cache.get(Space::Artifact, key.0).unwrap().unwrap();
+    let mut library = entry[..entry.len() - manifest_bytes(&entry)].to_vec();
+    assert!(leave_checks_out(&mut library) > 0);
+    let facts = Facts { key, script, digest: Sha256Digest::of(&library), length: library.len() as u64 };
+    let keyring = Keyring::open(&Server::store(data).join("keys")).unwrap();
+    let manifest = keyring.sign(&facts, u64::from(u32::MAX)).unwrap();
+    let length = u32::try_from(manifest.len()).unwrap().to_le_bytes();
+    let spoilt = [&library[..], &manifest[..], &length[..], &entry[entry.len() - 4..]].concat();
+    assert!(cache.remove(Space::Artifact, key.0));
+    assert_eq!(cache.put(Space::Artifact, key.0, &spoilt).unwrap(), Put::Stored);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn checks_that_were_left_out_cost_one_run() {
+    let data = tempfile::tempdir().unwrap();
+    let elf = guests::assemble(STRAY).unwrap();
+    let server = Server::start_with(&data, SECTIONS);
+    let mut client = Client::connect(&server).await;
+    client.upload(&elf).await.unwrap();
+    let right = client.execute(stored(&elf, &["x"], Tier::Auto)).await.unwrap();
+    let verdict = right.verdict.unwrap();
+    assert_eq!((verdict.outcome(), right.fallback.as_str()), (Outcome::Error, ""));
+    server.stop();
+    spoil(&data, &elf);
+    let server = Server::start_with(&data, SECTIONS);
+    let mut client = Client::connect(&server).await;
+    let wrong = client.execute(stored(&elf, &["x"], Tier::Auto)).await.unwrap();
+    assert_eq!(wrong.verdict.unwrap().outcome(), Outcome::SandboxViolation);
+    assert_eq!(server.metric("antares_wild_faults_total{role=\"run\"}"), 1.0);
+    assert_eq!(server.metric("antares_sandbox_violations_total{role=\"run\"}"), 1.0);
+    assert_eq!(server.metric("antares_artifacts_quarantined"), 1.0);
+    // From then on it is right again, if slower.
+    let again = client.execute(stored(&elf, &["x"], Tier::Auto)).await.unwrap();
+    assert_eq!((again.verdict.unwrap(), again.fallback.as_str()), (verdict, "quarantined"));
+    assert!(client.execute(stored(&elf, &["x"], Tier::Native)).await.is_err());
+    assert_eq!(server.metric("antares_wild_faults_total{role=\"run\"}"), 1.0);
+    server.stop();
+}
