@@ -4,9 +4,11 @@ use std::{env, fs, path::PathBuf};
 
 use protox::prost::Message;
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 7] = [
+    "antares/v1/admin.proto",
     "antares/v1/common.proto",
     "antares/v1/compiler.proto",
+    "antares/v1/operations.proto",
     "antares/v1/profile.proto",
     "antares/v1/runner.proto",
     "antares/v1/store.proto",

@@ -97,6 +97,11 @@ pub(crate) enum Command {
     /// Tell which functions cost most on a server
     #[cfg(feature = "server")]
     Top(TopArgs),
+    /// End a server, revoke what it signed, change what it logs
+    ///
+    /// For operators, as rm.
+    #[cfg(feature = "server")]
+    Admin(crate::admin::AdminArgs),
     /// Make, list, change and revoke the keys that sign native code
     #[cfg(feature = "server")]
     Keys(crate::keys::KeysArgs),

@@ -17,7 +17,7 @@ use crate::{
 
 impl ServerArgs {
     /// The server that is named, here or in the environment.
-    fn server(&self) -> Result<Server, Failure> {
+    pub(crate) fn server(&self) -> Result<Server, Failure> {
         let named = server_of(self.server.as_deref());
         let named =
             named.ok_or_else(|| Failure::Usage(anyhow!("say which server: --server, or ANTARES_SERVER")))?;

@@ -3,6 +3,8 @@
 
 #[cfg(feature = "server")]
 mod address;
+#[cfg(feature = "server")]
+mod admin;
 mod args;
 #[cfg(feature = "server")]
 mod asked;
@@ -76,6 +78,8 @@ fn main() -> ExitCode {
         Command::Capabilities(args) => asked::capabilities(&args),
         #[cfg(feature = "server")]
         Command::Top(args) => asked::top(&args),
+        #[cfg(feature = "server")]
+        Command::Admin(args) => admin::admin(&args),
         #[cfg(feature = "server")]
         Command::Keys(args) => keys::keys(&args),
         Command::CompileBehind { folder } => behind::compile(&folder),

@@ -19,6 +19,8 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
+pub(crate) use inventory::call;
+
 use crate::{
     address,
     args::CredentialArgs,

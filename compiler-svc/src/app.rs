@@ -6,7 +6,10 @@ use antares_cache::{Cache, CacheConfig, CacheError};
 use antares_pool::{Layer, Pool, PoolConfig, PoolError, give_large_blocks_back, worker_path};
 use antares_proto::{
     FILE_DESCRIPTOR_SET,
-    v1::{compiler_service_server::CompilerServiceServer, store_service_server::StoreServiceServer},
+    v1::{
+        admin_service_server::AdminServiceServer, compiler_service_server::CompilerServiceServer,
+        operation_service_server::OperationServiceServer, store_service_server::StoreServiceServer,
+    },
 };
 use antares_serve::{App, Config, Health, Metrics};
 use antares_tier::PlaceError;
@@ -14,8 +17,10 @@ use antares_trust::{KeyError, Trust};
 use tonic::service::Routes;
 
 use crate::{
+    admin_service::AdminService,
     compiler::{Compiler, QUICK_WORKERS},
     convert::COST_MODEL,
+    operation_service::OperationService,
     service::Service,
     signed::Signing,
     store_service::StoreService,
@@ -27,6 +32,12 @@ pub const SERVICE: &str = "antares.v1.CompilerService";
 
 /// Full name of the service for operators, which is there where the other one is.
 pub const STORE: &str = "antares.v1.StoreService";
+
+/// Full name of the service for compiles that nobody holds a call open for.
+pub const OPERATIONS: &str = "antares.v1.OperationService";
+
+/// Full name of the service for the process itself.
+pub const ADMIN: &str = "antares.v1.AdminService";
 
 /// Name of the worker binary.
 pub const WORKER: &str = "antares-compile-worker";
@@ -97,7 +108,9 @@ pub fn add_to(routes: Routes, compiler: &Compiler, config: &Config) -> Routes {
         .max_decoding_message_size(message_bytes_max)
         .max_encoding_message_size(message_bytes_max);
     let store = StoreServiceServer::new(StoreService(compiler.clone()));
-    routes.add_service(service).add_service(store)
+    let operations = OperationServiceServer::new(OperationService(compiler.clone()));
+    let admin = AdminServiceServer::new(AdminService::new(Some(compiler.trust())));
+    routes.add_service(service).add_service(store).add_service(operations).add_service(admin)
 }
 
 /// The service alone.
@@ -105,7 +118,7 @@ pub fn add_to(routes: Routes, compiler: &Compiler, config: &Config) -> Routes {
 pub fn app(compiler: &Compiler, config: &Config) -> App {
     App {
         routes: add_to(Routes::default(), compiler, config),
-        services: vec![SERVICE, STORE],
+        services: vec![SERVICE, STORE, OPERATIONS, ADMIN],
         descriptors: FILE_DESCRIPTOR_SET,
         pages: Vec::new(),
     }
@@ -125,6 +138,9 @@ pub fn watch_health(compiler: Compiler, health: Health) {
             let ready = ready.await.unwrap_or(false);
             health.set(SERVICE, ready).await;
             health.set(STORE, ready).await;
+            health.set(OPERATIONS, ready).await;
+            // It needs nothing.
+            health.set(ADMIN, true).await;
         }
     });
 }

@@ -23,6 +23,7 @@ use crate::{
     blocking::{Panicked, blocking},
     follow::Followers,
     metrics::CompilerMetrics,
+    operations::Operations,
     order::Order,
     owned::Owned,
     signed::{Signing, join, split},
@@ -133,6 +134,7 @@ pub(crate) struct Shared {
     flights: Flights<ArtifactKey, Result<Arc<Artifact>, CompileError>>,
     pub(crate) followers: Followers,
     pub(crate) owned: Owned,
+    pub(crate) operations: Operations,
     pub(crate) metrics: CompilerMetrics,
 }
 
@@ -159,6 +161,7 @@ impl Compiler {
             quick_slots: Semaphore::new(QUICK_WORKERS),
             followers: Followers::new(workers),
             owned: Owned::default(),
+            operations: Operations::default(),
             flights: Flights::default(),
         };
         let compiler = Self { shared: Arc::new(shared), account: Account::nobody() };

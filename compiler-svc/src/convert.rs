@@ -46,6 +46,26 @@ pub(crate) fn options(options: Option<v1::ScriptOptions>) -> Result<CompileOptio
     Ok(CompileOptions { vm_version, isa })
 }
 
+/// A compile that is asked for, checked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CompileOrder {
+    pub(crate) script: Sha256Digest,
+    pub(crate) options: CompileOptions,
+    /// Whether the baseline's code will do.
+    pub(crate) is_soon: bool,
+}
+
+/// What a compile is asked for.
+pub(crate) fn compile_order(message: &v1::CompileRequest) -> Result<CompileOrder, Fault> {
+    let script = digest("script_sha256", &message.script_sha256)?;
+    let options = options(message.options.clone())?;
+    let least = v1::CodeTier::try_from(message.least).map_err(|_| {
+        let problem = format!("has no value {}", message.least);
+        Fault::invalid("OPTIONS_INVALID", format!("least {problem}")).violation("least", problem)
+    })?;
+    Ok(CompileOrder { script, options, is_soon: least == v1::CodeTier::Baseline })
+}
+
 /// The answer to a compile.
 pub(crate) fn compiled(artifact: &Artifact) -> v1::CompileResponse {
     let cache = if artifact.made.is_some() { v1::CacheUse::Miss } else { v1::CacheUse::Hit };

@@ -8,7 +8,7 @@ use std::{
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Hints, Sha256Digest};
 use bytes::Bytes;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::Instrument;
 
 use crate::{
@@ -41,6 +41,11 @@ struct State {
 impl Followers {
     pub(crate) fn new(workers: usize) -> Self {
         Self { state: Mutex::default(), turns: Semaphore::new(workers.saturating_sub(1).max(1)) }
+    }
+
+    /// A turn among those compiles that nobody waits for.
+    pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.turns.acquire().await.ok()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

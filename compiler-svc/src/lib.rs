@@ -1,15 +1,19 @@
 //! The gRPC compile service: ask the cache, else lend a compile worker, store, answer.
 #![forbid(unsafe_code)]
 
+mod admin_service;
 pub mod app;
 mod blocking;
 mod compiler;
 mod convert;
 mod elf;
+mod explain;
 mod failures;
 mod follow;
 mod learn;
 mod metrics;
+mod operation_service;
+mod operations;
 mod order;
 mod owned;
 mod scripts;
@@ -20,6 +24,7 @@ mod store_service;
 mod tier_metrics;
 mod tiers;
 
+pub use admin_service::AdminService;
 pub use compiler::{Artifact, CompileError, Compiler};
 pub use convert::COST_MODEL;
 pub use scripts::StoreScriptError;

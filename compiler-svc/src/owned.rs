@@ -6,7 +6,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -18,7 +18,8 @@ use bytes::Bytes;
 
 use crate::{
     blocking::blocking,
-    compiler::{CompileError, Compiler},
+    compiler::{Artifact, CompileError, Compiler},
+    convert::CompileOrder,
     signed::script_of,
 };
 
@@ -157,6 +158,14 @@ impl Compiler {
             !self.account.is_apart() || script_of(manifest).is_some_and(|script| self.owns(script))
         };
         Ok(found.filter(is_seen))
+    }
+
+    /// The artifact that `order` asks for.
+    pub(crate) async fn compile_order(&self, order: &CompileOrder) -> Result<Arc<Artifact>, CompileError> {
+        match order.is_soon {
+            true => self.compile_soon(order.script, order.options, None).await,
+            false => self.compile(order.script, order.options, None).await,
+        }
     }
 
     /// Whether the caller may have `script` compiled: it has uploaded it, or has its bytes.

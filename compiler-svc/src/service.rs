@@ -19,8 +19,9 @@ use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use crate::{
     compiler::Compiler,
-    convert::{capabilities, compiled, digest, hints, options, seen},
+    convert::{capabilities, compile_order, compiled, digest, hints, options, seen},
     elf::{HEAD_BYTES, mistake},
+    explain::explained,
     scripts::StoreScriptError,
 };
 
@@ -245,20 +246,20 @@ impl compiler_service_server::CompilerService for Service {
         request: Request<v1::CompileRequest>,
     ) -> Result<Response<v1::CompileResponse>, Status> {
         let (compiler, notes) = (self.compiler.of(Account::of(&request)), CallNotes::of(&request));
-        let message = request.into_inner();
-        let script = digest("script_sha256", &message.script_sha256)?;
-        notes.what(script);
-        let options = options(message.options.clone())?;
-        let least = v1::CodeTier::try_from(message.least).map_err(|_| {
-            let problem = format!("has no value {}", message.least);
-            Fault::invalid("OPTIONS_INVALID", format!("least {problem}")).violation("least", problem)
-        })?;
-        let artifact = match least {
-            v1::CodeTier::Baseline => compiler.compile_soon(script, options, None).await,
-            v1::CodeTier::Unspecified | v1::CodeTier::Full => compiler.compile(script, options, None).await,
-        };
-        let artifact = artifact.map_err(Fault::from)?;
+        let order = compile_order(request.get_ref())?;
+        notes.what(order.script);
+        let artifact = compiler.compile_order(&order).await.map_err(Fault::from)?;
         Ok(Response::new(compiled(&artifact)))
+    }
+
+    async fn explain_artifact(
+        &self,
+        request: Request<v1::ExplainArtifactRequest>,
+    ) -> Result<Response<v1::ExplainArtifactResponse>, Status> {
+        let (compiler, notes) = (self.compiler.of(Account::of(&request)), CallNotes::of(&request));
+        let key = digest("artifact_key", &request.get_ref().artifact_key)?;
+        notes.what(key);
+        Ok(Response::new(explained(&compiler, key).await?))
     }
 
     async fn learn(&self, request: Request<v1::LearnRequest>) -> Result<Response<v1::LearnResponse>, Status> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
 use antares_cache::{Cache, Pinned, Space};
 use antares_proto::v1::{self, StoredKind, store_service_server};
-use antares_serve::{Fault, Peer, RoleProven};
+use antares_serve::{CallNotes, Fault, Peer, RoleProven};
 use tonic::{Request, Response, Status, async_trait};
 
 use crate::{
@@ -26,12 +26,22 @@ pub(crate) struct StoreService(pub(crate) Compiler);
 
 /// What a request names, once its caller may name it.
 fn admitted<T>(request: &Request<T>, kind: i32) -> Result<Space, Fault> {
+    is_operator(request)?;
+    space(kind)
+}
+
+/// Whether the caller of `request` may do what operators do.
+pub(crate) fn is_operator<T>(request: &Request<T>) -> Result<(), Fault> {
     // Where nobody is asked who he is, the way in says it.
     let is_proven = request.extensions().get::<RoleProven>().is_some();
     if !is_proven && !Peer::of(request).is_loopback() {
         let problem = "only peers on the loopback network may do this: come from within, or forward a port";
         return Err(Fault::denied("OPERATOR_ONLY", problem));
     }
+    Ok(())
+}
+
+fn space(kind: i32) -> Result<Space, Fault> {
     match StoredKind::try_from(kind) {
         Ok(StoredKind::Script) => Ok(Space::Script),
         Ok(StoredKind::Artifact) => Ok(Space::Artifact),
@@ -100,6 +110,7 @@ impl store_service_server::StoreService for StoreService {
     ) -> Result<Response<v1::RemoveStoredResponse>, Status> {
         let space = admitted(&request, request.get_ref().kind)?;
         let key = digest("key", &request.get_ref().key)?;
+        CallNotes::of(&request).what(key);
         let removed = on_store(&self.0, move |cache| remove(cache, space, key)).await?;
         // Artifacts of a removed script are found under any of their keys.
         self.0.shared.tiers.forget_all();
@@ -113,6 +124,7 @@ impl store_service_server::StoreService for StoreService {
     ) -> Result<Response<v1::PinStoredResponse>, Status> {
         let space = admitted(&request, request.get_ref().kind)?;
         let key = digest("key", &request.get_ref().key)?;
+        CallNotes::of(&request).what(key);
         let pinned = request.get_ref().pinned;
         match on_store(&self.0, move |cache| cache.pin(space, key.0, pinned)).await? {
             Pinned::Done => {

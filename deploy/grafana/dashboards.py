@@ -138,6 +138,14 @@ OVERVIEW = [
         stacked("Native code refused", "Artifacts refused for what is signed about them, per second, by why: anything but a"
                 " revoked key and an old date wants a look at who writes to the cache.", "ops",
                 ("{{reason}}", rate("antares_artifacts_refused_total", "reason"))),
+        stacked("Quotas used up", "Refusals because a tenant has used up a quota, per second, by quota.",
+                "reqps", ("{{quota}}", rate("antares_quota_refused_total", "quota"))),
+        stacked("Calls by tenant", "Calls per second, by tenant: the first 32 that came, and the rest.",
+                "reqps", ("{{tenant}}", rate("antares_tenant_calls_total", "tenant"))),
+        stacked("Cycles by tenant", "Guest cycles per second, by tenant: the first 32 that came, and the rest.",
+                "short", ("{{tenant}}", rate("antares_tenant_guest_cycles_total", "tenant"))),
+        panel("Audit log", "Lines of the audit log that found no room, per second, and 1 while it cannot be written.",
+              "short", ("lost", rate("antares_audit_lost_total")), ("broken", "antares_audit_broken")),
         panel("Files read again", "Changed certificates and keys, per second: a failed change left the old files in force.",
               "ops", ("{{kind}} {{result}}", rate("antares_reloads_total", "kind, result"))),
         panel("Bytes of requests", "Bytes of requests in progress: received, being received, waiting in uploads and"

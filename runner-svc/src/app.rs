@@ -2,10 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use antares_compiler_svc::{AdminService, app as compiler};
 use antares_pool::{Layer, Pool, PoolConfig, PoolError, Reuse, give_large_blocks_back, worker_path};
 use antares_proto::{
     FILE_DESCRIPTOR_SET,
-    v1::{profile_service_server::ProfileServiceServer, runner_service_server::RunnerServiceServer},
+    v1::{
+        admin_service_server::AdminServiceServer, profile_service_server::ProfileServiceServer,
+        runner_service_server::RunnerServiceServer,
+    },
 };
 use antares_serve::{App, Config, Health, Metrics};
 use tonic::service::Routes;
@@ -78,8 +82,9 @@ pub fn add_to(routes: Routes, runner: &Runner, config: &Config) -> Routes {
 #[must_use]
 pub fn app(runner: &Runner, config: &Config) -> App {
     App {
-        routes: add_to(Routes::default(), runner, config),
-        services: vec![SERVICE, PROFILES],
+        routes: add_to(Routes::default(), runner, config)
+            .add_service(AdminServiceServer::new(AdminService::new(None))),
+        services: vec![SERVICE, PROFILES, compiler::ADMIN],
         descriptors: FILE_DESCRIPTOR_SET,
         pages: vec![profile_service::page(runner)],
     }
@@ -102,6 +107,7 @@ pub fn watch_health(runner: Runner, health: Health) {
             let _ = tokio::task::spawn_blocking(move || runner.look_at_keys()).await;
             // They are in memory.
             health.set(PROFILES, true).await;
+            health.set(compiler::ADMIN, true).await;
         }
     });
 }

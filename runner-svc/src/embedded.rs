@@ -87,7 +87,14 @@ impl Both {
         let routes = compiler::add_to(Routes::default(), &self.compiler, config);
         App {
             routes: runner::add_to(routes, &self.runner, config),
-            services: vec![compiler::SERVICE, compiler::STORE, runner::SERVICE, runner::PROFILES],
+            services: vec![
+                compiler::SERVICE,
+                compiler::STORE,
+                compiler::OPERATIONS,
+                compiler::ADMIN,
+                runner::SERVICE,
+                runner::PROFILES,
+            ],
             descriptors: FILE_DESCRIPTOR_SET,
             pages: vec![crate::profile_service::page(&self.runner)],
         }

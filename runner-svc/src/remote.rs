@@ -7,7 +7,7 @@ use antares_proto::v1::{
     self, compiler_service_client::CompilerServiceClient, get_artifact_response, get_script_response,
     upload_request,
 };
-use antares_serve::{Account, CHUNK_BYTES, Config, Metrics, TENANT, TlsClient, TlsError, inject};
+use antares_serve::{Account, CHUNK_BYTES, Config, Metrics, TENANT, TlsClient, TlsError, TokenFile, inject};
 use antares_trust::{KeyError, Trust};
 use bytes::Bytes;
 use tonic::{
@@ -37,6 +37,7 @@ pub struct RemoteSource {
     script_bytes_max: u64,
     call_timeout: Duration,
     trust: Option<Arc<Trust>>,
+    token: Option<TokenFile>,
     /// For whom it asks; the compiler service believes it of a caller that may act for others.
     tenant: Option<MetadataValue<Ascii>>,
 }
@@ -50,6 +51,9 @@ pub enum RemoteError {
     /// The files of TLS are of no use.
     #[error("runner.compiler_ca, runner.compiler_certificate, runner.compiler_key")]
     Tls(#[from] TlsError),
+    /// The token is of no use.
+    #[error("runner.compiler_token_file")]
+    Token(#[source] std::io::Error),
     /// The list of trusted keys is of no use.
     #[error("signing.trusted")]
     Keys(#[from] KeyError),
@@ -78,13 +82,26 @@ impl RemoteSource {
         if trust.is_none() {
             tracing::warn!("signing.trusted is empty: native code is taken from the compiler as it comes");
         }
+        let token_file = &limits.compiler_token_file;
+        let watched = (!token_file.is_empty()).then(|| TokenFile::watch(token_file.as_ref(), metrics));
+        let token = watched.transpose().map_err(RemoteError::Token)?;
         let call_timeout = Duration::from_millis(limits.call_ms_max);
-        Ok(Self { client, script_bytes_max: limits.script_bytes_max, call_timeout, trust, tenant: None })
+        Ok(Self {
+            client,
+            script_bytes_max: limits.script_bytes_max,
+            call_timeout,
+            trust,
+            token,
+            tenant: None,
+        })
     }
 
     fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
         inject(request.metadata_mut());
+        if let Some(token) = &self.token {
+            token.show(request.metadata_mut());
+        }
         if let Some(tenant) = &self.tenant {
             request.metadata_mut().insert(TENANT, tenant.clone());
         }

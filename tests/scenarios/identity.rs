@@ -33,7 +33,7 @@ const ISSUER: &str = "https://issuer.test";
 const AUDIENCE: &str = "antares";
 
 /// Every call there is, and who may make it. A new one needs a row here and in `roles.rs`.
-const CALLS: [(&str, Option<&str>); 21] = [
+const CALLS: [(&str, Option<&str>); 30] = [
     ("antares.v1.CompilerService/Upload", Some("upload")),
     ("antares.v1.CompilerService/FindMissing", Some("upload")),
     ("antares.v1.CompilerService/Compile", Some("compile")),
@@ -41,6 +41,15 @@ const CALLS: [(&str, Option<&str>); 21] = [
     ("antares.v1.CompilerService/GetScript", Some("compile")),
     ("antares.v1.CompilerService/Learn", Some("compile")),
     ("antares.v1.CompilerService/GetCapabilities", None),
+    ("antares.v1.CompilerService/ExplainArtifact", Some("compile")),
+    ("antares.v1.OperationService/StartCompile", Some("compile")),
+    ("antares.v1.OperationService/GetOperation", Some("compile")),
+    ("antares.v1.OperationService/WaitOperation", Some("compile")),
+    ("antares.v1.OperationService/CancelOperation", Some("compile")),
+    ("antares.v1.OperationService/ListOperations", Some("compile")),
+    ("antares.v1.AdminService/Drain", Some("admin")),
+    ("antares.v1.AdminService/Revoke", Some("admin")),
+    ("antares.v1.AdminService/SetLogFilter", Some("admin")),
     ("antares.v1.StoreService/ListStored", Some("admin")),
     ("antares.v1.StoreService/RemoveStored", Some("admin")),
     ("antares.v1.StoreService/PinStored", Some("admin")),
@@ -188,6 +197,10 @@ async fn every_call_is_open_to_its_role_and_to_no_other() {
     let channel = plain(&server).await;
     for (method, role) in CALLS {
         for caller in ROLES {
+            // It would end the server.
+            if method.ends_with("/Drain") && caller == "admin" {
+                continue;
+            }
             let token = issuer.sign(&claims(&format!("role/{caller}"), |_| {}));
             let status = call(&channel, method, &bearer(&token), None).await;
             let may = role.is_none_or(|role| role == caller);

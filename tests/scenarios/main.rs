@@ -16,6 +16,7 @@ mod identity;
 mod journey;
 mod kills;
 mod learning;
+mod operators;
 mod overload;
 mod server;
 mod siege;

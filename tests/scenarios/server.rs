@@ -168,6 +168,12 @@ impl Server {
     #[track_caller]
     pub(crate) fn stop(mut self) -> Option<i32> {
         signal("-TERM", self.process.id());
+        self.wait()
+    }
+
+    /// Waits until it ends, and gives the exit status.
+    #[track_caller]
+    pub(crate) fn wait(&mut self) -> Option<i32> {
         let mut ended = None;
         until("the server stops", || {
             ended = self.process.try_wait().unwrap();

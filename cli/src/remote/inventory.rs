@@ -23,10 +23,12 @@ use crate::{
 };
 
 /// Services that a server may have, as its health names them; the first stands for all.
-const SERVICES: [&str; 5] = [
+const SERVICES: [&str; 7] = [
     "",
     "antares.v1.CompilerService",
     "antares.v1.StoreService",
+    "antares.v1.OperationService",
+    "antares.v1.AdminService",
     "antares.v1.RunnerService",
     "antares.v1.ProfileService",
 ];
@@ -40,7 +42,7 @@ pub(crate) struct Stat {
     pub(crate) ran: (u64, u64),
 }
 
-pub(super) fn call<T>(message: T) -> Call<T> {
+pub(crate) fn call<T>(message: T) -> Call<T> {
     let mut call = Call::new(message);
     call.set_timeout(CALL_OVERHEAD_MAX);
     call
@@ -48,7 +50,7 @@ pub(super) fn call<T>(message: T) -> Call<T> {
 
 impl Server {
     /// Answers of `work`, whose statuses are failures.
-    pub(super) fn ask<T>(&self, work: impl AsyncFnOnce(Link) -> Result<T, Status>) -> Result<T, Failure> {
+    pub(crate) fn ask<T>(&self, work: impl AsyncFnOnce(Link) -> Result<T, Status>) -> Result<T, Failure> {
         runtime()?.block_on(async {
             let channel = self.connect().await?;
             work(channel).await.map_err(|status| status::failure(&self.url, &status))

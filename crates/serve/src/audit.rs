@@ -121,17 +121,17 @@ impl Auditor {
     /// # Errors
     /// The file cannot be had.
     pub(crate) fn start(audit: &Audit, metrics: &Metrics) -> io::Result<Option<Arc<Self>>> {
+        let lost_total = metrics.counter(
+            "antares_audit_lost_total",
+            "Lines of the audit log that found no room; the log says how many.",
+        );
+        let gauge = metrics.gauge("antares_audit_broken", "1 while the audit log cannot be written.");
         let Some(target) = audit.target.clone() else { return Ok(None) };
         let mut sink = Sink::open(target)?;
         let (sender, receiver) = sync_channel(WAITING_MAX);
         let shared = Arc::new(Shared::default());
         let state = shared.clone();
         thread::Builder::new().name("audit".to_owned()).spawn(move || sink.run(&receiver, &state))?;
-        let lost_total = metrics.counter(
-            "antares_audit_lost_total",
-            "Lines of the audit log that found no room; the log says how many.",
-        );
-        let gauge = metrics.gauge("antares_audit_broken", "1 while the audit log cannot be written.");
         let watched = shared.clone();
         metrics.before_scrape(move || gauge.set(watched.is_broken.load(Ordering::Relaxed).into()));
         Ok(Some(Arc::new(Self { sender, is_required: audit.is_required, shared, lost_total })))

@@ -46,6 +46,7 @@ mod telemetry;
 mod tls;
 mod tls_client;
 mod tls_section;
+mod token_file;
 mod transport;
 mod workers;
 
@@ -74,14 +75,15 @@ pub use raw_config::{
 };
 pub use roles::{Need, Role as CallerRole, need};
 pub use sections::ProfilePush;
-pub use server::{App, Callers, ServeError, Server, stop_signal};
+pub use server::{App, Callers, ServeError, Server, drain, stop_signal};
 pub use shared_section::{RawShared, SharedTier};
 pub use signing_section::{RawSigning, Signing};
 pub use status::{ERROR_DOMAIN, Fault, caller_s, chain};
-pub use telemetry::{Telemetry, TelemetryError, fact, inject, past_span};
+pub use telemetry::{Telemetry, TelemetryError, fact, inject, past_span, set_log_filter};
 pub use tls::{Tls, TlsError};
 pub use tls_client::{ClientFiles, TlsClient};
 pub use tls_section::RawTls;
+pub use token_file::TokenFile;
 pub use workers::WorkerNumbers;
 
 pub use crate::metrics::{set_gauge, set_total};

@@ -247,6 +247,8 @@ pub struct RawRunner {
     pub compiler_certificate: String,
     /// PEM file with its private key.
     pub compiler_key: String,
+    /// File with a bearer token that the compiler service is shown; empty for none.
+    pub compiler_token_file: String,
     /// How long a connection to the compiler service may take, milliseconds.
     pub compiler_connect_ms_max: u64,
     /// Longest inline ELF, bytes.
@@ -389,6 +391,7 @@ impl Default for RawRunner {
             compiler_ca: String::new(),
             compiler_certificate: String::new(),
             compiler_key: String::new(),
+            compiler_token_file: String::new(),
             compiler_connect_ms_max: 2_000,
             script_bytes_max: 16 * MIB,
             args_max: 1_024,

@@ -91,10 +91,16 @@ pub fn need(method: &str) -> Need {
             Need::Known
         }
         ("antares.v1.CompilerService", "Upload" | "FindMissing") => Need::Role(Role::Upload),
-        ("antares.v1.CompilerService", "Compile" | "GetArtifact" | "GetScript" | "Learn") => {
-            Need::Role(Role::Compile)
-        }
-        ("antares.v1.StoreService", "ListStored" | "RemoveStored" | "PinStored") => Need::Role(Role::Admin),
+        (
+            "antares.v1.CompilerService",
+            "Compile" | "ExplainArtifact" | "GetArtifact" | "GetScript" | "Learn",
+        ) => Need::Role(Role::Compile),
+        (
+            "antares.v1.OperationService",
+            "StartCompile" | "GetOperation" | "WaitOperation" | "CancelOperation" | "ListOperations",
+        ) => Need::Role(Role::Compile),
+        ("antares.v1.StoreService", "ListStored" | "RemoveStored" | "PinStored")
+        | ("antares.v1.AdminService", "Drain" | "Revoke" | "SetLogFilter") => Need::Role(Role::Admin),
         ("antares.v1.CompilerService" | "antares.v1.RunnerService", "GetCapabilities") => Need::Known,
         ("antares.v1.RunnerService", "Execute" | "ExecuteBatch" | "ExecuteSession" | "VerifyTransaction") => {
             Need::Role(Role::Execute)

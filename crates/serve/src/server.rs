@@ -1,6 +1,15 @@
 //! Binds, serves and drains: one gRPC listener for any set of services, with health, reflection and metrics beside them.
 
-use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::{net::TcpListener, sync::watch, time::Instant};
 use tonic::service::Routes;
@@ -237,6 +246,18 @@ async fn quiet(layer: &RpcLayer, grace: Duration) {
         }
         tokio::time::sleep(DRAIN_STEP).await;
     }
+}
+
+/// Ends this process as SIGTERM does. Once: a second signal would end it at once.
+///
+/// # Errors
+/// The system does not let it.
+pub fn drain() -> io::Result<()> {
+    static IS_DRAINING: AtomicBool = AtomicBool::new(false);
+    if IS_DRAINING.swap(true, Ordering::AcqRel) {
+        return Ok(());
+    }
+    Ok(rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM)?)
 }
 
 /// Until SIGTERM or SIGINT. A second one ends the process at once.

@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     io::IsTerminal,
+    sync::{Mutex, OnceLock, PoisonError},
     time::{Duration, SystemTime},
 };
 
@@ -84,7 +85,10 @@ impl Telemetry {
                     metadata.is_span() && metadata.target().starts_with(TRACED_PREFIX)
                 }))
         });
-        tracing_subscriber::registry().with(exported).with(log_layer(&config.log)?).try_init()?;
+        let (layer, handle) = log_layer(&config.log)?;
+        tracing_subscriber::registry().with(exported).with(layer).try_init()?;
+        // The one subscriber of the process was just set.
+        let _ = FILTER.set(Mutex::new((config.log.filter.clone(), handle)));
         if let Some(provider) = &provider {
             global::set_tracer_provider(provider.clone());
         }
@@ -103,14 +107,36 @@ impl Telemetry {
 
 type BoxedLayer<S> = Box<dyn Layer<S> + Send + Sync>;
 
-fn log_layer<S>(log: &Log) -> Result<BoxedLayer<S>, TelemetryError>
+/// What is logged, and how to change that.
+static FILTER: OnceLock<Mutex<(String, Change)>> = OnceLock::new();
+
+type Change = Box<dyn Fn(EnvFilter) -> Result<(), tracing_subscriber::reload::Error> + Send>;
+
+/// Changes what is logged until the process ends; gives the filter that was in force.
+///
+/// # Errors
+/// `filter` is none, or logs were not started.
+pub fn set_log_filter(filter: &str) -> Result<String, String> {
+    let new = EnvFilter::try_new(filter).map_err(|error| error.to_string())?;
+    let current = FILTER.get().ok_or("there are no logs")?;
+    let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
+    (current.1)(new).map_err(|error| error.to_string())?;
+    Ok(std::mem::replace(&mut current.0, filter.to_owned()))
+}
+
+fn log_layer<S>(log: &Log) -> Result<(BoxedLayer<S>, Change), TelemetryError>
 where
-    S: tracing::Subscriber + for<'span> tracing_subscriber::registry::LookupSpan<'span> + Send + Sync,
+    S: tracing::Subscriber
+        + for<'span> tracing_subscriber::registry::LookupSpan<'span>
+        + Send
+        + Sync
+        + 'static,
 {
     let filter = EnvFilter::try_new(&log.filter)
         .map_err(|source| TelemetryError::Filter { filter: log.filter.clone(), source })?;
+    let (filter, handle) = tracing_subscriber::reload::Layer::new(filter);
     let layer = tracing_subscriber::fmt::layer().with_ansi(std::io::stdout().is_terminal());
-    Ok(if log.json {
+    let layer = if log.json {
         layer
             .json()
             .flatten_event(true)
@@ -120,7 +146,8 @@ where
             .boxed()
     } else {
         layer.with_filter(filter).boxed()
-    })
+    };
+    Ok((layer, Box::new(move |filter| handle.reload(filter))))
 }
 
 fn provider(trace: &Trace, service: &'static str) -> Result<SdkTracerProvider, TelemetryError> {

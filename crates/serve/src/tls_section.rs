@@ -91,11 +91,13 @@ pub(crate) fn check_compiler_tls(config: &RawConfig, checker: &mut Checker) -> C
     ClientFiles { ca: file(&raw.compiler_ca), certificate: file(certificate), key: file(key) }
 }
 
-fn secrets(raw: &RawRunner) -> [(&'static str, &String); 3] {
+fn secrets(raw: &RawRunner) -> [(&'static str, &String); 4] {
     [
         ("runner.compiler_ca", &raw.compiler_ca),
         ("runner.compiler_certificate", &raw.compiler_certificate),
         ("runner.compiler_key", &raw.compiler_key),
+        // Whoever is in between could take it.
+        ("runner.compiler_token_file", &raw.compiler_token_file),
     ]
 }
 

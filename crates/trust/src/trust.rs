@@ -80,6 +80,16 @@ impl Trust {
         self.generation.load(Ordering::Acquire)
     }
 
+    /// Revokes a key or a digest, here and in the folder.
+    ///
+    /// # Errors
+    /// It is neither, or the key that signs; there is no folder; files cannot be read or written.
+    pub fn revoke(&self, name: &str) -> Result<(), KeyError> {
+        let Place::Folder(folder) = &self.place else { return Err(KeyError::NoSuch(name.to_owned())) };
+        Keyring::revoke(folder, name)?;
+        self.look().map(drop)
+    }
+
     /// Looks whether the list has changed. Reads a file.
     ///
     /// # Errors

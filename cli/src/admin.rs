@@ -1,0 +1,86 @@
+//! `antares admin`: what an operator does to a process of the service.
+
+use std::process::ExitCode;
+
+use antares_proto::v1::{self, admin_service_client::AdminServiceClient};
+use clap::{Args, Subcommand};
+
+use crate::{
+    args::ServerArgs,
+    failure::Failure,
+    output,
+    remote::{Server, call},
+};
+
+/// Words of `antares admin`.
+#[derive(Debug, Args)]
+pub(crate) struct AdminArgs {
+    /// What to do.
+    #[command(subcommand)]
+    command: AdminCommand,
+}
+
+/// What to do to a process.
+#[derive(Debug, Subcommand)]
+enum AdminCommand {
+    /// End the process as SIGTERM does: calls in progress may end
+    Drain {
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Revoke a key that signs native code, or the digest of a shared object
+    Revoke {
+        /// Id or SHA-256
+        name: String,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Change what is logged until the process ends; prints the filter that was in force
+    LogFilter {
+        /// Such as info, or info,antares_pool=debug
+        filter: String,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+}
+
+/// Does what `args` say.
+pub(crate) fn admin(args: &AdminArgs) -> Result<ExitCode, Failure> {
+    match &args.command {
+        AdminCommand::Drain { server } => {
+            server.server()?.drain()?;
+            output::print(b"draining\n")?;
+        }
+        AdminCommand::Revoke { name, server } => {
+            server.server()?.revoke(name)?;
+            output::print(format!("{name}  revoked\n").as_bytes())?;
+        }
+        AdminCommand::LogFilter { filter, server } => {
+            let previous = server.server()?.set_log_filter(filter)?;
+            output::print(format!("{}\n", output::printable(&previous)).as_bytes())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Server {
+    fn drain(&self) -> Result<(), Failure> {
+        self.ask(async |channel| {
+            AdminServiceClient::new(channel).drain(call(v1::DrainRequest {})).await.map(drop)
+        })
+    }
+
+    fn revoke(&self, name: &str) -> Result<(), Failure> {
+        self.ask(async |channel| {
+            let asked = call(v1::RevokeRequest { name: name.to_owned() });
+            AdminServiceClient::new(channel).revoke(asked).await.map(drop)
+        })
+    }
+
+    fn set_log_filter(&self, filter: &str) -> Result<String, Failure> {
+        self.ask(async |channel| {
+            let asked = call(v1::SetLogFilterRequest { filter: filter.to_owned() });
+            Ok(AdminServiceClient::new(channel).set_log_filter(asked).await?.into_inner().previous)
+        })
+    }
+}

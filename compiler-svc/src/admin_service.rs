@@ -1,0 +1,77 @@
+//! The calls of `AdminService`: what an operator does to the process.
+
+use std::sync::Arc;
+
+use antares_proto::v1::{self, admin_service_server};
+use antares_serve::{CallNotes, Fault, drain, set_log_filter};
+use antares_trust::{KeyError, Trust, is_key_id};
+use tonic::{Request, Response, Status, async_trait};
+
+use crate::store_service::is_operator;
+
+/// The gRPC face of a process; with the keys that it signs with, if it does.
+#[derive(Clone)]
+pub struct AdminService {
+    trust: Option<Arc<Trust>>,
+}
+
+impl AdminService {
+    /// Of a process that signs with the keys of `trust`, if there are some.
+    #[must_use]
+    pub fn new(trust: Option<Arc<Trust>>) -> Self {
+        Self { trust }
+    }
+}
+
+fn invalid(field: &'static str, problem: String) -> Fault {
+    Fault::invalid("REQUEST_INVALID", format!("{field} {problem}")).violation(field, problem)
+}
+
+#[async_trait]
+impl admin_service_server::AdminService for AdminService {
+    async fn drain(&self, request: Request<v1::DrainRequest>) -> Result<Response<v1::DrainResponse>, Status> {
+        is_operator(&request)?;
+        tracing::warn!("drained by an operator");
+        drain().map_err(|error| Fault::internal(&error))?;
+        Ok(Response::new(v1::DrainResponse {}))
+    }
+
+    async fn revoke(
+        &self,
+        request: Request<v1::RevokeRequest>,
+    ) -> Result<Response<v1::RevokeResponse>, Status> {
+        is_operator(&request)?;
+        let notes = CallNotes::of(&request);
+        let name = request.into_inner().name;
+        notes.what(&name);
+        if !is_key_id(&name) && name.parse::<antares_abi::Sha256Digest>().is_err() {
+            return Err(invalid("name", "must be the id of a key or 64 hex digits".to_owned()).into());
+        }
+        let Some(trust) = self.trust.clone() else {
+            return Err(Fault::precondition("NO_KEYS", "no keys are kept here; ask the compiler").into());
+        };
+        let asked = name.clone();
+        let revoked = tokio::task::spawn_blocking(move || trust.revoke(&asked)).await;
+        match revoked.map_err(|error| Fault::internal(&error))? {
+            Ok(()) => {}
+            Err(error @ (KeyError::NoSuch(_) | KeyError::Signs(_))) => {
+                return Err(invalid("name", error.to_string()).into());
+            }
+            Err(error) => return Err(Fault::internal(&error).into()),
+        }
+        tracing::warn!(name, "revoked by an operator");
+        Ok(Response::new(v1::RevokeResponse {}))
+    }
+
+    async fn set_log_filter(
+        &self,
+        request: Request<v1::SetLogFilterRequest>,
+    ) -> Result<Response<v1::SetLogFilterResponse>, Status> {
+        is_operator(&request)?;
+        CallNotes::of(&request).what(&request.get_ref().filter);
+        let filter = request.into_inner().filter;
+        let previous = set_log_filter(&filter).map_err(|problem| invalid("filter", problem))?;
+        tracing::warn!(filter, "what is logged was changed by an operator");
+        Ok(Response::new(v1::SetLogFilterResponse { previous }))
+    }
+}

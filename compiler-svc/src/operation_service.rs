@@ -1,0 +1,115 @@
+//! The calls of `OperationService`.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use antares_proto::v1::{self, operation_service_server};
+use antares_serve::{Account, CallDeadline, CallNotes, Fault};
+use tonic::{Request, Response, Status, async_trait};
+use tracing::Instrument as _;
+
+use crate::{
+    compiler::Compiler,
+    convert::{CompileOrder, compile_order, compiled},
+    operations::{Operation, State},
+};
+
+/// Longest time that a caller may wait in one call, whatever it asks for.
+const WAIT_MAX: Duration = Duration::from_secs(3_600);
+
+/// What is left of a call's time for its answer.
+const ANSWER: Duration = Duration::from_millis(50);
+
+/// The gRPC face of a [`Compiler`]'s operations.
+#[derive(Clone)]
+pub(crate) struct OperationService(pub(crate) Compiler);
+
+impl OperationService {
+    fn find<T>(&self, request: &Request<T>, name: &str) -> Result<Arc<Operation>, Fault> {
+        self.0.shared.operations.find(Account::of(request).holder(), name)
+    }
+}
+
+/// Does the work of `operation`.
+async fn work(compiler: Compiler, operation: Arc<Operation>, order: CompileOrder) {
+    // Nobody waits for it: it takes the turns of those compiles that follow.
+    let _turn = match operation.priority {
+        v1::Priority::WarmUp => compiler.shared.followers.turn().await,
+        _ => None,
+    };
+    operation.go_on(State::Running);
+    let ended = compiler.compile_order(&order).await;
+    operation.go_on(match ended {
+        Ok(artifact) => State::Done(compiled(&artifact)),
+        Err(error) => State::Failed(error.into()),
+    });
+}
+
+#[async_trait]
+impl operation_service_server::OperationService for OperationService {
+    async fn start_compile(
+        &self,
+        request: Request<v1::StartCompileRequest>,
+    ) -> Result<Response<v1::Operation>, Status> {
+        let (account, notes) = (Account::of(&request), CallNotes::of(&request));
+        let v1::StartCompileRequest { compile, priority } = request.into_inner();
+        let order = compile_order(&compile.unwrap_or_default())?;
+        notes.what(order.script);
+        let priority = match v1::Priority::try_from(priority) {
+            Ok(v1::Priority::WarmUp) => v1::Priority::WarmUp,
+            Ok(v1::Priority::Interactive | v1::Priority::Unspecified) => v1::Priority::Interactive,
+            Err(_) => {
+                let problem = format!("has no value {priority}");
+                let fault = Fault::invalid("OPTIONS_INVALID", format!("priority {problem}"));
+                return Err(fault.violation("priority", problem).into());
+            }
+        };
+        let operations = &self.0.shared.operations;
+        let operation = operations.begin(account.holder(), order.script.to_string(), priority)?;
+        let work = work(self.0.of(account), operation.clone(), order);
+        // Not a part of the call that started it.
+        operation.of_task(tokio::spawn(work.instrument(tracing::Span::none())).abort_handle());
+        Ok(Response::new(operation.told()))
+    }
+
+    async fn get_operation(
+        &self,
+        request: Request<v1::GetOperationRequest>,
+    ) -> Result<Response<v1::Operation>, Status> {
+        Ok(Response::new(self.find(&request, &request.get_ref().name)?.told()))
+    }
+
+    async fn wait_operation(
+        &self,
+        request: Request<v1::WaitOperationRequest>,
+    ) -> Result<Response<v1::Operation>, Status> {
+        let operation = self.find(&request, &request.get_ref().name)?;
+        let left = CallDeadline::of(&request).map_or(WAIT_MAX, |deadline| {
+            deadline.saturating_duration_since(Instant::now()).saturating_sub(ANSWER)
+        });
+        let asked = request.get_ref().timeout_ms.map_or(WAIT_MAX, Duration::from_millis);
+        operation.ended(left.min(asked).min(WAIT_MAX)).await;
+        Ok(Response::new(operation.told()))
+    }
+
+    async fn cancel_operation(
+        &self,
+        request: Request<v1::CancelOperationRequest>,
+    ) -> Result<Response<v1::Operation>, Status> {
+        let operation = self.find(&request, &request.get_ref().name)?;
+        CallNotes::of(&request).what(&operation.script);
+        operation.cancel();
+        Ok(Response::new(operation.told()))
+    }
+
+    async fn list_operations(
+        &self,
+        request: Request<v1::ListOperationsRequest>,
+    ) -> Result<Response<v1::ListOperationsResponse>, Status> {
+        let found = self.0.shared.operations.list(Account::of(&request).holder());
+        let operations = found.iter().map(|operation| operation.told()).collect();
+        Ok(Response::new(v1::ListOperationsResponse { operations }))
+    }
+}

@@ -1,0 +1,253 @@
+//! Compiles that nobody holds a call open for: a bounded table of them, by tenant.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use antares_proto::v1;
+use antares_serve::Fault;
+use tokio::{sync::watch, task::AbortHandle};
+
+/// How long an operation that has ended is kept.
+const KEEP: Duration = Duration::from_secs(600);
+
+/// Operations at once, ended ones included, and of one tenant.
+const OPERATIONS_MAX: usize = 4_096;
+const OPERATIONS_PER_TENANT_MAX: usize = 512;
+
+/// How long a caller waits for room.
+const RETRY_FULL: Duration = Duration::from_secs(1);
+
+/// How an operation does.
+#[derive(Clone, Debug)]
+pub(crate) enum State {
+    Queued,
+    Running,
+    Done(v1::CompileResponse),
+    Failed(Fault),
+    Cancelled,
+}
+
+impl State {
+    fn has_ended(&self) -> bool {
+        !matches!(self, Self::Queued | Self::Running)
+    }
+}
+
+/// One operation.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    pub(crate) name: String,
+    pub(crate) script: String,
+    pub(crate) priority: v1::Priority,
+    holder: [u8; 32],
+    started: Instant,
+    times: Mutex<Times>,
+    state: watch::Sender<State>,
+    task: Mutex<Option<AbortHandle>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    begun: Option<Instant>,
+    ended: Option<Instant>,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Operations(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    by_name: HashMap<String, Arc<Operation>>,
+    /// The oldest first.
+    order: VecDeque<Arc<Operation>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No code under these locks can panic half-way through a change.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Operation {
+    /// Goes on to `state`, unless it has ended.
+    pub(crate) fn go_on(&self, state: State) {
+        let mut times = lock(&self.times);
+        let now = Instant::now();
+        self.state.send_if_modified(|current| {
+            let is_news = !current.has_ended();
+            if is_news {
+                *current = state;
+            }
+            is_news
+        });
+        times.begun = times.begun.or(Some(now));
+        if self.state.borrow().has_ended() {
+            times.ended = times.ended.or(Some(now));
+        }
+    }
+
+    /// What does the work, so that it can be given up.
+    pub(crate) fn of_task(&self, task: AbortHandle) {
+        *lock(&self.task) = Some(task);
+    }
+
+    /// Gives it up, unless it has ended.
+    pub(crate) fn cancel(&self) {
+        self.go_on(State::Cancelled);
+        if let Some(task) = lock(&self.task).take() {
+            task.abort();
+        }
+    }
+
+    /// Waits until it has ended, for `time` at most.
+    pub(crate) async fn ended(&self, time: Duration) {
+        // Time that is over is an answer too; the sender lives as long as this.
+        let _ = tokio::time::timeout(time, self.state.subscribe().wait_for(State::has_ended)).await;
+    }
+
+    /// As callers see it.
+    pub(crate) fn told(&self) -> v1::Operation {
+        let (state, times) = (self.state.borrow().clone(), *lock(&self.times));
+        let ms = |until: Option<Instant>| {
+            let time = until.unwrap_or_else(Instant::now).saturating_duration_since(self.started);
+            u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+        };
+        let mut told = v1::Operation {
+            name: self.name.clone(),
+            script_sha256: self.script.clone(),
+            priority: self.priority.into(),
+            age_ms: ms(times.ended),
+            queued_ms: ms(times.begun),
+            ..v1::Operation::default()
+        };
+        let state = match state {
+            State::Queued => v1::OperationState::Queued,
+            State::Running => v1::OperationState::Running,
+            State::Cancelled => v1::OperationState::Cancelled,
+            State::Done(response) => {
+                told.response = Some(response);
+                v1::OperationState::Done
+            }
+            State::Failed(fault) => {
+                let (reason, message) = (fault.reason().to_owned(), fault.message().to_owned());
+                let code = tonic::Status::from(fault).code().into();
+                told.error = Some(v1::OperationError { code, reason, message });
+                v1::OperationState::Failed
+            }
+        };
+        told.set_state(state);
+        told
+    }
+}
+
+impl Operations {
+    /// A new one, that waits.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub(crate) fn begin(
+        &self,
+        holder: [u8; 32],
+        script: String,
+        priority: v1::Priority,
+    ) -> Result<Arc<Operation>, Fault> {
+        let mut table = lock(&self.0);
+        table.forget(|_, age| age.is_some_and(|age| age >= KEEP));
+        let own = table.order.iter().filter(|operation| operation.holder == holder).count();
+        if own >= OPERATIONS_PER_TENANT_MAX {
+            table.forget(|operation, age| age.is_some() && operation.holder == holder);
+        } else if table.order.len() >= OPERATIONS_MAX {
+            table.forget(|_, age| age.is_some());
+        }
+        let own = table.order.iter().filter(|operation| operation.holder == holder).count();
+        if own >= OPERATIONS_PER_TENANT_MAX || table.order.len() >= OPERATIONS_MAX {
+            let problem = "too many operations have not ended";
+            return Err(Fault::exhausted("OPERATIONS_FULL", problem, RETRY_FULL));
+        }
+        let operation = Arc::new(Operation {
+            name: format!("operations/{:032x}", rand::random::<u128>()),
+            script,
+            priority,
+            holder,
+            started: Instant::now(),
+            times: Mutex::default(),
+            state: watch::Sender::new(State::Queued),
+            task: Mutex::default(),
+        });
+        table.by_name.insert(operation.name.clone(), operation.clone());
+        table.order.push_back(operation.clone());
+        Ok(operation)
+    }
+
+    /// The one of this name, if it is `holder`'s.
+    pub(crate) fn find(&self, holder: [u8; 32], name: &str) -> Result<Arc<Operation>, Fault> {
+        let found = lock(&self.0).by_name.get(name).filter(|operation| operation.holder == holder).cloned();
+        let name: String = name.chars().take(80).collect();
+        found.ok_or_else(|| Fault::not_found("OPERATION_NOT_FOUND", "operation", name))
+    }
+
+    /// Those of `holder`, the oldest first.
+    pub(crate) fn list(&self, holder: [u8; 32]) -> Vec<Arc<Operation>> {
+        let table = lock(&self.0);
+        table.order.iter().filter(|operation| operation.holder == holder).cloned().collect()
+    }
+}
+
+impl Table {
+    /// Forgets those of which `is_enough` says so, given how long ago they ended, if they have.
+    fn forget(&mut self, is_enough: impl Fn(&Operation, Option<Duration>) -> bool) {
+        let now = Instant::now();
+        let by_name = &mut self.by_name;
+        self.order.retain(|operation| {
+            let age = lock(&operation.times).ended.map(|ended| now.saturating_duration_since(ended));
+            let is_kept = !is_enough(operation, age);
+            if !is_kept {
+                by_name.remove(&operation.name);
+            }
+            is_kept
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begin(operations: &Operations, holder: u8) -> Result<Arc<Operation>, Fault> {
+        operations.begin([holder; 32], "ab".to_owned(), v1::Priority::Interactive)
+    }
+
+    #[test]
+    fn a_tenant_s_operations_are_its_own_and_bounded() {
+        let operations = Operations::default();
+        let first = begin(&operations, 1).unwrap();
+        for _ in 1..OPERATIONS_PER_TENANT_MAX {
+            begin(&operations, 1).unwrap();
+        }
+        assert_eq!(begin(&operations, 1).unwrap_err().reason(), "OPERATIONS_FULL");
+        let other = begin(&operations, 2).unwrap();
+        assert!(operations.find([1; 32], &other.name).is_err());
+        assert_eq!(operations.list([2; 32]).len(), 1);
+        // What has ended makes room, and others' does not.
+        first.go_on(State::Running);
+        first.cancel();
+        other.cancel();
+        assert!(begin(&operations, 1).is_ok());
+        assert!(operations.find([1; 32], &first.name).is_err());
+        assert!(operations.find([2; 32], &other.name).is_ok());
+    }
+
+    #[test]
+    fn what_has_ended_stays_as_it_is() {
+        let operation = begin(&Operations::default(), 1).unwrap();
+        assert_eq!(operation.told().state(), v1::OperationState::Queued);
+        operation.go_on(State::Failed(Fault::invalid("X", "y")));
+        operation.go_on(State::Running);
+        operation.cancel();
+        let told = operation.told();
+        assert_eq!((told.state(), told.error.unwrap().code), (v1::OperationState::Failed, 3));
+    }
+}

@@ -1,0 +1,146 @@
+//! What operators do to a running server, and compiles that nobody holds a call open for.
+
+use antares_abi::Sha256Digest;
+use antares_proto::v1::{
+    self, OperationState, admin_service_client::AdminServiceClient,
+    operation_service_client::OperationServiceClient,
+};
+use antares_tests::guests;
+use tonic::{Code, transport::Channel};
+
+use crate::{
+    client::{Client, reason},
+    server::{Server, until},
+};
+
+async fn channel(server: &Server) -> Channel {
+    Channel::from_shared(format!("http://{}", server.address)).unwrap().connect().await.unwrap()
+}
+
+fn compile(elf: &[u8]) -> Option<v1::CompileRequest> {
+    let script_sha256 = Sha256Digest::of(elf).to_string();
+    Some(v1::CompileRequest { script_sha256, options: None, least: 0 })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compile_goes_on_without_its_caller() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let mut client = Client::connect(&server).await;
+    let mut operations = OperationServiceClient::new(channel(&server).await);
+    let elf = guests::bytes("exit-imc").unwrap();
+    // What cannot be compiled says why.
+    let request = v1::StartCompileRequest { compile: compile(&elf), priority: 0 };
+    let name = operations.start_compile(request.clone()).await.unwrap().into_inner().name;
+    let wait = |name: &str| v1::WaitOperationRequest { name: name.to_owned(), timeout_ms: None };
+    let failed = operations.wait_operation(wait(&name)).await.unwrap().into_inner();
+    assert_eq!(failed.state(), OperationState::Failed);
+    let error = failed.error.unwrap();
+    assert_eq!((error.code, error.reason.as_str()), (i32::from(Code::NotFound), "SCRIPT_NOT_FOUND"));
+
+    client.upload(&elf).await.unwrap();
+    let mut names = vec![name];
+    for priority in [v1::Priority::Interactive, v1::Priority::WarmUp] {
+        let request = v1::StartCompileRequest { compile: compile(&elf), priority: priority.into() };
+        let started = OperationServiceClient::new(channel(&server).await).start_compile(request).await;
+        names.push(started.unwrap().into_inner().name);
+    }
+    for name in &names[1..] {
+        let done = operations.wait_operation(wait(name)).await.unwrap().into_inner();
+        assert_eq!(done.state(), OperationState::Done, "{done:?}");
+        assert!(done.age_ms >= done.queued_ms);
+        assert!(done.response.unwrap().stored);
+    }
+    let listed = operations.list_operations(v1::ListOperationsRequest {}).await.unwrap().into_inner();
+    assert_eq!(
+        listed.operations.iter().map(|one| &one.name).collect::<Vec<_>>(),
+        names.iter().collect::<Vec<_>>()
+    );
+    // One that has ended stays as it ended.
+    let cancel = |name: &str| v1::CancelOperationRequest { name: name.to_owned() };
+    let done = operations.cancel_operation(cancel(&names[1])).await.unwrap().into_inner();
+    assert_eq!(done.state(), OperationState::Done);
+    for unknown in ["", "operations/0", &"x".repeat(5_000)] {
+        let status = operations.cancel_operation(cancel(unknown)).await.unwrap_err();
+        assert_eq!((status.code(), reason(&status).as_str()), (Code::NotFound, "OPERATION_NOT_FOUND"));
+    }
+    let explained = client.compiler.explain_artifact(v1::ExplainArtifactRequest {
+        artifact_key: operations
+            .get_operation(v1::GetOperationRequest { name: names[1].clone() })
+            .await
+            .unwrap()
+            .into_inner()
+            .response
+            .unwrap()
+            .artifact_key,
+    });
+    let explained = explained.await.unwrap().into_inner();
+    assert_eq!(explained.script_sha256, Sha256Digest::of(&elf).to_string());
+    assert_eq!((explained.refused.as_str(), explained.key_id.is_empty()), ("", false));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_gives_up_a_compile_gives_up_its_own() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, "[compiler]\nworkers_max = 1\nbaseline = false\n");
+    let mut client = Client::connect(&server).await;
+    let mut operations = OperationServiceClient::new(channel(&server).await);
+    let elf = guests::bytes("secp256k1-imc").unwrap();
+    client.upload(&elf).await.unwrap();
+    let start = |priority: v1::Priority| v1::StartCompileRequest {
+        compile: compile(&elf),
+        priority: priority.into(),
+    };
+    let first = operations.start_compile(start(v1::Priority::Interactive)).await.unwrap().into_inner().name;
+    let second = operations.start_compile(start(v1::Priority::Interactive)).await.unwrap().into_inner().name;
+    let cancelled = operations.cancel_operation(v1::CancelOperationRequest { name: first.clone() }).await;
+    assert_eq!(cancelled.unwrap().into_inner().state(), OperationState::Cancelled);
+    // A time that is over is an answer.
+    let brief = v1::WaitOperationRequest { name: second.clone(), timeout_ms: Some(1) };
+    assert!(operations.wait_operation(brief).await.is_ok());
+    let wait = v1::WaitOperationRequest { name: second, timeout_ms: None };
+    let done = operations.wait_operation(wait).await.unwrap().into_inner();
+    assert_eq!(done.state(), OperationState::Done, "{done:?}");
+    let compiled = server.metric("antares_compiles_total{result=\"done\"}");
+    assert!((compiled - 1.0).abs() < f64::EPSILON, "{compiled}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_revokes_changes_the_log_and_drains() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let mut client = Client::connect(&server).await;
+    let mut admin = AdminServiceClient::new(channel(&server).await);
+    let elf = guests::bytes("exit-imc").unwrap();
+    client.upload(&elf).await.unwrap();
+    let compiled = client.compiler.compile(compile(&elf).unwrap()).await.unwrap().into_inner();
+    assert_eq!(
+        client.compiler.compile(compile(&elf).unwrap()).await.unwrap().into_inner().cache(),
+        v1::CacheUse::Hit
+    );
+    // In force at once.
+    admin.revoke(v1::RevokeRequest { name: compiled.artifact_sha256 }).await.unwrap();
+    let again = client.compiler.compile(compile(&elf).unwrap()).await.unwrap().into_inner();
+    assert_eq!(again.cache(), v1::CacheUse::Miss);
+    for name in ["", "nonsense", &"0".repeat(16)] {
+        let status = admin.revoke(v1::RevokeRequest { name: name.to_owned() }).await.unwrap_err();
+        assert_eq!(
+            (status.code(), reason(&status).as_str()),
+            (Code::InvalidArgument, "REQUEST_INVALID"),
+            "{name}"
+        );
+    }
+    let mut filter = async |filter: &str| {
+        let asked = v1::SetLogFilterRequest { filter: filter.to_owned() };
+        admin.set_log_filter(asked).await.map(|answer| answer.into_inner().previous)
+    };
+    assert_eq!(filter("warn,antares_pool=debug").await.unwrap(), "info,opentelemetry=warn");
+    assert_eq!(filter("info").await.unwrap(), "warn,antares_pool=debug");
+    assert_eq!(filter("antares=loud").await.unwrap_err().code(), Code::InvalidArgument);
+    // Twice is once.
+    admin.drain(v1::DrainRequest {}).await.unwrap();
+    let _ = admin.drain(v1::DrainRequest {}).await;
+    until("the server says that it goes", || !server.is_ready());
+    let mut server = server;
+    assert_eq!(server.wait(), Some(0));
+}
