@@ -144,7 +144,12 @@ fn without(name: &'static str) -> impl FnOnce(&mut Value) {
 }
 
 /// A call of `method` with an empty message; what is wrong with it is said only to those who may make it.
-async fn call(channel: &Channel, method: &str, authorization: &[String], tenant: Option<&str>) -> Status {
+pub(crate) async fn call(
+    channel: &Channel,
+    method: &str,
+    authorization: &[String],
+    tenant: Option<&str>,
+) -> Status {
     let mut request = Request::new(v1::FindMissingRequest::default());
     for value in authorization {
         let value: MetadataValue<Ascii> = value.parse().unwrap();
@@ -163,7 +168,7 @@ async fn call(channel: &Channel, method: &str, authorization: &[String], tenant:
     }
 }
 
-fn is_refused(status: &Status) -> bool {
+pub(crate) fn is_refused(status: &Status) -> bool {
     matches!(status.code(), Code::Unauthenticated | Code::PermissionDenied)
 }
 
@@ -466,7 +471,7 @@ async fn names_in_certificates_make_tenants_and_roles() {
     }
 }
 
-async fn shown(server: &Server, ca: &Path, pair: &Pair) -> Channel {
+pub(crate) async fn shown(server: &Server, ca: &Path, pair: &Pair) -> Channel {
     let files = ClientFiles {
         ca: Some(ca.to_owned()),
         certificate: Some(pair.certificate.clone()),
@@ -474,35 +479,4 @@ async fn shown(server: &Server, ca: &Path, pair: &Pair) -> Channel {
     };
     let client = TlsClient::load(&files).unwrap();
     client.connect(&format!("https://{}", server.address), |endpoint| endpoint).await.unwrap()
-}
-
-/// Median of a call on a warm connection, microseconds.
-async fn median_us(channel: &Channel, authorization: &[String]) -> u128 {
-    let mut times = Vec::new();
-    for _ in 0..1_000 {
-        let started = Instant::now();
-        let status = call(channel, "antares.v1.RunnerService/GetCapabilities", authorization, None).await;
-        assert!(!is_refused(&status), "{status:?}");
-        times.push(started.elapsed().as_micros());
-    }
-    times.sort_unstable();
-    times[times.len() / 2]
-}
-
-/// Prints what it costs; a bound would measure the machine.
-#[tokio::test(flavor = "multi_thread")]
-async fn what_encryption_and_a_token_cost() {
-    let (ours, issuer) = (Authority::new("ours"), Issuer::new());
-    let (pair, client) = (ours.issue("server", "IP:127.0.0.1"), ours.issue("client", "DNS:client"));
-    let tls = format!("[tls]\ncertificate = {:?}\nkey = {:?}\n", pair.certificate, pair.key);
-    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let open = Server::start(&folders[0]);
-    let closed = Server::start_with(&folders[1], &format!("{tls}{}", issuer.section()));
-    let token = bearer(&issuer.sign(&claims("user/x", |_| {})));
-    let plain = plain(&open).await;
-    let encrypted = shown(&closed, &ours.certificate(), &client).await;
-    for _ in 0..2 {
-        let (without, with) = (median_us(&plain, &[]).await, median_us(&encrypted, &token).await);
-        println!("a call takes {without} us, with TLS and a token {with} us");
-    }
 }

@@ -9,6 +9,7 @@ mod admission;
 mod batches;
 mod client;
 mod contained;
+mod costs;
 mod damage;
 mod drawn;
 mod fleet;

@@ -5,6 +5,7 @@ usage: stranger.py ADDRESS ELF ARG; prints one JSON object.
 
 import hashlib
 import json
+import os
 import sys
 
 import grpc
@@ -17,11 +18,23 @@ PACKAGE = "antares.v1"
 CHUNK_BYTES = 64 << 10
 
 
+def channel(address):
+    """A connection, with what the environment has: STRANGER_CA, STRANGER_CERT and STRANGER_KEY (files), STRANGER_TOKEN."""
+    if "STRANGER_CA" not in os.environ:
+        return grpc.insecure_channel(address)
+    files = [os.environ.get(f"STRANGER_{name}") for name in ("CA", "KEY", "CERT")]
+    ca, key, certificate = (open(path, "rb").read() if path else None for path in files)
+    credentials = grpc.ssl_channel_credentials(ca, key, certificate)
+    if token := os.environ.get("STRANGER_TOKEN"):
+        credentials = grpc.composite_channel_credentials(credentials, grpc.access_token_call_credentials(token))
+    return grpc.secure_channel(address, credentials)
+
+
 class Client:
     """Calls methods by name with plain dictionaries."""
 
     def __init__(self, address):
-        self.channel = grpc.insecure_channel(address)
+        self.channel = channel(address)
         self.database = ProtoReflectionDescriptorDatabase(self.channel)
         self.pool = DescriptorPool(self.database)
 

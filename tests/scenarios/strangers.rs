@@ -6,10 +6,13 @@ use std::{
 };
 
 use antares_abi::Sha256Digest;
-use antares_tests::guests;
+use antares_tests::{authorities::Authority, guests};
 use serde_json::Value;
 
-use crate::server::Server;
+use crate::{
+    identity::{Issuer, claims},
+    server::Server,
+};
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -76,6 +79,86 @@ fn grpcurl_lists_describes_and_runs() {
     let answer: Value = serde_json::from_str(&ask(&words)).unwrap();
     assert_eq!(answer["verdict"]["exitCode"], -7, "{answer}");
     assert_eq!(answer["scriptSha256"], Sha256Digest::of(&elf).to_string());
+}
+
+/// A server that asks for a certificate and a token, and what a stranger needs for it: authority, certificate, key, token.
+fn closed(data: &tempfile::TempDir, ours: &Authority, issuer: &Issuer) -> (Server, [String; 4]) {
+    let pair = ours.issue("server", "IP:127.0.0.1");
+    let ca = ours.certificate();
+    let rules = "[[auth.rules]]\ntoken = \"all/*\"\ntenant = \"*\"\n\
+        roles = [\"upload\", \"compile\", \"execute\"]\n";
+    let sections = format!(
+        "[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {ca:?}\n{}{rules}",
+        pair.certificate,
+        pair.key,
+        issuer.section(),
+    );
+    let client = ours.issue("client", "DNS:client.test");
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let needed = [
+        text(&ca),
+        text(&client.certificate),
+        text(&client.key),
+        issuer.sign(&claims("all/stranger", |_| {})),
+    ];
+    (Server::start_with(data, &sections), needed)
+}
+
+#[test]
+fn python_shows_a_certificate_and_a_token() {
+    let python = tool(&folder().join("scenarios/python.sh"), &[]);
+    let (data, ours, issuer) = (tempfile::tempdir().unwrap(), Authority::new("ours"), Issuer::new());
+    let (server, [ca, certificate, key, token]) = closed(&data, &ours, &issuer);
+    let run = |variables: &[(&str, &str)]| {
+        let script = folder().join("scenarios/stranger.py");
+        let mut command = Command::new(&python);
+        command.arg(script).arg(&server.address).arg(guests::build("fib-imc").unwrap()).arg("10");
+        command.envs(variables.iter().copied()).output().unwrap()
+    };
+    let all = [
+        ("STRANGER_CA", ca.as_str()),
+        ("STRANGER_CERT", certificate.as_str()),
+        ("STRANGER_KEY", key.as_str()),
+        ("STRANGER_TOKEN", token.as_str()),
+    ];
+    let output = run(&all);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["execute"]["verdict"]["exit_code"], 55, "{answer}");
+    // A certificate alone is nobody here, and a token alone does not get through the door.
+    for (few, says) in [(&all[..3], "PERMISSION_DENIED"), (&[all[0], all[3]], "UNAVAILABLE")] {
+        let output = run(few);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && stderr.contains(says), "{says}: {stderr}");
+    }
+}
+
+#[test]
+fn grpcurl_shows_a_certificate_and_a_token() {
+    let grpcurl = tool(&folder().join("../deploy/check/tools.sh"), &["grpcurl"]);
+    let (data, ours, issuer) = (tempfile::tempdir().unwrap(), Authority::new("ours"), Issuer::new());
+    let (server, [ca, certificate, key, token]) = closed(&data, &ours, &issuer);
+    let pair = ["-cacert", &ca, "-cert", &certificate, "-key", &key];
+    let bearer = format!("authorization: Bearer {token}");
+    let ask = |words: &[&str], rest: &[&str]| {
+        let output = Command::new(&grpcurl).args(words).args(rest).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.success(), String::from_utf8(output.stdout).unwrap() + &stderr)
+    };
+    let execute = "antares.v1.RunnerService/Execute";
+    let elf = guests::bytes("exit-imc").unwrap();
+    let request =
+        serde_json::json!({ "script": { "elf": base64(&elf) }, "args": [base64(b"-7")] }).to_string();
+    let call = ["-d", request.as_str(), &server.address, execute];
+    let with_token = [&pair[..], &["-H", &bearer]].concat();
+    let (is_ok, told) = ask(&with_token, &call);
+    assert!(is_ok && told.contains("\"exitCode\": -7"), "{told}");
+    let (is_ok, told) = ask(&with_token, &[&server.address, "antares.v1.AdminService/Drain"]);
+    assert!(!is_ok && told.contains("PermissionDenied") && told.contains("ROLE_MISSING"), "{told}");
+    let (is_ok, told) = ask(&pair, &call);
+    assert!(!is_ok && told.contains("PermissionDenied"), "{told}");
+    let (is_ok, told) = ask(&["-cacert", &ca, "-H", &bearer], &call);
+    assert!(!is_ok, "{told}");
 }
 
 /// Base64 with padding, as JSON has bytes.

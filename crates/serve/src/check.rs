@@ -2,11 +2,12 @@
 
 use std::{
     collections::BTreeSet,
+    fmt,
     net::{Ipv4Addr, SocketAddr},
     time::Duration,
 };
 
-use crate::config::{ConfigError, Mistake};
+use crate::config::ConfigError;
 
 /// Longest time that a key may name: a year. Beyond it sums of times could overflow.
 const TIME_MS_MAX: u64 = 365 * 24 * 3_600_000;
@@ -16,6 +17,21 @@ const COUNT_MAX: u64 = 1 << 32;
 
 /// Most workers that a pool can have.
 pub(crate) const WORKERS_MAX: u64 = 1024;
+
+/// One thing that is wrong with a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// The key, such as `listen.address`.
+    pub key: String,
+    /// What is wrong with its value.
+    pub problem: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key, self.problem)
+    }
+}
 
 /// The mistakes found so far. Its methods give some value even for a mistake; [`Checker::finish`] never hands it out.
 #[derive(Debug, Default)]

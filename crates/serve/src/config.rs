@@ -1,7 +1,7 @@
 //! What a configuration means: read it, check it whole, and report every mistake at once with its key.
 
 use std::{
-    fmt, fs, io,
+    fs, io,
     net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
@@ -10,7 +10,7 @@ use std::{
 use crate::{
     audit_section::{Audit, check_audit},
     auth_section::{Auth, check_auth},
-    check::{Checker, find_unknown},
+    check::{Checker, Mistake, find_unknown},
     quota_section::{Tenancy, check_tenancy},
     raw_config::{RawCompiler, RawConfig, RawRunner},
     sections::{ProfilePush, check_compiler, check_listen, check_profile_push, check_runner},
@@ -34,15 +34,6 @@ pub enum Role {
     Runner,
     /// Both.
     Both,
-}
-
-/// One thing that is wrong with a configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
-    /// The key, such as `listen.address`.
-    pub key: String,
-    /// What is wrong with its value.
-    pub problem: String,
 }
 
 /// Why a configuration cannot be used.
@@ -387,12 +378,6 @@ impl RawConfig {
 
 fn lines(mistakes: &[Mistake]) -> String {
     mistakes.iter().map(|mistake| format!("  {mistake}")).collect::<Vec<_>>().join("\n")
-}
-
-impl fmt::Display for Mistake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.key, self.problem)
-    }
 }
 
 #[cfg(test)]

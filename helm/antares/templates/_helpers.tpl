@@ -156,12 +156,21 @@ request_bytes_per_peer_max: {{ mul 524288 (int .requestsMiB) }}
 connections_max: {{ int .connections }}
 {{- end -}}
 
+{{/* A value as TOML: a scalar, a list of them, or a list of tables. */}}
+{{- define "antares.tomlValue" -}}
+{{- if and (kindIs "slice" .) (gt (len .) 0) (kindIs "map" (first .)) -}}
+[{{- range $index, $table := . }}{{ if $index }}, {{ end }}{ {{- $rest := false }}{{ range $key, $value := $table }}{{ if $rest }}, {{ end }}{{ $key }} = {{ $value | toJson }}{{ $rest = true }}{{ end -}} }{{- end -}}]
+{{- else -}}
+{{ . | toJson }}
+{{- end -}}
+{{- end -}}
+
 {{/* A configuration file from sections: dict of dict of values. JSON's scalars and lists are TOML's as well. */}}
 {{- define "antares.toml" -}}
 {{- range $section, $keys := . }}
 [{{ $section }}]
 {{- range $key, $value := $keys }}
-{{ $key }} = {{ $value | toJson }}
+{{ $key }} = {{ include "antares.tomlValue" $value }}
 {{- end }}
 {{ end -}}
 {{- end -}}
@@ -178,6 +187,11 @@ connections_max: {{ int .connections }}
   mountPath: /etc/antares-tls
   readOnly: true
 {{- end }}
+{{- if .Values.auth.jwksSecret }}
+- name: jwks
+  mountPath: /etc/antares-jwks
+  readOnly: true
+{{- end }}
 {{- end -}}
 {{- define "antares.tlsVolume" -}}
 {{- if .Values.tls.secret }}
@@ -186,13 +200,35 @@ connections_max: {{ int .connections }}
     secretName: {{ .Values.tls.secret }}
     defaultMode: 0440
 {{- end }}
+{{- if .Values.auth.jwksSecret }}
+- name: jwks
+  secret:
+    secretName: {{ .Values.auth.jwksSecret }}
+    defaultMode: 0440
+{{- end }}
+{{- end -}}
+
+{{/* The keys whose native code runners take. */}}
+{{- define "antares.trustedMount" -}}
+{{- if .Values.signing.trustedConfigMap }}
+- name: trusted
+  mountPath: /etc/antares-trusted
+  readOnly: true
+{{- end }}
+{{- end -}}
+{{- define "antares.trustedVolume" -}}
+{{- if .Values.signing.trustedConfigMap }}
+- name: trusted
+  configMap:
+    name: {{ .Values.signing.trustedConfigMap }}
+{{- end }}
 {{- end -}}
 
 {{/* Sections that both services share. */}}
 {{- define "antares.sharedConfig" -}}
 listen:
   address: 0.0.0.0:50051
-  allow_open: {{ not (and .Values.tls.secret .Values.tls.clients) }}
+  allow_open: {{ not (and .Values.tls.secret (or .Values.tls.clients .Values.auth.jwksSecret)) }}
   drain_delay_ms: {{ mul 1000 (int .Values.drain.delaySeconds) }}
   drain_grace_ms: {{ mul 1000 (int .Values.drain.graceSeconds) }}
 {{- if .Values.tls.secret }}
@@ -202,6 +238,28 @@ tls:
   {{- if .Values.tls.clients }}
   client_ca: /etc/antares-tls/ca.crt
   {{- end }}
+{{- end }}
+{{- if or .Values.auth.jwksSecret .Values.auth.rules }}
+auth:
+  {{- with .Values.auth.jwksSecret }}
+  jwks: /etc/antares-jwks/jwks.json
+  issuer: {{ $.Values.auth.issuer | quote }}
+  audience: {{ $.Values.auth.audience | quote }}
+  {{- end }}
+  rules: {{ .Values.auth.rules | toJson }}
+{{- end }}
+signing:
+  valid_days: {{ .Values.signing.validDays }}
+{{- with .Values.quotas }}
+quotas: {{ toJson . }}
+{{- end }}
+tenants:
+  shared: {{ .Values.tenants.shared }}
+  salted: {{ .Values.tenants.salted }}
+{{- if .Values.audit.enabled }}
+audit:
+  target: stderr
+  required: {{ .Values.audit.required }}
 {{- end }}
 metrics:
   address: 0.0.0.0:9464
@@ -226,5 +284,6 @@ sandbox:
 {{- $listen := include "antares.listenBudgets" .Values.runner | fromYaml -}}
 {{- $own := dict "listen" $listen "runner" (dict "workers_max" (int .Values.runner.workers) "idle_workers_max" (int .Values.runner.idleWorkers) "ready_bytes_max" (mul 1048576 (int .Values.runner.readyMiB)) "compiler_url" (printf "%s://%s-compiler:50051" (include "antares.scheme" .) (include "antares.fullname" .))) -}}
 {{- if .Values.tls.secret }}{{ $_ := set $own.runner "compiler_ca" "/etc/antares-tls/ca.crt" }}{{ end -}}
+{{- if .Values.signing.trustedConfigMap }}{{ $_ := set $own "signing" (dict "trusted" "/etc/antares-trusted/trusted.json") }}{{ end -}}
 {{- include "antares.toml" (mergeOverwrite (include "antares.sharedConfig" . | fromYaml) (deepCopy .Values.runner.config) $own) -}}
 {{- end -}}
