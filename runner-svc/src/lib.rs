@@ -4,6 +4,7 @@
 pub mod app;
 mod batch;
 mod charge;
+mod compilers;
 mod convert;
 #[cfg(feature = "embedded")]
 pub mod embedded;

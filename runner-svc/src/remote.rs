@@ -7,33 +7,28 @@ use antares_proto::v1::{
     self, compiler_service_client::CompilerServiceClient, get_artifact_response, get_script_response,
     upload_request,
 };
-use antares_serve::{Account, CHUNK_BYTES, Config, Metrics, TENANT, TlsClient, TlsError, TokenFile, inject};
+use antares_serve::{Account, CHUNK_BYTES, Config, Metrics, TENANT, TlsError, TokenFile, inject};
 use antares_trust::{KeyError, Trust};
 use bytes::Bytes;
 use tonic::{
     Request, Status, Streaming, async_trait,
     metadata::{Ascii, MetadataValue},
-    transport::{self, Channel, Endpoint},
+    transport::{self, Channel},
 };
 
 use crate::{
-    source::{ArtifactSource, Fetched, SourceError, Wanted},
+    compilers::{Compilers, Member},
+    source::{ArtifactSource, Fallback, Fetched, SourceError, Wanted},
     status::told,
 };
 
 /// Longest library that is taken, bytes.
 const LIBRARY_BYTES_MAX: u64 = 64 << 20;
 
-/// Longest message that is taken, bytes: a chunk and what is around it.
-const MESSAGE_BYTES_MAX: usize = 20 << 20;
-
-/// How often a connection without traffic is pinged, so that one that is gone is noticed.
-const KEEPALIVE: Duration = Duration::from_secs(20);
-
-/// A compiler service elsewhere. Connects when it is needed, and again after it was lost.
+/// Compiler services elsewhere. Connects when it is needed, and again after it was lost.
 #[derive(Clone, Debug)]
 pub struct RemoteSource {
-    client: CompilerServiceClient<Channel>,
+    compilers: Compilers,
     script_bytes_max: u64,
     call_timeout: Duration,
     trust: Option<Arc<Trust>>,
@@ -41,6 +36,8 @@ pub struct RemoteSource {
     /// For whom it asks; the compiler service believes it of a caller that may act for others.
     tenant: Option<MetadataValue<Ascii>>,
 }
+
+type Client = CompilerServiceClient<Channel>;
 
 /// Why a compiler service cannot be a source.
 #[derive(Debug, thiserror::Error)]
@@ -65,19 +62,7 @@ impl RemoteSource {
     /// # Errors
     /// The URL is none, or the files are of no use.
     pub fn new(config: &Config, metrics: &Metrics) -> Result<Self, RemoteError> {
-        let (limits, files) = (&config.runner, &config.compiler_tls);
-        let url = &limits.compiler_url;
-        let shape = |endpoint: Endpoint| {
-            endpoint
-                .connect_timeout(Duration::from_millis(limits.compiler_connect_ms_max))
-                .http2_keep_alive_interval(KEEPALIVE)
-                .tcp_nodelay(true)
-        };
-        let channel = match url.starts_with("https://") {
-            true => TlsClient::watch(files, metrics)?.channel(url, shape)?,
-            false => shape(Endpoint::from_shared(url.clone())?).connect_lazy(),
-        };
-        let client = CompilerServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        let (limits, compilers) = (&config.runner, Compilers::new(config, metrics)?);
         let trust = config.signing.trusted.clone().map(Trust::of_list).transpose()?.map(Arc::new);
         if trust.is_none() {
             tracing::warn!("signing.trusted is empty: native code is taken from the compiler as it comes");
@@ -87,7 +72,7 @@ impl RemoteSource {
         let token = watched.transpose().map_err(RemoteError::Token)?;
         let call_timeout = Duration::from_millis(limits.call_ms_max);
         Ok(Self {
-            client,
+            compilers,
             script_bytes_max: limits.script_bytes_max,
             call_timeout,
             trust,
@@ -109,25 +94,51 @@ impl RemoteSource {
         request
     }
 
-    async fn compile(&self, wanted: &Wanted) -> Result<v1::CompileResponse, SourceError> {
+    /// Asks the compilers in the order of `script` until one answers, or says what the next one would say too.
+    async fn ask<T, F>(&self, script: Sha256Digest, call: impl Fn(Arc<Member>) -> F) -> Result<T, SourceError>
+    where
+        F: Future<Output = Result<T, SourceError>>,
+    {
+        let mut worst = SourceError::Unavailable { detail: "there is no compiler".to_owned() };
+        for member in self.compilers.in_order(script) {
+            match call(member.clone()).await {
+                Err(error @ SourceError::Unavailable { .. }) => {
+                    member.pass_over();
+                    // What another one has said is worth more.
+                    if matches!(worst, SourceError::Unavailable { .. }) {
+                        worst = error;
+                    }
+                }
+                // Another one may have it, or have time.
+                Err(
+                    error @ (SourceError::ScriptNotFound(_)
+                    | SourceError::NoArtifact { why: Fallback::WorkersBusy, .. }),
+                ) => worst = error,
+                answer => return answer,
+            }
+        }
+        Err(worst)
+    }
+
+    async fn compile(&self, client: &Client, wanted: &Wanted) -> Result<v1::CompileResponse, SourceError> {
         let options = options(wanted.options);
         let message = || v1::CompileRequest {
             script_sha256: wanted.script.to_string(),
             options: Some(options.clone()),
             least: v1::CodeTier::Baseline.into(),
         };
-        let first = self.client.clone().compile(self.request(message())).await;
+        let first = client.clone().compile(self.request(message())).await;
         let error = match first {
             Ok(response) => return Ok(response.into_inner()),
             Err(status) => told(wanted.script, status),
         };
         let (SourceError::ScriptNotFound(_), Some(elf)) = (&error, &wanted.elf) else { return Err(error) };
-        self.upload(wanted.script, elf.clone()).await?;
-        let second = self.client.clone().compile(self.request(message())).await;
+        self.upload(client, wanted.script, elf.clone()).await?;
+        let second = client.clone().compile(self.request(message())).await;
         second.map(tonic::Response::into_inner).map_err(|status| told(wanted.script, status))
     }
 
-    async fn upload(&self, script: Sha256Digest, elf: Bytes) -> Result<(), SourceError> {
+    async fn upload(&self, client: &Client, script: Sha256Digest, elf: Bytes) -> Result<(), SourceError> {
         let header = v1::BlobHeader {
             sha256: script.to_string(),
             size_bytes: elf.len() as u64,
@@ -140,13 +151,13 @@ impl RemoteSource {
         let parts = std::iter::once(upload_request::Part::Header(header))
             .chain(chunks)
             .map(|part| v1::UploadRequest { part: Some(part) });
-        let uploaded = self.client.clone().upload(self.request(tokio_stream::iter(parts))).await;
+        let uploaded = client.clone().upload(self.request(tokio_stream::iter(parts))).await;
         uploaded.map(drop).map_err(|status| told(script, status))
     }
 
-    async fn download(&self, key: ArtifactKey) -> Result<Blob, Status> {
+    async fn download(&self, client: &Client, key: ArtifactKey) -> Result<Blob, Status> {
         let message = v1::GetArtifactRequest { artifact_key: key.to_string() };
-        let stream = self.client.clone().get_artifact(self.request(message)).await?.into_inner();
+        let stream = client.clone().get_artifact(self.request(message)).await?.into_inner();
         collect(stream, LIBRARY_BYTES_MAX, |response| {
             response.part.map(|part| match part {
                 get_artifact_response::Part::Header(header) => Part::Header(header),
@@ -155,13 +166,10 @@ impl RemoteSource {
         })
         .await
     }
-}
 
-#[async_trait]
-impl ArtifactSource for RemoteSource {
-    async fn script(&self, digest: Sha256Digest) -> Result<Bytes, SourceError> {
+    async fn script_of(&self, client: &Client, digest: Sha256Digest) -> Result<Bytes, SourceError> {
         let message = v1::GetScriptRequest { script_sha256: digest.to_string() };
-        let stream = self.client.clone().get_script(self.request(message)).await;
+        let stream = client.clone().get_script(self.request(message)).await;
         let stream = stream.map_err(|status| told(digest, status))?.into_inner();
         let blob = collect(stream, self.script_bytes_max, |response| {
             response.part.map(|part| match part {
@@ -172,27 +180,18 @@ impl ArtifactSource for RemoteSource {
         Ok(blob.await.map_err(|status| told(digest, status))?.bytes)
     }
 
-    fn of(&self, account: &Account) -> Arc<dyn ArtifactSource> {
-        let tenant = account.tenant().parse().ok().filter(|_| !account.tenant().is_empty());
-        Arc::new(Self { tenant, ..self.clone() })
-    }
-
-    fn trust(&self) -> Option<Arc<Trust>> {
-        self.trust.clone()
-    }
-
-    async fn artifact(&self, wanted: Wanted) -> Result<Option<Fetched>, SourceError> {
-        let compiled = self.compile(&wanted).await?;
+    async fn artifact_of(&self, client: &Client, wanted: &Wanted) -> Result<Option<Fetched>, SourceError> {
+        let compiled = self.compile(client, wanted).await?;
         let key = parse(&compiled.artifact_key)?;
         if wanted.known == Some(key) {
             return Ok(None);
         }
-        let (compiled, blob) = match self.download(key).await {
+        let (compiled, blob) = match self.download(client, key).await {
             Ok(blob) => (compiled, blob),
             // Evicted, or found corrupt, since the answer: compiled again, once.
             Err(status) if matches!(told(wanted.script, status.clone()), SourceError::ScriptNotFound(_)) => {
-                let compiled = self.compile(&wanted).await?;
-                let blob = self.download(parse(&compiled.artifact_key)?).await;
+                let compiled = self.compile(client, wanted).await?;
+                let blob = self.download(client, parse(&compiled.artifact_key)?).await;
                 (compiled, blob.map_err(|status| told(wanted.script, status))?)
             }
             Err(status) => return Err(told(wanted.script, status)),
@@ -208,6 +207,28 @@ impl ArtifactSource for RemoteSource {
             made_ms: made.then_some(compiled.compile_ms),
         }))
     }
+}
+
+#[async_trait]
+impl ArtifactSource for RemoteSource {
+    async fn script(&self, digest: Sha256Digest) -> Result<Bytes, SourceError> {
+        self.ask(digest, |member| async move { self.script_of(&member.client(), digest).await }).await
+    }
+
+    fn of(&self, account: &Account) -> Arc<dyn ArtifactSource> {
+        let tenant = account.tenant().parse().ok().filter(|_| !account.tenant().is_empty());
+        Arc::new(Self { tenant, ..self.clone() })
+    }
+
+    fn trust(&self) -> Option<Arc<Trust>> {
+        self.trust.clone()
+    }
+
+    async fn artifact(&self, wanted: Wanted) -> Result<Option<Fetched>, SourceError> {
+        let wanted = &wanted;
+        self.ask(wanted.script, |member| async move { self.artifact_of(&member.client(), wanted).await })
+            .await
+    }
 
     async fn learn(
         &self,
@@ -221,8 +242,12 @@ impl ArtifactSource for RemoteSource {
             left: seen.left,
             targets: seen.hints.into(),
         };
-        let learnt = self.client.clone().learn(self.request(message)).await;
-        hints(&learnt.map_err(|status| told(script, status))?.into_inner().hints_sha256)
+        let message = &message;
+        let learnt = self.ask(script, |member| async move {
+            let learnt = member.client().learn(self.request(message.clone())).await;
+            learnt.map(tonic::Response::into_inner).map_err(|status| told(script, status))
+        });
+        hints(&learnt.await?.hints_sha256)
     }
 }
 

@@ -20,6 +20,7 @@ mod learning;
 mod operators;
 mod overload;
 mod server;
+mod shared;
 mod siege;
 mod signing;
 mod soak;

@@ -98,9 +98,14 @@ impl Checker {
         self.url_of(key, text, &["http"]);
     }
 
-    /// Of a gRPC service, which may be reached with TLS.
-    pub(crate) fn service_url(&mut self, key: &str, text: &str) {
-        self.url_of(key, text, &["http", "https"]);
+    /// Of gRPC services, with commas between, which may be reached with TLS: all of them or none.
+    pub(crate) fn service_urls(&mut self, key: &str, text: &str) {
+        for url in text.split(',') {
+            self.url_of(key, url, &["http", "https"]);
+        }
+        if text.split(',').any(|url| url.starts_with("https://") != text.starts_with("https://")) {
+            self.note(key, "has both https:// and http://".to_owned());
+        }
     }
 
     fn url_of(&mut self, key: &str, text: &str, schemes: &[&str]) {

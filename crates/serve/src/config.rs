@@ -364,7 +364,7 @@ impl RawConfig {
             Role::Runner if self.runner.compiler_url.is_empty() => {
                 checker.note("runner.compiler_url", "is needed where the compiler runs elsewhere".to_owned());
             }
-            Role::Runner => checker.service_url("runner.compiler_url", &self.runner.compiler_url),
+            Role::Runner => checker.service_urls("runner.compiler_url", &self.runner.compiler_url),
             Role::Both if !self.runner.compiler_url.is_empty() => {
                 checker.note(
                     "runner.compiler_url",

@@ -82,7 +82,7 @@ pub use signing_section::{RawSigning, Signing};
 pub use status::{ERROR_DOMAIN, Fault, caller_s, chain};
 pub use telemetry::{Telemetry, TelemetryError, fact, inject, past_span, set_log_filter};
 pub use tls::{Tls, TlsError};
-pub use tls_client::{ClientFiles, TlsClient};
+pub use tls_client::{ClientFiles, TlsClient, endpoint_at};
 pub use tls_section::RawTls;
 pub use token_file::TokenFile;
 pub use workers::WorkerNumbers;

@@ -239,8 +239,12 @@ pub struct RawRunner {
     pub reuse_runs_max: u64,
     /// Workers that wait for another run at once, at most, beside those that run; 0 for none.
     pub idle_workers_max: u64,
-    /// The compiler service, such as `http://antares-compiler:50051`, or `https://...`; empty where both run in one process.
+    /// The compiler service, such as `http://antares-compiler:50051`, or `https://...`, or several with commas between; empty where
+    /// both run in one process.
     pub compiler_url: String,
+    /// How often the names of the compiler service are looked up, milliseconds: each address that a name has is a compiler by itself,
+    /// and equal scripts go to the same one. 0 leaves names alone.
+    pub compiler_resolve_ms: u64,
     /// PEM file with the authorities of the compiler service's certificate; empty for the system's.
     pub compiler_ca: String,
     /// PEM file with the certificate that the compiler service is shown; empty for that of `[tls]`, if there is one.
@@ -388,6 +392,7 @@ impl Default for RawRunner {
             reuse_runs_max: 10_000,
             idle_workers_max: 16,
             compiler_url: String::new(),
+            compiler_resolve_ms: 0,
             compiler_ca: String::new(),
             compiler_certificate: String::new(),
             compiler_key: String::new(),

@@ -1,6 +1,9 @@
 //! The other side: connections to a server that speaks TLS, with authorities and a certificate from files that may change.
 
-use std::{error::Error, future::Future, io, path::PathBuf, pin::Pin, sync::Arc, task, time::Duration};
+use std::{
+    error::Error, future::Future, io, net::SocketAddr, path::PathBuf, pin::Pin, sync::Arc, task,
+    time::Duration,
+};
 
 use arc_swap::ArcSwap;
 use http::Uri;
@@ -72,6 +75,8 @@ fn system_authorities() -> Result<RootCertStore, TlsError> {
 #[derive(Clone, Debug)]
 pub struct TlsClient {
     config: Arc<ArcSwap<ClientConfig>>,
+    /// Whose certificate is expected, where it is not the host of the address.
+    host: Option<String>,
 }
 
 impl TlsClient {
@@ -80,7 +85,7 @@ impl TlsClient {
     /// # Errors
     /// One of them is of no use.
     pub fn load(files: &ClientFiles) -> Result<Self, TlsError> {
-        Ok(Self { config: Arc::new(ArcSwap::from_pointee(files.load()?)) })
+        Ok(Self { config: Arc::new(ArcSwap::from_pointee(files.load()?)), host: None })
     }
 
     /// As [`TlsClient::load`], and reads them again whenever they change: connections from then on use what they say then. Call
@@ -110,6 +115,21 @@ impl TlsClient {
         Ok(shape(endpoint(url)?).connect_with_connector_lazy(self.clone()))
     }
 
+    /// As [`TlsClient::channel`], to one `address` of those that the name in `url` has.
+    ///
+    /// # Errors
+    /// The URL is none.
+    pub fn channel_at(
+        &self,
+        url: &str,
+        address: SocketAddr,
+        shape: impl FnOnce(Endpoint) -> Endpoint,
+    ) -> Result<Channel, tonic::transport::Error> {
+        let endpoint = at_address(url, address)?;
+        let host = endpoint.0;
+        Ok(shape(endpoint.1).connect_with_connector_lazy(Self { host, ..self.clone() }))
+    }
+
     /// As [`TlsClient::channel`], connected.
     ///
     /// # Errors
@@ -133,6 +153,23 @@ fn endpoint(url: &str) -> Result<Endpoint, tonic::transport::Error> {
     })
 }
 
+/// An endpoint at `address`, one of those that the name in `url` has, for calls to `url`.
+///
+/// # Errors
+/// The URL is none.
+pub fn endpoint_at(url: &str, address: SocketAddr) -> Result<Endpoint, tonic::transport::Error> {
+    Ok(at_address(url, address)?.1)
+}
+
+/// That endpoint, and the host that `url` names.
+fn at_address(url: &str, address: SocketAddr) -> Result<(Option<String>, Endpoint), tonic::transport::Error> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}"))?.tcp_nodelay(true);
+    Ok(match url.parse::<Uri>() {
+        Ok(origin) => (origin.host().map(str::to_owned), endpoint.origin(origin)),
+        Err(_) => (None, endpoint),
+    })
+}
+
 impl Service<Uri> for TlsClient {
     type Response = TokioIo<TlsStream<TcpStream>>;
     type Error = ConnectError;
@@ -144,15 +181,21 @@ impl Service<Uri> for TlsClient {
 
     fn call(&mut self, uri: Uri) -> Self::Future {
         let connector = TlsConnector::from(self.config.load_full());
-        Box::pin(async move { Ok(TokioIo::new(connect(connector, &uri).await?)) })
+        let expected = self.host.clone();
+        Box::pin(async move { Ok(TokioIo::new(connect(connector, &uri, expected).await?)) })
     }
 }
 
-async fn connect(connector: TlsConnector, uri: &Uri) -> Result<TlsStream<TcpStream>, ConnectError> {
+async fn connect(
+    connector: TlsConnector,
+    uri: &Uri,
+    expected: Option<String>,
+) -> Result<TlsStream<TcpStream>, ConnectError> {
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
     let port = uri.port_u16().unwrap_or(443);
-    let name = ServerName::try_from(host.clone())
-        .map_err(|_| ConnectError::new(Kind::Name, io::Error::other(host.clone())))?;
+    let expected = expected.unwrap_or_else(|| host.clone());
+    let name = ServerName::try_from(expected.clone())
+        .map_err(|_| ConnectError::new(Kind::Name, io::Error::other(expected)))?;
     let stream =
         TcpStream::connect((host, port)).await.map_err(|error| ConnectError::new(Kind::Network, error))?;
     // Without it calls are slower, and no more.
