@@ -102,6 +102,18 @@ pub(crate) enum Command {
     /// For operators, as rm.
     #[cfg(feature = "server")]
     Admin(crate::admin::AdminArgs),
+    /// Have a server compile scripts before somebody needs them
+    ///
+    /// Exit status: 0 all are compiled; 1 one cannot be, or is not stored there; 2 wrong usage or unreadable input; 3 the server
+    /// cannot be asked.
+    #[cfg(feature = "server")]
+    Warm(crate::warm::WarmArgs),
+    /// Look at the tier that servers share, and clean it
+    ///
+    /// Exit status: 0 it was done; 1 an entry is not there, or a script cannot be compiled; 2 wrong usage; 3 the tier or the
+    /// server cannot be asked.
+    #[cfg(feature = "server")]
+    Cache(crate::shared::CacheArgs),
     /// Make, list, change and revoke the keys that sign native code
     #[cfg(feature = "server")]
     Keys(crate::keys::KeysArgs),

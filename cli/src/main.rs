@@ -36,10 +36,14 @@ mod seen;
 #[cfg(feature = "server")]
 mod serve;
 #[cfg(feature = "server")]
+mod shared;
+#[cfg(feature = "server")]
 mod status;
 mod verdict;
 mod verify;
 mod version;
+#[cfg(feature = "server")]
+mod warm;
 
 use std::process::ExitCode;
 
@@ -80,6 +84,10 @@ fn main() -> ExitCode {
         Command::Top(args) => asked::top(&args),
         #[cfg(feature = "server")]
         Command::Admin(args) => admin::admin(&args),
+        #[cfg(feature = "server")]
+        Command::Warm(args) => warm::warm(&args),
+        #[cfg(feature = "server")]
+        Command::Cache(args) => shared::cache(&args),
         #[cfg(feature = "server")]
         Command::Keys(args) => keys::keys(&args),
         Command::CompileBehind { folder } => behind::compile(&folder),

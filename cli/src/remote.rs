@@ -2,6 +2,7 @@
 
 mod inventory;
 mod store;
+pub(crate) mod warm;
 
 use std::time::Duration;
 

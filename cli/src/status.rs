@@ -76,6 +76,11 @@ fn text(status: &Status) -> String {
     text
 }
 
+/// Whether the same call may go well a little later.
+pub(crate) fn is_passing(status: &Status) -> bool {
+    matches!(status.code(), Code::Unavailable | Code::ResourceExhausted | Code::Aborted)
+}
+
 /// Whether what was named is not there.
 pub(crate) fn is_not_found(status: &Status) -> bool {
     status.code() == Code::NotFound

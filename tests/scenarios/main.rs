@@ -8,6 +8,7 @@
 mod admission;
 mod batches;
 mod client;
+mod cluster;
 mod contained;
 mod costs;
 mod damage;

@@ -46,6 +46,17 @@ impl Server {
     /// As [`Server::start_with`], by another program: one of the services alone.
     #[track_caller]
     pub(crate) fn start_program(program: &str, words: &[&str], data: &TempDir, sections: &str) -> Self {
+        Self::start_listening(program, words, "127.0.0.1:0", data, sections)
+    }
+
+    /// A service alone at an address that another process had.
+    #[track_caller]
+    pub(crate) fn start_at(program: &str, address: &str, data: &TempDir, sections: &str) -> Self {
+        Self::start_listening(program, &[], address, data, sections)
+    }
+
+    #[track_caller]
+    fn start_listening(program: &str, words: &[&str], listen: &str, data: &TempDir, sections: &str) -> Self {
         let program = worker_path(program).expect("cargo build --workspace builds it");
         let config = data.path().join("antares.toml");
         let always = "[metrics]\naddress = \"127.0.0.1:0\"\n[log]\nformat = \"json\"\n";
@@ -53,7 +64,7 @@ impl Server {
         fs::create_dir_all(Self::temporary(data)).unwrap();
         let mut process = Command::new(program)
             .args(words)
-            .args(["--listen", "127.0.0.1:0", "--config"])
+            .args(["--listen", listen, "--config"])
             .arg(&config)
             .arg("--data")
             .arg(Self::store(data))
