@@ -277,12 +277,15 @@ sandbox:
 {{- $listen := include "antares.listenBudgets" .Values.compiler | fromYaml -}}
 {{- $downloads := dict "compiler" (dict "downloads_max" (int (include "antares.downloads" .))) -}}
 {{- $own := dict "listen" $listen "cache" (dict "dir" "/var/lib/antares/cache" "budget_bytes" (mul 1048576 (int .Values.compiler.cache.budgetMiB))) "compiler" (dict "workers_max" (int .Values.compiler.workers) "memory_bytes_max" (mul 1048576 (int .Values.compiler.workerMemoryMiB))) -}}
+{{- if .Values.shared.url }}{{ $_ := set $own "shared" (dict "url" .Values.shared.url) }}{{ end -}}
+{{- if .Values.shared.signingSecret }}{{ $_ := set $own "signing" (dict "keys" "/etc/antares-signing") }}{{ end -}}
 {{- include "antares.toml" (mergeOverwrite (include "antares.sharedConfig" . | fromYaml) (deepCopy .Values.compiler.config) $downloads $own) -}}
 {{- end -}}
 
 {{- define "antares.runnerConfig" -}}
 {{- $listen := include "antares.listenBudgets" .Values.runner | fromYaml -}}
 {{- $own := dict "listen" $listen "runner" (dict "workers_max" (int .Values.runner.workers) "idle_workers_max" (int .Values.runner.idleWorkers) "ready_bytes_max" (mul 1048576 (int .Values.runner.readyMiB)) "compiler_url" (printf "%s://%s-compiler:50051" (include "antares.scheme" .) (include "antares.fullname" .))) -}}
+{{- if .Values.shared.url }}{{ $_ := set $own.runner "compiler_resolve_ms" 5000 }}{{ end -}}
 {{- if .Values.tls.secret }}{{ $_ := set $own.runner "compiler_ca" "/etc/antares-tls/ca.crt" }}{{ end -}}
 {{- if .Values.signing.trustedConfigMap }}{{ $_ := set $own "signing" (dict "trusted" "/etc/antares-trusted/trusted.json") }}{{ end -}}
 {{- include "antares.toml" (mergeOverwrite (include "antares.sharedConfig" . | fromYaml) (deepCopy .Values.runner.config) $own) -}}
