@@ -76,6 +76,7 @@ pub(crate) fn report(response: v1::ExecuteResponse, artifact: ArtifactKey) -> an
         load_cycles: verdict.load_cycles,
         native_cycles: tiers.native_cycles,
         interpreted_cycles: tiers.interpreted_cycles,
+        restarted: text(tiers.restarted),
         compile_ms: timings.compile_ms,
         run_us: timings.run_us,
         artifact,

@@ -60,6 +60,8 @@ pub(crate) struct Report {
     pub native_cycles: u64,
     /// Cycles that ran in the interpreter.
     pub interpreted_cycles: u64,
+    /// Why native code was left before the end, if it was.
+    pub restarted: Option<String>,
     /// Wall time of a compile for this run, milliseconds; 0 if there was none.
     pub compile_ms: u64,
     /// Wall time of the run itself, microseconds.
@@ -96,6 +98,7 @@ impl Report {
             load_cycles: 0,
             native_cycles: 0,
             interpreted_cycles: 0,
+            restarted: None,
             compile_ms: 0,
             run_us: 0,
             artifact,
@@ -120,6 +123,7 @@ impl Report {
             load_cycles: run.load_cycles,
             native_cycles: run.native_cycles,
             interpreted_cycles: run.interpreted_cycles,
+            restarted: run.restarted,
             run_us: run.run_us,
             debug: run.debug.into(),
             ..Self::without_figures(outcome, error_detail, artifact)
@@ -169,6 +173,14 @@ impl Report {
     }
 
     fn tiers(&self) -> String {
+        let left = self.restarted.as_deref();
+        self.shares()
+            + &left
+                .map(|reason| format!(" (native code was left: {})", printable(reason)))
+                .unwrap_or_default()
+    }
+
+    fn shares(&self) -> String {
         match (self.native_cycles, self.interpreted_cycles) {
             (0, 0) => "nothing was run".to_owned(),
             (_, 0) => self.native(),
@@ -237,8 +249,8 @@ mod tests {
     #[test]
     fn json_has_the_keys_of_the_contract_in_order() {
         let text = serde_json::to_string(&exited(-3)).unwrap();
-        let keys = "outcome exit_code error error_detail cycles load_cycles native_cycles interpreted_cycles compile_ms \
-                    run_us artifact cache code_tier debug";
+        let keys = "outcome exit_code error error_detail cycles load_cycles native_cycles interpreted_cycles restarted \
+                    compile_ms run_us artifact cache code_tier debug";
         let mut rest = text.as_str();
         for key in keys.split_whitespace() {
             let quoted = format!("\"{key}\":");
@@ -251,6 +263,7 @@ mod tests {
         assert_eq!(value["outcome"], "exit");
         assert_eq!(value["exit_code"], -3);
         assert_eq!(value["error"], serde_json::Value::Null);
+        assert_eq!(value["restarted"], serde_json::Value::Null);
         assert_eq!(value["cache"], "none");
         assert_eq!(value["artifact"].as_str().unwrap().len(), 64);
     }

@@ -156,6 +156,11 @@ fn what_runs_find_out_is_kept() {
         (&0.into(), &0.into()),
         "{runs:?}"
     );
+    assert_eq!(
+        (&runs[0]["restarted"], &runs[2]["restarted"]),
+        (&"unknown_target".into(), &Value::Null),
+        "{runs:?}"
+    );
     assert!(runs.iter().all(|run| run["cycles"] == runs[0]["cycles"]));
     let script = cache.path().join("script");
     fs::write(&script, hidden()).unwrap();
