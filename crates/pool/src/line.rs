@@ -17,6 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use antares_abi::WILD_FAULT_CALL;
 use antares_sandbox::{CALL_OFFSET, SHARED_ADDRESS, name_violations, seal};
 use rustix::fs::{SealFlags, fcntl_add_seals, ftruncate};
 
@@ -144,7 +145,7 @@ impl Line {
     /// Number of the call that the child says it was killed for.
     pub(crate) fn named_call(&self) -> Option<u32> {
         let word = self.word(CALL_OFFSET).load(Ordering::SeqCst);
-        word.checked_sub(1).filter(|number| *number < CALLS_END)
+        word.checked_sub(1).filter(|number| *number < CALLS_END || *number == WILD_FAULT_CALL)
     }
 
     fn map(file: BorrowedFd<'_>, side: Side, place: Option<usize>) -> io::Result<Self> {
@@ -454,6 +455,8 @@ pub(crate) mod tests {
             theirs.word(CALL_OFFSET).store(word, Ordering::SeqCst);
             assert_eq!(ours.named_call(), expected);
         }
+        theirs.word(CALL_OFFSET).store(WILD_FAULT_CALL + 1, Ordering::SeqCst);
+        assert_eq!(ours.named_call(), Some(WILD_FAULT_CALL));
     }
 
     #[test]

@@ -162,8 +162,8 @@ fn dangerous_segments_are_refused() {
     });
 }
 
-/// What glibc does with these was seen: it makes a page at any distance read-only, calls whatever a forged table of headers says
-/// code, gives the first library for the second one's name, and crashes.
+/// glibc would make a page at any distance read-only, call code whatever a forged table of headers says is, give the first library for
+/// the second one's name, and crash.
 #[test]
 fn what_misled_the_dynamic_linker_is_refused() {
     let good = library(&with(""), &[]);
