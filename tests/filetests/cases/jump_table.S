@@ -165,7 +165,7 @@ table:
 #     cb  mov eax,1002Ah
 #     d0  call ecall
 #     d5  ud1 eax,[eax+4]
-#     da  call qword ptr [r10+410138h]
+#     da  call qword ptr [r10+411010h]
 #     e1  nop [r10+r11+10026h]
 #     ea  jmp c5
 
