@@ -1,5 +1,6 @@
 //! A generator that is wrong once: its library is signed and stored as any other, with all checks of addresses left out. The run
 //! ends as a violation, loudly, and from then on the script is interpreted.
+#![allow(clippy::cast_possible_truncation, reason = "addresses of a small library, on 64 bits")]
 
 use antares_abi::{CodeTier, CompileOptions, Isa, Sha256Digest};
 use antares_cache::{Cache, CacheConfig, Put, Space};
