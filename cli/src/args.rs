@@ -113,7 +113,7 @@ pub(crate) enum Command {
     /// Exit status: 0 it was done; 1 an entry is not there, or a script cannot be compiled; 2 wrong usage; 3 the tier or the
     /// server cannot be asked.
     #[cfg(feature = "server")]
-    Cache(crate::shared::CacheArgs),
+    Cache(crate::bucket::CacheArgs),
     /// Make, list, change and revoke the keys that sign native code
     #[cfg(feature = "server")]
     Keys(crate::keys::KeysArgs),

@@ -9,6 +9,8 @@ mod args;
 #[cfg(feature = "server")]
 mod asked;
 mod behind;
+#[cfg(feature = "server")]
+mod bucket;
 mod compile;
 #[cfg(feature = "server")]
 mod convert;
@@ -35,8 +37,6 @@ mod run;
 mod seen;
 #[cfg(feature = "server")]
 mod serve;
-#[cfg(feature = "server")]
-mod shared;
 #[cfg(feature = "server")]
 mod status;
 mod verdict;
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "server")]
         Command::Warm(args) => warm::warm(&args),
         #[cfg(feature = "server")]
-        Command::Cache(args) => shared::cache(&args),
+        Command::Cache(args) => bucket::cache(&args),
         #[cfg(feature = "server")]
         Command::Keys(args) => keys::keys(&args),
         Command::CompileBehind { folder } => behind::compile(&folder),

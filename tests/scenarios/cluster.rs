@@ -2,18 +2,19 @@
 //! whoever is killed is missed by nobody.
 
 use std::{
+    io::{Read as _, Write as _},
     path::Path,
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
-use antares_proto::v1::{CacheUse, CompileRequest, Tier};
+use antares_proto::v1::{CacheUse, CompileRequest, GetArtifactRequest, Tier};
 use antares_tests::guests;
 use tempfile::TempDir;
 
 use crate::{
     client::{Client, exit_code, inline},
-    server::{PATIENCE, Server, until},
+    server::{PATIENCE, Server, signal, until},
 };
 
 /// Clients that ask for the same script at once, in all.
@@ -23,7 +24,7 @@ const CLIENTS: usize = 1_000;
 const ROUNDS: u64 = 12;
 
 fn shared(url: &str) -> String {
-    format!("[shared]\nurl = \"{url}\"\nget_ms_max = 60000\n")
+    format!("[shared]\nurl = \"{url}\"\nget_ms_max = 2000\n")
 }
 
 fn in_folder(folder: &TempDir) -> String {
@@ -100,24 +101,56 @@ async fn insist(address: &str, elf: &[u8], argument: &str) -> u64 {
     }
 }
 
-/// What three compilers acknowledge is had by the others after any of them was killed.
-async fn kills(url: &str, rounds: u64) {
-    let (compiler_data, runner_data) = (folders::<3>(), folders::<2>());
+/// The same script with other bytes behind it: new to everybody.
+fn variant(elf: &[u8], round: u64, number: u64) -> Vec<u8> {
+    [elf, &round.to_le_bytes(), &number.to_le_bytes()].concat()
+}
+
+/// Has one of the compilers acknowledge that it has the artifact of `elf`.
+async fn acknowledged(addresses: &[String], elf: &[u8]) -> String {
+    let started = std::time::Instant::now();
+    for address in addresses.iter().cycle() {
+        assert!(started.elapsed() < PATIENCE, "no compiler answers");
+        let Ok(mut client) = Client::connect_to(address).await else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        let request = CompileRequest {
+            script_sha256: antares_abi::Sha256Digest::of(elf).to_string(),
+            ..CompileRequest::default()
+        };
+        // As documented: what is not stored is uploaded, what is busy or gone is asked again.
+        if client.upload(elf).await.is_ok()
+            && let Ok(compiled) = client.compiler.compile(request).await
+        {
+            return compiled.into_inner().artifact_key;
+        }
+    }
+    unreachable!("a cycle has no end")
+}
+
+/// A cluster whose compilers are killed, one in each round. `meanwhile` is told the round before it.
+async fn kills(url: &str, environment: &str, rounds: u64, meanwhile: impl Fn(u64)) {
+    let (compiler_data, runner_data) = (folders::<3>(), folders::<4>());
+    let fresh_data = tempfile::tempdir().unwrap();
+    for data in compiler_data.iter().chain([&fresh_data]) {
+        std::fs::write(data.path().join("environment"), environment).unwrap();
+    }
     let sections = shared(url);
     let mut compilers: Vec<_> = compiler_data.iter().map(|data| Some(compiler(data, &sections))).collect();
     let addresses: Vec<_> = compilers.iter().flatten().map(|server| server.address.clone()).collect();
     let runners: Vec<_> = runner_data.iter().map(|data| runner(data, &addresses)).collect();
     let elf = guests::bytes("exit-imc").unwrap();
-    let (asked, repeated) = (AtomicUsize::new(0), AtomicU64::new(0));
+    let (repeated, mut kept) = (AtomicU64::new(0), Vec::new());
     for round in 0..rounds {
+        meanwhile(round);
         let victim = usize::try_from(round % 3).unwrap();
-        let calls = (0..8).map(|number| {
-            let (address, elf) = (&runners[number % 2].address, &elf);
-            let (asked, repeated) = (&asked, &repeated);
+        let calls = (0..8_u64).map(|number| {
+            let (address, elf) = (&runners[(number % 4) as usize].address, variant(&elf, round, number));
+            let repeated = &repeated;
             async move {
                 let argument = (number % 7 + 1).to_string();
-                repeated.fetch_add(insist(address, elf, &argument).await, Relaxed);
-                asked.fetch_add(1, Relaxed);
+                repeated.fetch_add(insist(address, &elf, &argument).await, Relaxed);
             }
         });
         let kill = async {
@@ -125,28 +158,39 @@ async fn kills(url: &str, rounds: u64) {
             // SIGKILL, at any moment.
             drop(compilers[victim].take());
         };
-        tokio::join!(futures_util::future::join_all(calls), kill);
-        compilers[victim] = Some(Server::start_at(
-            "antares-compiler-svc",
-            &addresses[victim],
-            &compiler_data[victim],
-            &sections,
-        ));
+        let new = variant(&elf, round, 1_000);
+        let ((), _, key) =
+            tokio::join!(kill, futures_util::future::join_all(calls), acknowledged(&addresses, &new));
+        kept.push((new, key));
+        let data = &compiler_data[victim];
+        compilers[victim] =
+            Some(Server::start_at("antares-compiler-svc", &addresses[victim], data, &sections));
     }
-    println!("{} runs over {rounds} kills, {} asked again", asked.into_inner(), repeated.into_inner());
-    // One that nobody has given anything has it from the others.
+    let again = repeated.into_inner();
+    println!("{} runs on 4 runners over {rounds} kills of 3 compilers, {again} asked again", rounds * 8);
+    meanwhile(u64::MAX);
+    // Whoever has it on its disk alone gives it to the others once it is asked for.
+    for (elf, key) in &kept {
+        for address in &addresses {
+            let mut client = Client::connect_to(address).await.unwrap();
+            client.upload(elf).await.unwrap();
+            let request = GetArtifactRequest { artifact_key: key.clone() };
+            let _ = client.compiler.get_artifact(request).await;
+        }
+    }
     for survivor in compilers.iter().flatten() {
         until("all is written", || survivor.metric("antares_tier_writes_waiting") == 0.0);
     }
-    let fresh_data = tempfile::tempdir().unwrap();
     let fresh = compiler(&fresh_data, &sections);
-    let request = CompileRequest {
-        script_sha256: antares_abi::Sha256Digest::of(&elf).to_string(),
-        ..CompileRequest::default()
-    };
     let mut client = Client::connect(&fresh).await;
-    let found = client.compiler.compile(request).await.unwrap().into_inner();
-    assert_eq!((found.cache(), found.compile_ms), (CacheUse::Hit, 0));
+    for (elf, key) in &kept {
+        let request = CompileRequest {
+            script_sha256: antares_abi::Sha256Digest::of(elf).to_string(),
+            ..CompileRequest::default()
+        };
+        let found = client.compiler.compile(request).await.unwrap().into_inner();
+        assert_eq!((found.cache(), found.compile_ms, &found.artifact_key), (CacheUse::Hit, 0, key));
+    }
 }
 
 fn rounds() -> u64 {
@@ -156,5 +200,68 @@ fn rounds() -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn compilers_that_are_killed_are_missed_by_nobody() {
     let tier = tempfile::tempdir().unwrap();
-    kills(&format!("file://{}", Path::new(tier.path()).display()), rounds()).await;
+    kills(&format!("file://{}", Path::new(tier.path()).display()), "", rounds(), |_| {}).await;
+}
+
+/// A server of S3 as a process; killed when it is dropped.
+struct S3(std::process::Child, String);
+
+impl S3 {
+    fn start() -> Self {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/s3.sh");
+        let found = std::process::Command::new(script).output().unwrap();
+        assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+        let program = String::from_utf8(found.stdout).unwrap();
+        // Free a moment ago; the server cannot be asked for a port of its own choice.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let process = std::process::Command::new(program.trim())
+            .args(["-H", "127.0.0.1", "-p", &port.to_string()])
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = Self(process, format!("127.0.0.1:{port}"));
+        until("the bucket is made", || server.make_bucket());
+        server
+    }
+
+    fn make_bucket(&self) -> bool {
+        let mut answer = String::new();
+        let asked = std::net::TcpStream::connect(&self.1).and_then(|mut stream| {
+            let request =
+                "PUT /antares HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            stream.write_all(request.as_bytes())?;
+            stream.read_to_string(&mut answer)
+        });
+        asked.is_ok() && answer.starts_with("HTTP/1.1 200")
+    }
+
+    fn environment(&self) -> String {
+        format!(
+            "AWS_ENDPOINT_URL=http://{}\nAWS_REGION=us-east-1\nAWS_ACCESS_KEY_ID=test\nAWS_SECRET_ACCESS_KEY=test\n",
+            self.1
+        )
+    }
+}
+
+impl Drop for S3 {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_store_that_stops_for_a_while_loses_nothing() {
+    let s3 = S3::start();
+    let (all, pid) = (rounds(), s3.0.id());
+    // Stopped for the third quarter: it accepts connections and says nothing.
+    kills("s3://antares/some/prefix", &s3.environment(), all, |round| {
+        if round == all / 2 {
+            signal("-STOP", pid);
+        } else if round >= all * 3 / 4 {
+            signal("-CONT", pid);
+        }
+    })
+    .await;
 }

@@ -69,6 +69,7 @@ impl Server {
             .arg("--data")
             .arg(Self::store(data))
             .env("TMPDIR", Self::temporary(data))
+            .envs(environment(data))
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -200,6 +201,13 @@ impl Drop for Server {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// What a test has put into the file `environment` of the folder, a line for each variable.
+fn environment(data: &TempDir) -> Vec<(String, String)> {
+    let text = fs::read_to_string(data.path().join("environment")).unwrap_or_default();
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// Sends a signal; that the process is gone already is fine.

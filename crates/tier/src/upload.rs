@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use tokio::sync::{Notify, Semaphore};
 
-use crate::{Shared, SharedConfig, Space, TierError, UploadStats, shared::Inner, stats::add};
+use crate::{Shared, SharedConfig, Space, TierError, UploadStats, objects::Inner, stats::add};
 
 /// Time before the second attempt; each one more doubles it.
 const PAUSE_MIN: Duration = Duration::from_millis(100);

@@ -164,3 +164,46 @@ async fn where_keys_are_given_only_what_they_have_signed_is_taken() {
     let friend = Server::start_with(&four, &sections(tier.path(), &signing(&ours)));
     assert_eq!(compile(&friend, &elf).await.cache(), CacheUse::Hit);
 }
+
+fn antares(words: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(worker_path("antares").unwrap()).args(words).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_warm_a_server_and_look_at_the_tier() {
+    let [one, two, tier, scripts] = [(); 4].map(|()| tempfile::tempdir().unwrap());
+    let server = Server::start_with(&one, &sections(tier.path(), ""));
+    let (elf, other) = (guests::bytes("exit-imc").unwrap(), guests::bytes("fib-imc").unwrap());
+    fs::write(scripts.path().join("exit"), &elf).unwrap();
+    fs::write(scripts.path().join("fib"), &other).unwrap();
+    let (folder, url) = (scripts.path().to_str().unwrap(), format!("file://{}", tier.path().display()));
+    let (digest, nobody) = (Sha256Digest::of(&elf).to_string(), Sha256Digest::of(b"nobody").to_string());
+    let (status, told) = antares(&["warm", folder, &digest, "--server", &server.address]);
+    assert_eq!(
+        (status, told.matches(" compiled in ").count(), told.lines().count()),
+        (Some(0), 2, 2),
+        "{told}"
+    );
+    let (status, told) = antares(&["warm", folder, &nobody, "--server", &server.address]);
+    assert_eq!((status, told.matches("was compiled before").count()), (Some(1), 2), "{told}");
+    assert!(told.contains("3/3") && told.contains("not stored"), "{told}");
+    assert_eq!(antares(&["warm", "/nowhere", "--server", &server.address]).0, Some(2));
+    assert_eq!(antares(&["warm", folder, "--server", "127.0.0.1:1"]).0, Some(3));
+    until("all is written", || server.metric("antares_tier_writes_waiting") == 0.0);
+    server.stop();
+    let (status, told) = antares(&["cache", "ls", "--shared", &url]);
+    assert!(status == Some(0) && told.contains(&digest) && told.lines().count() == 3, "{told}");
+    assert_eq!(antares(&["cache", "ls", "--artifacts", "--shared", &url]).1.lines().count(), 3);
+    let copy = scripts.path().join("copy");
+    let get = |key: &str| antares(&["cache", "get", key, "--shared", &url, "-o", copy.to_str().unwrap()]).0;
+    assert_eq!((get(&digest), fs::read(&copy).unwrap() == elf, get(&nobody)), (Some(0), true, Some(1)));
+    let second = Server::start_with(&two, &sections(tier.path(), ""));
+    let (status, told) = antares(&["cache", "warm", "--shared", &url, "--server", &second.address]);
+    assert_eq!((status, told.matches("was compiled before").count()), (Some(0), 2), "{told}");
+    let (status, told) = antares(&["cache", "gc", "--older-than", "1", "--shared", &url]);
+    assert!(status == Some(0) && told.starts_with("0 entries"), "{told}");
+    let (status, told) = antares(&["cache", "ls", "--shared", "http://somewhere/else"]);
+    assert!(status == Some(2) && told.contains("s3://bucket/prefix"), "{told}");
+}
