@@ -69,7 +69,7 @@ pub enum CompileError {
     /// The script cannot be compiled, now or later.
     #[error("{reason}: {detail}")]
     Refused {
-        /// From the closed set of `CompileReport::Refused`.
+        /// From the closed set of `CompileReport::Refused`, or `worker_lost`.
         reason: String,
         /// What and where.
         detail: String,

@@ -14,6 +14,12 @@ use crate::{
 /// Reason of a compile that took too long.
 const TIMEOUT: &str = "timeout";
 
+/// Reason of a compile whose worker was lost, again and again.
+pub(crate) const LOST: &str = "worker_lost";
+
+/// A lost worker is noted for so long at least, milliseconds: full compiles behind a baseline come again after ten minutes.
+const LOSS_NOTED_MS_MIN: u64 = 3_600_000;
+
 impl Shared {
     pub(crate) async fn remembered(&self, order: &Order) -> Result<Option<CompileError>, CompileError> {
         let (cache, key) = (self.cache.clone(), self.failure_key(order));
@@ -28,14 +34,21 @@ impl Shared {
         }))
     }
 
-    /// Remembers what a repetition would only repeat: refusals for long, timeouts for a short time. What was our fault
-    /// is never remembered.
+    /// Remembers what a repetition would only repeat: refusals for long, timeouts and workers lost twice for a short time. What was
+    /// our fault is never remembered.
     pub(crate) async fn remember(&self, order: &Order, error: &CompileError) {
         let (reason, detail, ttl_ms) = match error {
             CompileError::Refused { reason, detail } => {
                 (reason.clone(), detail.clone(), self.limits.refused_ttl_ms)
             }
             CompileError::Timeout { .. } => (TIMEOUT.to_owned(), String::new(), self.limits.timeout_ttl_ms),
+            // One loss may be the machine's fault; a script that costs a worker each time is let go, for a while.
+            CompileError::WorkerLost { detail } => {
+                if !self.is_lost_again(order).await {
+                    return;
+                }
+                (LOST.to_owned(), detail.clone(), self.limits.timeout_ttl_ms)
+            }
             _ => return,
         };
         let (cache, key) = (self.cache.clone(), self.failure_key(order));
@@ -43,6 +56,20 @@ impl Shared {
         if let Ok(Err(error)) = put.await {
             tracing::warn!(error = chain(&error), "a failure is not remembered");
         }
+    }
+
+    /// Whether the compile lost a worker lately; notes that it did.
+    async fn is_lost_again(&self, order: &Order) -> bool {
+        let mut key = self.failure_key(order).0.to_vec();
+        key.extend(LOST.as_bytes());
+        let (cache, key) = (self.cache.clone(), Sha256Digest::of(&key));
+        let ttl = Duration::from_millis(self.limits.timeout_ttl_ms.max(LOSS_NOTED_MS_MIN));
+        let noted = blocking(move || {
+            let before = cache.get_failure(key.0)?;
+            cache.put_failure(key.0, LOST, "", ttl)?;
+            Ok::<_, antares_cache::CacheError>(before.is_some())
+        });
+        matches!(noted.await, Ok(Ok(true)))
     }
 
     /// Failures are remembered under artifact key and limits: with higher limits the same script may pass.

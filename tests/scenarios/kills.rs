@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+use antares_abi::Sha256Digest;
 use antares_proto::v1::{self, Tier};
 use antares_tests::guests;
 use tokio::task::JoinHandle;
@@ -120,6 +121,35 @@ async fn a_killed_compile_worker_fails_no_run() {
     let (answers, statuses) = load.end().await;
     assert!(statuses.is_empty() && answers > 0, "{answers} answers, {statuses:?}");
     assert_eq!(exit_code(&client.execute(request).await.unwrap()), Some(0));
+}
+
+/// A script that costs a compile worker each time is refused after the second.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compile_that_loses_two_workers_is_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, mut client, _) = ready(&data).await;
+    let large = guests::bytes("secp256k1-imc").unwrap();
+    client.upload(&large).await.unwrap();
+    let script_sha256 = Sha256Digest::of(&large).to_string();
+    let compile = async |client: &mut Client| {
+        let request = v1::CompileRequest { script_sha256: script_sha256.clone(), ..Default::default() };
+        client.compiler.compile(request).await.unwrap_err()
+    };
+    for _ in 0..2 {
+        let mut other = client.clone();
+        let owner = async { compile(&mut other).await };
+        let kill = async {
+            tokio::task::block_in_place(|| signal("-KILL", server.busy_worker("antares-compile-worker")))
+        };
+        let (status, ()) = tokio::join!(owner, kill);
+        assert_eq!((status.code(), reason(&status).as_str()), (Code::Unavailable, "WORKER_LOST"), "{status}");
+    }
+    let status = compile(&mut client).await;
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (Code::FailedPrecondition, "COMPILE_LOST"),
+        "{status}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
