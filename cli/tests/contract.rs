@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "outcome",
     "exit_code",
     "error",
@@ -18,6 +18,7 @@ const KEYS: [&str; 14] = [
     "load_cycles",
     "native_cycles",
     "interpreted_cycles",
+    "restarted",
     "compile_ms",
     "run_us",
     "artifact",

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use antares_admin::{ADMIN, AdminService};
 use antares_cache::{Cache, CacheConfig, CacheError};
 use antares_pool::{Layer, Pool, PoolConfig, PoolError, give_large_blocks_back, worker_path};
 use antares_proto::{
@@ -17,7 +18,6 @@ use antares_trust::{KeyError, Trust};
 use tonic::service::Routes;
 
 use crate::{
-    admin_service::AdminService,
     compiler::{Compiler, QUICK_WORKERS},
     convert::COST_MODEL,
     operation_service::OperationService,
@@ -35,9 +35,6 @@ pub const STORE: &str = "antares.v1.StoreService";
 
 /// Full name of the service for compiles that nobody holds a call open for.
 pub const OPERATIONS: &str = "antares.v1.OperationService";
-
-/// Full name of the service for the process itself.
-pub const ADMIN: &str = "antares.v1.AdminService";
 
 /// Name of the worker binary.
 pub const WORKER: &str = "antares-compile-worker";

@@ -1,7 +1,6 @@
 //! The gRPC compile service: ask the cache, else lend a compile worker, store, answer.
 #![forbid(unsafe_code)]
 
-mod admin_service;
 pub mod app;
 mod blocking;
 mod compiler;
@@ -24,7 +23,6 @@ mod store_service;
 mod tier_metrics;
 mod tiers;
 
-pub use admin_service::AdminService;
 pub use compiler::{Artifact, CompileError, Compiler};
 pub use convert::COST_MODEL;
 pub use scripts::StoreScriptError;

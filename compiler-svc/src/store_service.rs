@@ -5,7 +5,8 @@ use std::time::Duration;
 use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
 use antares_cache::{Cache, Pinned, Space};
 use antares_proto::v1::{self, StoredKind, store_service_server};
-use antares_serve::{CallNotes, Fault, Peer, RoleProven};
+use antares_serve::{CallNotes, Fault, is_operator};
+use antares_tier::Tier as _;
 use tonic::{Request, Response, Status, async_trait};
 
 use crate::{
@@ -20,6 +21,9 @@ const LISTED_MAX: usize = 1000;
 /// How long an operator who finds no room for a pin should wait: until something else is unpinned.
 const RETRY_PIN: Duration = Duration::from_secs(60);
 
+/// How long an operator should wait whose removal did not reach the shared tier.
+const RETRY_SHARED: Duration = Duration::from_secs(5);
+
 /// The gRPC face of a [`Compiler`]'s store.
 #[derive(Clone)]
 pub(crate) struct StoreService(pub(crate) Compiler);
@@ -28,17 +32,6 @@ pub(crate) struct StoreService(pub(crate) Compiler);
 fn admitted<T>(request: &Request<T>, kind: i32) -> Result<Space, Fault> {
     is_operator(request)?;
     space(kind)
-}
-
-/// Whether the caller of `request` may do what operators do.
-pub(crate) fn is_operator<T>(request: &Request<T>) -> Result<(), Fault> {
-    // Where nobody is asked who he is, the way in says it.
-    let is_proven = request.extensions().get::<RoleProven>().is_some();
-    if !is_proven && !Peer::of(request).is_loopback() {
-        let problem = "only peers on the loopback network may do this: come from within, or forward a port";
-        return Err(Fault::denied("OPERATOR_ONLY", problem));
-    }
-    Ok(())
 }
 
 fn space(kind: i32) -> Result<Space, Fault> {
@@ -71,17 +64,13 @@ fn artifacts_of(cache: &Cache, script: Sha256Digest) -> impl Iterator<Item = Sha
     })
 }
 
-fn remove(cache: &Cache, space: Space, key: Sha256Digest) -> u32 {
-    let removed = u32::from(cache.remove(space, key.0));
-    match space {
-        Space::Artifact => removed,
-        Space::Script => {
-            removed
-                + artifacts_of(cache, key)
-                    .map(|key| u32::from(cache.remove(Space::Artifact, key.0)))
-                    .sum::<u32>()
-        }
+/// Removes an entry and all that was made of it. Returns how many there were, and what to remove elsewhere.
+fn remove(cache: &Cache, space: Space, key: Sha256Digest) -> (u32, Vec<(Space, [u8; 32])>) {
+    let mut gone = vec![(space, key.0)];
+    if space == Space::Script {
+        gone.extend(artifacts_of(cache, key).map(|key| (Space::Artifact, key.0)));
     }
+    (gone.iter().map(|(space, key)| u32::from(cache.remove(*space, *key))).sum(), gone)
 }
 
 #[async_trait]
@@ -111,9 +100,17 @@ impl store_service_server::StoreService for StoreService {
         let space = admitted(&request, request.get_ref().kind)?;
         let key = digest("key", &request.get_ref().key)?;
         CallNotes::of(&request).what(key);
-        let removed = on_store(&self.0, move |cache| remove(cache, space, key)).await?;
+        let (removed, gone) = on_store(&self.0, move |cache| remove(cache, space, key)).await?;
         // Artifacts of a removed script are found under any of their keys.
         self.0.shared.tiers.forget_all();
+        if let Some(shared) = self.0.shared.tiers.shared() {
+            for (space, key) in gone {
+                shared.remove(space, key).await.map_err(|error| {
+                    let problem = format!("removed here, but the shared tier still has it: {error}");
+                    Fault::unavailable("SHARED_TIER", problem, RETRY_SHARED)
+                })?;
+            }
+        }
         tracing::warn!(kind = space.name(), %key, removed, "removed by an operator");
         Ok(Response::new(v1::RemoveStoredResponse { removed }))
     }
@@ -149,6 +146,8 @@ impl store_service_server::StoreService for StoreService {
 #[cfg(test)]
 mod tests {
     use antares_cache::CacheConfig;
+
+    use antares_serve::{Peer, RoleProven};
 
     use super::*;
 

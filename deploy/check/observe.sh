@@ -28,6 +28,7 @@ trap finish EXIT
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 grpc=$(free_port)
 metrics=$(free_port)
+mkdir "$scratch/shared"
 cat >"$scratch/antares.toml" <<TOML
 [listen]
 address = "127.0.0.1:$grpc"
@@ -38,6 +39,8 @@ dir = "$scratch/cache"
 # The folder for temporary files may be on any.
 allow_any_filesystem = true
 free_bytes_min = 0
+[shared]
+url = "file://$scratch/shared"
 TOML
 "$antares" serve --config "$scratch/antares.toml" >"$scratch/log" 2>&1 &
 server=$!

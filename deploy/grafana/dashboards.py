@@ -350,6 +350,8 @@ WORKERS = [
         stat("Refused code", "Compiled libraries with machine code that no generator of ours makes.", "none",
              ("{{role}}", "sum by (role) (antares_code_refused_total{})"), steps=[("green", None), ("red", 1)],
              width=THIRD),
+        panel("Second runs", "Native runs that were run again in the interpreter: equal, different, or passed over for want of room or "
+              "time.", "ops", ("{{result}}", rate("antares_rechecks_total", "result"))),
         stat("Quarantine", "Artifacts that are not run any more, because a worker that ran one was killed by the fence.",
              "none", ("artifacts", "sum(antares_artifacts_quarantined{})"), steps=[("green", None), ("red", 1)],
              width=THIRD),

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use antares_compiler_svc::{AdminService, app as compiler};
+use antares_admin::{ADMIN, AdminService};
 use antares_pool::{Layer, Pool, PoolConfig, PoolError, Reuse, give_large_blocks_back, worker_path};
 use antares_proto::{
     FILE_DESCRIPTOR_SET,
@@ -84,7 +84,7 @@ pub fn app(runner: &Runner, config: &Config) -> App {
     App {
         routes: add_to(Routes::default(), runner, config)
             .add_service(AdminServiceServer::new(AdminService::new(None))),
-        services: vec![SERVICE, PROFILES, compiler::ADMIN],
+        services: vec![SERVICE, PROFILES, ADMIN],
         descriptors: FILE_DESCRIPTOR_SET,
         pages: vec![profile_service::page(runner)],
     }
@@ -107,7 +107,7 @@ pub fn watch_health(runner: Runner, health: Health) {
             let _ = tokio::task::spawn_blocking(move || runner.look_at_keys()).await;
             // They are in memory.
             health.set(PROFILES, true).await;
-            health.set(compiler::ADMIN, true).await;
+            health.set(ADMIN, true).await;
         }
     });
 }

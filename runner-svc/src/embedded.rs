@@ -91,7 +91,7 @@ impl Both {
                 compiler::SERVICE,
                 compiler::STORE,
                 compiler::OPERATIONS,
-                compiler::ADMIN,
+                antares_admin::ADMIN,
                 runner::SERVICE,
                 runner::PROFILES,
             ],

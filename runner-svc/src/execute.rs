@@ -26,6 +26,7 @@ use crate::{
     profiles::Profiles,
     queue::{Full, Queue, Slot},
     ready::{Ready, ReadyKey},
+    recheck::Recheck,
     source::{ArtifactSource, Fallback, SourceError},
     tenant::Tenant,
 };
@@ -123,6 +124,7 @@ pub(crate) struct Shared {
     pub(crate) libraries:
         Flights<(ArtifactKey, Option<ArtifactKey>), Result<Option<HintedNative>, SourceError>>,
     pub(crate) metrics: RunnerMetrics,
+    pub(crate) recheck: Recheck,
     pub(crate) profiles: Profiles,
     pub(crate) push: Option<ProfilePush>,
 }
@@ -201,6 +203,7 @@ impl Runner {
             learnt: Learnt::default(),
             libraries: Flights::default(),
             metrics: RunnerMetrics::new(metrics),
+            recheck: Recheck::new(limits.recheck_one_in, metrics),
             limits: limits.clone(),
             pool,
             generation: AtomicU64::new(source.trust().map_or(0, |trust| trust.generation())),
@@ -264,6 +267,7 @@ impl Shared {
         let origin = native.as_ref().map(Native::origin);
         let keys = origin.map(|origin| Used::of(&tenant.account, origin.key));
         self.metrics.note_native(origin.as_slice().iter().map(|origin| origin.tier), 1);
+        let second = keys.and_then(|_| self.recheck.draw(&job, &script.elf, run_time));
         let elf = script.elf;
         let library = native.as_ref().map(|native| native.library.clone());
         let work = async {
@@ -280,6 +284,9 @@ impl Shared {
         let ended = work.instrument(tracing::info_span!("worker")).await?;
         self.keep_profile(&tenant.name, script.digest, &ended);
         self.learn_from(&tenant.account, native.as_ref(), &ended);
+        if let (Some(second), Some(used), Ended::Reported(first)) = (second, keys, &ended) {
+            self.recheck(&tenant, used, second, first);
+        }
         Ok(Execution { script: script.digest, ended, native: origin, fallback, fetch, queue, sample_salt })
     }
 

@@ -24,6 +24,7 @@ mod push;
 mod quarantine;
 mod queue;
 mod ready;
+mod recheck;
 mod references;
 mod remote;
 mod sampling;

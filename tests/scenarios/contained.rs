@@ -10,8 +10,8 @@ use antares_trust::{Facts, Keyring};
 use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 
 use crate::{
-    client::{Client, stored},
-    server::Server,
+    client::{Client, exit_code, stored},
+    server::{Server, until},
 };
 
 /// One compile a script, so that it is known which.
@@ -19,6 +19,12 @@ const SECTIONS: &str = "[compiler]\nbaseline = false\n";
 
 /// Loads from an address far beyond memory: that of an argument, times a million.
 const STRAY: &str = ".globl _start\n_start:\n ld a0, 8(sp)\n slli a0, a0, 20\n ld a1, 0(a0)\n andi a0, a1, 1\n li a7, 93\n ecall\n";
+
+/// What the script below exits with.
+const RIGHT: u32 = 77;
+
+/// Exits with a constant: nothing that is wrong with it goes beyond guest memory.
+const CONSTANT: &str = ".globl _start\n_start:\n li a0, 77\n li a7, 93\n ecall\n";
 
 /// Bytes of an entry behind the library: the manifest, its length, what an entry ends with.
 fn manifest_bytes(entry: &[u8]) -> usize {
@@ -28,11 +34,8 @@ fn manifest_bytes(entry: &[u8]) -> usize {
 
 /// Makes nothing of each conditional branch to the trap of a failed check. Gives how many there were.
 fn leave_checks_out(library: &mut [u8]) -> usize {
-    let headers = (0..usize::from(library[56])).map(|index| 64 + 56 * index);
-    let code = headers.into_iter().find(|at| library[*at] == 1 && library[at + 4] & 1 == 1).unwrap();
-    let number = |at: usize| u64::from_le_bytes(library[at..at + 8].try_into().unwrap()) as usize;
-    let (start, bytes) = (number(code + 8), number(code + 32));
-    let decoder = Decoder::with_ip(64, &library[start..start + bytes], start as u64, DecoderOptions::NONE);
+    let code = code(library);
+    let decoder = Decoder::with_ip(64, &library[code.clone()], code.start as u64, DecoderOptions::NONE);
     let branches: Vec<_> = decoder
         .into_iter()
         .filter(|branch| branch.op0_kind() == OpKind::NearBranch64)
@@ -46,15 +49,33 @@ fn leave_checks_out(library: &mut [u8]) -> usize {
     branches.len()
 }
 
-/// The stored library of `elf` without its checks, signed with the service's own key.
-fn spoil(data: &tempfile::TempDir, elf: &[u8]) {
+/// Where the code of `library` is.
+fn code(library: &[u8]) -> std::ops::Range<usize> {
+    let mut headers = (0..usize::from(library[56])).map(|index| 64 + 56 * index);
+    let code = headers.find(|at| library[*at] == 1 && library[at + 4] & 1 == 1).unwrap();
+    let number = |at: usize| u64::from_le_bytes(library[at..at + 8].try_into().unwrap()) as usize;
+    number(code + 8)..number(code + 8) + number(code + 32)
+}
+
+/// Writes one constant of the code in the place of another. Gives how often.
+fn mistake_a_constant(library: &mut [u8]) -> usize {
+    let (right, wrong) = (RIGHT.to_le_bytes(), (RIGHT + 1).to_le_bytes());
+    let places: Vec<_> = code(library).filter(|at| library[*at..].starts_with(&right)).collect();
+    for at in &places {
+        library[*at..at + 4].copy_from_slice(&wrong);
+    }
+    places.len()
+}
+
+/// The stored library of `elf` after `change`, signed with the service's own key.
+fn spoil(data: &tempfile::TempDir, elf: &[u8], change: fn(&mut [u8]) -> usize) {
     let script = Sha256Digest::of(elf);
     let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
     let key = Sha256Digest::for_artifact(script, options, CodeTier::Full);
     let cache = Cache::open(CacheConfig::new(Server::store(data), 1 << 30)).unwrap();
     let entry = cache.get(Space::Artifact, key.0).unwrap().unwrap();
     let mut library = entry[..entry.len() - manifest_bytes(&entry)].to_vec();
-    assert!(leave_checks_out(&mut library) > 0);
+    assert!(change(&mut library) > 0);
     let facts = Facts { key, script, digest: Sha256Digest::of(&library), length: library.len() as u64 };
     let keyring = Keyring::open(&Server::store(data).join("keys")).unwrap();
     let manifest = keyring.sign(&facts, u64::from(u32::MAX)).unwrap();
@@ -75,7 +96,7 @@ async fn checks_that_were_left_out_cost_one_run() {
     let verdict = right.verdict.unwrap();
     assert_eq!((verdict.outcome(), right.fallback.as_str()), (Outcome::Error, ""));
     server.stop();
-    spoil(&data, &elf);
+    spoil(&data, &elf, leave_checks_out);
     let server = Server::start_with(&data, SECTIONS);
     let mut client = Client::connect(&server).await;
     let wrong = client.execute(stored(&elf, &["x"], Tier::Auto)).await.unwrap();
@@ -88,5 +109,30 @@ async fn checks_that_were_left_out_cost_one_run() {
     assert_eq!((again.verdict.unwrap(), again.fallback.as_str()), (verdict, "quarantined"));
     assert!(client.execute(stored(&elf, &["x"], Tier::Native)).await.is_err());
     assert_eq!(server.metric("antares_wild_faults_total{role=\"run\"}"), 1.0);
+    server.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_answer_that_no_fence_notices_is_found_by_the_second_run() {
+    let data = tempfile::tempdir().unwrap();
+    let elf = guests::assemble(CONSTANT).unwrap();
+    let sections = format!("{SECTIONS}[runner]\nrecheck_one_in = 1\n");
+    let server = Server::start_with(&data, &sections);
+    let mut client = Client::connect(&server).await;
+    client.upload(&elf).await.unwrap();
+    let right = client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap();
+    assert_eq!((exit_code(&right), right.fallback.as_str()), (Some(77), ""));
+    until("it is run again", || server.metric("antares_rechecks_total{result=\"equal\"}") == 1.0);
+    assert_eq!(server.metric("antares_artifacts_quarantined"), 0.0);
+    server.stop();
+    spoil(&data, &elf, mistake_a_constant);
+    let server = Server::start_with(&data, &sections);
+    let mut client = Client::connect(&server).await;
+    let wrong = client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap();
+    assert_eq!(exit_code(&wrong), Some(78), "{wrong:?}");
+    until("it is told", || server.metric("antares_rechecks_total{result=\"different\"}") == 1.0);
+    assert_eq!(server.metric("antares_artifacts_quarantined"), 1.0);
+    let again = client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap();
+    assert_eq!((exit_code(&again), again.fallback.as_str()), (Some(77), "quarantined"));
     server.stop();
 }

@@ -13,7 +13,7 @@ use antares_tests::guests;
 use tempfile::TempDir;
 
 use crate::{
-    client::{Client, exit_code, stored},
+    client::{Client, exit_code, reason, stored},
     server::{Server, until},
 };
 
@@ -87,6 +87,22 @@ async fn what_one_server_has_compiled_is_a_hit_on_another() {
     assert_eq!((found.cache(), found.compile_ms), (CacheUse::Hit, 0));
     // It was lost there, and is written again.
     until("it is there again", || object(tier.path(), &elf).exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_operator_removes_does_not_come_back_from_the_shared_tier() {
+    let [data, tier] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let elf = guests::bytes("exit-imc").unwrap();
+    let server = Server::start_with(&data, &sections(tier.path(), ""));
+    made_by(&server, &elf).await;
+    assert!(object(tier.path(), &elf).exists());
+    let digest = Sha256Digest::of(&elf).to_string();
+    let (status, told) = antares(&["rm", &digest, "--server", &server.address]);
+    assert_eq!(status, Some(0), "{told}");
+    assert!(!object(tier.path(), &elf).exists());
+    let mut client = Client::connect(&server).await;
+    let error = client.compiler.compile(request(&elf)).await.unwrap_err();
+    assert_eq!(reason(&error), "SCRIPT_NOT_FOUND");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,7 +6,7 @@ use crate::{finding::Finding, tree::Tree};
 
 /// Our crates and which of ours each may depend on: arrows point one way. `tests` and `bench` see everything.
 /// No crate of a service's process or of the command line reaches `codegen` or `vm`: those live in the workers.
-const OURS: [(&str, &[&str]); 26] = [
+const OURS: [(&str, &[&str]); 27] = [
     ("antares-proto", &[]),
     ("antares-abi", &[]),
     ("antares-program", &["antares-abi"]),
@@ -48,10 +48,12 @@ const OURS: [(&str, &[&str]); 26] = [
     ("antares-cache", &["antares-abi"]),
     ("antares-tier", &["antares-cache"]),
     ("antares-serve", &[]),
+    ("antares-admin", &["antares-abi", "antares-proto", "antares-trust", "antares-serve"]),
     (
         "antares-compiler-svc",
         &[
             "antares-abi",
+            "antares-admin",
             "antares-proto",
             "antares-pool",
             "antares-trust",
@@ -65,6 +67,7 @@ const OURS: [(&str, &[&str]); 26] = [
         "antares-runner-svc",
         &[
             "antares-abi",
+            "antares-admin",
             "antares-transaction",
             "antares-proto",
             "antares-insights",
@@ -111,6 +114,7 @@ const FENCED: [(&[&str], &[&str]); 8] = [
         &[
             "antares-proto",
             "antares-tier",
+            "antares-admin",
             "antares-serve",
             "antares-compiler-svc",
             "antares-runner-svc",

@@ -67,7 +67,14 @@ fn is_computed(index: usize, lines: &Lines, image: &Image<'_>) -> bool {
             let first = of_target.writer_of(target);
             let is_table =
                 |lea: &Instruction| lea.code() == Code::Lea_r64_m && lea.is_ip_rel_memory_operand();
-            first.is_some_and(|entry| is_entry(entry, target) && entry.memory_base() == other)
+            let is_of_it = |entry: &Instruction| {
+                let base = entry.memory_base();
+                is_entry(entry, target)
+                    && (base == other
+                        || of_target.is_copy_of(other, base)
+                        || of_target.is_copy_of(base, other))
+            };
+            first.is_some_and(is_of_it)
                 || first.is_some_and(is_table)
                     && of_other.writer_of(other).is_some_and(|entry| is_entry(entry, other))
         }
@@ -137,6 +144,19 @@ impl<'l> Before<'l> {
             }
         }
         None
+    }
+
+    /// Whether `copy` was made of `register`, which was not written since.
+    fn is_copy_of(self, copy: Register, register: Register) -> bool {
+        let (mut of_copy, mut of_register) = (self, self);
+        let is_copy = of_copy.writer_of(copy).is_some_and(|instruction| {
+            matches!(instruction.code(), Code::Mov_r64_rm64 | Code::Mov_rm64_r64)
+                && instruction.op0_kind() == OpKind::Register
+                && instruction.op1_kind() == OpKind::Register
+                && (instruction.op0_register(), instruction.op1_register()) == (copy, register)
+        });
+        of_register.writer_of(register);
+        is_copy && of_register.index < of_copy.index
     }
 
     /// Whether `rax` is what the host has answered.

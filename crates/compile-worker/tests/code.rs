@@ -200,6 +200,16 @@ fn other_ways_are_refused() {
     // A table's entry to which something else is added.
     let table = [0x48, 0x63, 0x0c, 0x8a, 0x48, 0x01, 0xf1, 0xff, 0xe1];
     assert_refused(&table, |fault| fault == Fault::Computed);
+    // The table's address is in two registers: lea rdx, mov rsi, movsxd rdx, add rdx, jmp rdx.
+    let (lea, copy) = ([0x48, 0x8d, 0x15, 0, 0, 0, 0], [0x48, 0x89, 0xd6]);
+    let jump = [0x4a, 0x63, 0x14, 0x8a, 0x48, 0x01, 0xf2, 0xff, 0xe2];
+    let copied = [&lea[..], &copy, &jump].concat();
+    for library in libraries() {
+        check(&patched(&library, &copied)).unwrap();
+    }
+    // One of them is another number by then.
+    let changed = [&lea[..], &copy, &[0x48, 0xff, 0xc2], &jump].concat();
+    assert_refused(&changed, |fault| fault == Fault::Computed);
 }
 
 #[test]

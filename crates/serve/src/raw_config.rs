@@ -285,6 +285,8 @@ pub struct RawRunner {
     pub sample_cycles: u64,
     /// How long profiles are kept, milliseconds.
     pub profile_keep_ms: u64,
+    /// One native run in so many is run again in the interpreter and compared; 0 for none.
+    pub recheck_one_in: u64,
 }
 
 impl Default for RawListen {
@@ -413,6 +415,7 @@ impl Default for RawRunner {
             ready_entries_max: 1_024,
             sample_cycles: 2_097_152,
             profile_keep_ms: 3_600_000,
+            recheck_one_in: 10_000,
         }
     }
 }

@@ -1,13 +1,15 @@
-//! The calls of `AdminService`: what an operator does to the process.
+//! The calls of `AdminService`: what an operator does to the process, of whichever service it is.
+#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
 use antares_proto::v1::{self, admin_service_server};
-use antares_serve::{CallNotes, Fault, drain, set_log_filter};
+use antares_serve::{CallNotes, Fault, drain, is_operator, set_log_filter};
 use antares_trust::{KeyError, Trust, is_key_id};
 use tonic::{Request, Response, Status, async_trait};
 
-use crate::store_service::is_operator;
+/// Full name of the service, for health checks.
+pub const ADMIN: &str = "antares.v1.AdminService";
 
 /// The gRPC face of a process; with the keys that it signs with, if it does.
 #[derive(Clone)]
