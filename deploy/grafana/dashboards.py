@@ -145,7 +145,7 @@ OVERVIEW = [
         stacked("Cycles by tenant", "Guest cycles per second, by tenant: the first 32 that came, and the rest.",
                 "short", ("{{tenant}}", rate("antares_tenant_guest_cycles_total", "tenant"))),
         panel("Audit log", "Lines of the audit log that found no room, per second, and 1 while it cannot be written.",
-              "short", ("lost", rate("antares_audit_lost_total")), ("broken", "antares_audit_broken")),
+              "short", ("lost", rate("antares_audit_lost_total")), ("broken", "max(antares_audit_broken{@})")),
         panel("Files read again", "Changed certificates and keys, per second: a failed change left the old files in force.",
               "ops", ("{{kind}} {{result}}", rate("antares_reloads_total", "kind, result"))),
         panel("Bytes of requests", "Bytes of requests in progress: received, being received, waiting in uploads and"

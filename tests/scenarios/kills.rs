@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
 use antares_abi::Sha256Digest;
@@ -28,14 +28,17 @@ const KILLS: u32 = 3;
 /// the statuses that were none.
 struct Load {
     stop: Arc<AtomicBool>,
+    /// Calls that have ended.
+    ended: Arc<AtomicU32>,
     callers: Vec<JoinHandle<(u32, Vec<Status>)>>,
 }
 
 impl Load {
     fn start(client: &Client, elf: &[u8]) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
+        let (stop, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
         let start = |_| {
-            let (mut client, elf, stop) = (client.clone(), elf.to_vec(), stop.clone());
+            let (mut client, elf) = (client.clone(), elf.to_vec());
+            let (stop, ended) = (stop.clone(), ended.clone());
             tokio::spawn(async move {
                 let (mut answers, mut statuses) = (0, Vec::new());
                 while !stop.load(Ordering::Relaxed) && statuses.len() < STATUSES_MAX {
@@ -46,15 +49,20 @@ impl Load {
                         }
                         Err(status) => statuses.push(status),
                     }
+                    ended.fetch_add(1, Ordering::Relaxed);
                 }
                 (answers, statuses)
             })
         };
         let callers = (0..CALLERS).map(start).collect();
-        Self { stop, callers }
+        Self { stop, ended, callers }
     }
 
     async fn end(self) -> (u32, Vec<Status>) {
+        // What the load is there to meet may be over before its first call is.
+        while self.ended.load(Ordering::Relaxed) == 0 && !self.callers.iter().all(JoinHandle::is_finished) {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
         self.stop.store(true, Ordering::Relaxed);
         let (mut answers, mut statuses) = (0, Vec::new());
         for caller in self.callers {
