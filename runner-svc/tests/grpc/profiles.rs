@@ -64,8 +64,12 @@ async fn profiles_add_up_to_what_callers_were_told() {
     assert!(same.changes.iter().all(|change| change.before.to_bits() == change.after.to_bits()));
     client.get_insights(v1::GetInsightsRequest { selection: of(Some(&long)) }).await.unwrap();
     assert_eq!(node.metric("antares_profile_cycle_mismatch_total"), Some(0.0));
-    assert_eq!(node.metric("antares_profiled_runs_total{sampled=\"yes\"}"), Some(2.0));
-    assert_eq!(node.metric("antares_profiled_runs_total{sampled=\"no\"}"), Some(2.0));
+    let sampled = |word: &str| {
+        node.metric(&format!("antares_profiled_runs_total{{sampled=\"{word}\"}}")).unwrap_or(0.0)
+    };
+    // The short run may be hit by a sample too: its points are its own.
+    assert!(sampled("yes") >= 2.0, "{}", sampled("yes"));
+    assert!((sampled("yes") + sampled("no") - 4.0).abs() < 0.5, "{}", sampled("no"));
 
     let found = page(&node, &format!("?seconds=60&script={}", Sha256Digest::of(&long))).await;
     // A profile for pprof is compressed by gzip.
