@@ -42,6 +42,8 @@ step "cargo fmt" cargo fmt --all --check
 step "cargo clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
 step "cargo clippy, cli without the server feature" \
     cargo clippy --quiet --package antares-cli --no-default-features --all-targets -- -D warnings
+# Alone: built with the others it has the form with both services in one process.
+step "cargo clippy, runner without the compiler" cargo clippy --quiet --package antares-runner-svc -- -D warnings
 step "cargo xtask tidy" cargo xtask tidy
 step "weight of the command line" check_weight
 step "cargo doc" check_docs
