@@ -46,7 +46,10 @@ pub const METER_MARK: [u8; 3] = [0x0f, 0x1f, 0x84];
 pub const NAMES_TARGET: u8 = 0x40;
 
 /// As [`NAMES_TARGET`], from a jump that only goes to what it lists.
-pub const PAST_TABLE: u8 = 0x80;
+pub const PAST_TABLE: u8 = 0x20;
+
+// The number of a trap is a displacement with a sign: from 0x80 on it would take four bytes instead of one.
+const _: () = assert!(LeaveReason::StackOverflow as u8 | NAMES_TARGET | PAST_TABLE < 0x80);
 
 /// What generated code and host exchange. Fields are read and written by generated code through their offsets.
 #[repr(C)]

@@ -43,7 +43,7 @@ pub(crate) fn check(index: usize, lines: &Lines, image: &Image<'_>) -> Result<()
             };
             if is_known { Ok(()) } else { Err(Fault::Computed) }
         }
-        _ => Err(Fault::Instruction),
+        _ => Err(Fault::Instruction(instruction.mnemonic())),
     }
 }
 
@@ -53,6 +53,13 @@ fn is_host_function(instruction: &Instruction) -> bool {
     instruction.memory_base().is_gpr64()
         && instruction.memory_index() == Register::None
         && HOST_FUNCTIONS.contains(&place)
+}
+
+/// Whether it loads what [`is_host_function`] goes through: code that is selected one instruction at a time does so before the call.
+pub(crate) fn loads_host_function(instruction: &Instruction) -> bool {
+    instruction.code() == Code::Mov_r64_rm64
+        && instruction.op1_kind() == OpKind::Memory
+        && is_host_function(instruction)
 }
 
 /// Whether the register it goes by was computed as an entry of a table, is what the host has answered, or is the function that
@@ -76,8 +83,11 @@ fn is_computed(index: usize, lines: &Lines, image: &Image<'_>) -> bool {
             };
             first.is_some_and(is_of_it)
                 || first.is_some_and(is_table)
-                    && of_other.writer_of(other).is_some_and(|entry| is_entry(entry, other))
+                    && of_other
+                        .writer_of(other)
+                        .is_some_and(|entry| is_entry(entry, other) || of_other.widens_entry(entry))
         }
+        Some(load) if loads_host_function(load) => true,
         Some(copy) if is_copy(copy) => before.comes_from_resolve(),
         Some(call) => is_resolve(call),
         None => is_entered(index, target, lines, image),
@@ -112,10 +122,13 @@ fn is_copy(instruction: &Instruction) -> bool {
 
 /// A call of the host for the thunk of another library.
 fn is_resolve(instruction: &Instruction) -> bool {
-    let resolve = (HOST_TABLE_OFFSET + offset_of!(HostTable, resolve)) as u64;
     instruction.code() == Code::Call_rm64
         && instruction.op0_kind() == OpKind::Memory
-        && instruction.memory_displacement64() == resolve
+        && is_of_resolve(instruction)
+}
+
+fn is_of_resolve(instruction: &Instruction) -> bool {
+    instruction.memory_displacement64() == (HOST_TABLE_OFFSET + offset_of!(HostTable, resolve)) as u64
 }
 
 /// A walk back through the instructions before one.
@@ -159,9 +172,54 @@ impl<'l> Before<'l> {
         is_copy && of_register.index < of_copy.index
     }
 
+    /// Whether `widening` is of a table's entry that was put on the stack meanwhile, as code does whose registers are not allocated
+    /// beyond a block.
+    fn widens_entry(mut self, widening: &Instruction) -> bool {
+        let is_reload = |load: &Instruction| {
+            load.code() == Code::Mov_r32_rm32
+                && load.memory_base() == Register::RSP
+                && load.memory_index() == Register::None
+        };
+        let is_of_registers =
+            widening.code() == Code::Movsxd_r64_rm32 && widening.op1_kind() == OpKind::Register;
+        let source = widening.op1_register().full_register();
+        let Some(reload) =
+            is_of_registers.then(|| self.writer_of(source)).flatten().filter(|load| is_reload(load))
+        else {
+            return false;
+        };
+        let Some(spilled) = self.spilled_to(reload.memory_displacement64()) else { return false };
+        self.writer_of(spilled).is_some_and(|entry| {
+            entry.code() == Code::Mov_r32_rm32
+                && entry.memory_index_scale() == 4
+                && entry.memory_displacement64() == 0
+        })
+    }
+
+    /// The register whose lower half was put at `slot` of the frame; in a straight line.
+    fn spilled_to(&mut self, slot: u64) -> Option<Register> {
+        for _ in 0..WINDOW {
+            let instruction = self.next()?;
+            let is_store =
+                instruction.op0_kind() == OpKind::Memory && instruction.memory_base() == Register::RSP;
+            if is_store && instruction.memory_displacement64() == slot {
+                let is_spill =
+                    instruction.code() == Code::Mov_rm32_r32 && instruction.memory_index() == Register::None;
+                return is_spill.then(|| instruction.op1_register().full_register());
+            }
+            if !goes_on(instruction) || writes(instruction, Register::RSP) {
+                return None;
+            }
+        }
+        None
+    }
+
     /// Whether `rax` is what the host has answered.
     fn comes_from_resolve(&mut self) -> bool {
-        self.writer_of(Register::RAX).is_some_and(is_resolve)
+        let Some(call) = self.writer_of(Register::RAX) else { return false };
+        let is_by_register = call.code() == Code::Call_rm64 && call.op0_kind() == OpKind::Register;
+        let load = is_by_register.then(|| self.writer_of(call.op0_register().full_register())).flatten();
+        is_resolve(call) || load.is_some_and(|load| loads_host_function(load) && is_of_resolve(load))
     }
 }
 

@@ -32,8 +32,8 @@ pub enum Fault {
     #[error("is none")]
     Invalid,
     /// Not on the list.
-    #[error("is not one that our generators use")]
-    Instruction,
+    #[error("is not one that our generators use: {0:?}")]
+    Instruction(iced_x86::Mnemonic),
     /// A prefix that changes its meaning.
     #[error("has a prefix that our generators do not use")]
     Prefix,

@@ -12,7 +12,7 @@ use crate::{Fault, memory::FRAME_BYTES_MAX};
 pub(crate) fn check(instruction: &Instruction) -> Result<(), Fault> {
     let mnemonic = instruction.mnemonic();
     if !is_general(mnemonic) && !is_vector(mnemonic) && !is_special(mnemonic) {
-        return Err(Fault::Instruction);
+        return Err(Fault::Instruction(mnemonic));
     }
     if instruction.has_lock_prefix() || instruction.has_rep_prefix() || instruction.has_repne_prefix() {
         return Err(Fault::Prefix);
@@ -59,6 +59,10 @@ fn check_stack_pointer(instruction: &Instruction) -> Result<(), Fault> {
     let may_be = match instruction.code() {
         Code::Add_rm64_imm8 | Code::Add_rm64_imm32 | Code::Sub_rm64_imm8 | Code::Sub_rm64_imm32 => {
             is_small(instruction.immediate(1).cast_signed())
+        }
+        // Read: for probes, and to put arguments on the stack.
+        Code::Mov_rm64_r64 => {
+            instruction.op0_kind() == OpKind::Register && instruction.op0_register() != Register::RSP
         }
         Code::Lea_r64_m => {
             instruction.memory_base() == Register::RSP
@@ -135,6 +139,9 @@ fn is_vector(mnemonic: Mnemonic) -> bool {
             | M::Vpbroadcastb | M::Vpbroadcastw | M::Vpbroadcastd | M::Vpbroadcastq | M::Vbroadcastss | M::Vbroadcastsd
             | M::Vbroadcasti128 | M::Vbroadcastf128 | M::Vinserti128 | M::Vinsertf128 | M::Vextracti128 | M::Vextractf128
             | M::Vpinsrb | M::Vpinsrw | M::Vpinsrd | M::Vpinsrq | M::Vpextrb | M::Vpextrw | M::Vpextrd | M::Vpextrq | M::Vinsertps | M::Vextractps
+            | M::Vpmaskmovd | M::Vpmaskmovq | M::Vmaskmovps | M::Vmaskmovpd | M::Vlddqu
+            | M::Vpaddsb | M::Vpaddsw | M::Vpaddusb | M::Vpaddusw | M::Vpsubsb | M::Vpsubsw | M::Vpsubusb | M::Vpsubusw
+            | M::Vphaddw | M::Vphaddd | M::Vphaddsw | M::Vphsubw | M::Vphsubd | M::Vphsubsw | M::Vphminposuw | M::Vpmulhrsw
             | M::Vptest | M::Vtestps | M::Vtestpd | M::Vzeroupper | M::Vzeroall
     )
 }

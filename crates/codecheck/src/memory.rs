@@ -6,12 +6,15 @@ use std::ops::Range;
 use antares_abi::HOST_TABLE_OFFSET;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
-use crate::{Fault, image::Image};
+use crate::{Fault, branches::loads_host_function, image::Image};
 
 /// Bytes of a frame of the native stack, at most: less than its guard has.
 pub(crate) const FRAME_BYTES_MAX: i64 = 1 << 20;
 /// Bytes below the stack pointer that a function that calls nobody may use.
 const RED_ZONE_BYTES: i64 = 128;
+
+/// Bytes of `ud1l N(%eax), %eax`, N in one byte.
+const TRAP_BYTES: usize = 5;
 
 /// The page behind the state, of which nothing is read but where to go.
 const HOST_PAGE: Range<i64> = {
@@ -25,9 +28,12 @@ pub(crate) fn check(instruction: &Instruction, image: &Image<'_>) -> Result<(), 
     if !(0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory) {
         return Ok(());
     }
-    // These touch nothing.
-    if matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Ud1) {
-        return Ok(());
+    match instruction.mnemonic() {
+        // It touches nothing.
+        Mnemonic::Nop => return Ok(()),
+        // A trap whose number the handler of faults does not read ends the worker.
+        Mnemonic::Ud1 => return if instruction.len() == TRAP_BYTES { Ok(()) } else { Err(Fault::Memory) },
+        _ => {}
     }
     if instruction.segment_prefix() != Register::None {
         return Err(Fault::Memory);
@@ -46,8 +52,12 @@ pub(crate) fn check(instruction: &Instruction, image: &Image<'_>) -> Result<(), 
         _ if is_address => Ok(()),
         base if base.is_gpr64() && (index == Register::None || index.is_gpr64()) => {
             let is_host_s = index == Register::None && HOST_PAGE.contains(&displacement);
-            let may_be = !is_host_s || matches!(instruction.mnemonic(), Mnemonic::Call | Mnemonic::Jmp);
-            if may_be { Ok(()) } else { Err(Fault::Memory) }
+            let goes_there = matches!(instruction.mnemonic(), Mnemonic::Call | Mnemonic::Jmp);
+            if !is_host_s || goes_there || loads_host_function(instruction) {
+                Ok(())
+            } else {
+                Err(Fault::Memory)
+            }
         }
         _ => Err(Fault::Memory),
     }
