@@ -48,6 +48,16 @@ check_pod() {
     esac
 }
 
+# What failed, and the first lines of what it said: logs are often read from their end.
+show_failures() {
+    awk '
+        /^---- .* stdout ----$/ { inside = 1; print }
+        /^(failures:|test result: .*)$/ { inside = left = 0 }
+        inside && /^thread .* panicked at / { left = 8 }
+        /^error: test failed|process didn.t exit successfully|^test .* FAILED$/ { print substr($0, 1, 300); next }
+        left > 0 && !/^$/ { print substr($0, 1, 300); left-- }' "$log"
+}
+
 # sum WORD: over the closing lines of all test binaries ("test result: ok. 12 passed; 0 failed; 1 ignored; ...") and of
 # the checks that count for themselves ("chart: 64 passed, 0 failed, 0 skipped").
 sum() {
@@ -67,6 +77,7 @@ if [ ${#steps_failed[@]} -eq 0 ]; then
     step "pod" check_pod
 fi
 
+[ ${#steps_failed[@]} -eq 0 ] || show_failures
 failed=$(sum failed)
 skipped=$(($(sum skipped) + $(sum ignored)))
 echo
