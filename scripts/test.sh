@@ -78,7 +78,9 @@ if [ ${#steps_failed[@]} -eq 0 ]; then
 fi
 
 [ ${#steps_failed[@]} -eq 0 ] || show_failures
-failed=$(sum failed)
+# Suites that died in the middle have counted nothing.
+died=$(grep -c "process didn.t exit successfully: .*(signal: " "$log" || true)
+failed=$(($(sum failed) + died))
 skipped=$(($(sum skipped) + $(sum ignored)))
 echo
 for name in ${steps_failed[@]+"${steps_failed[@]}"}; do
