@@ -81,7 +81,8 @@ fn is_computed(index: usize, lines: &Lines, image: &Image<'_>) -> bool {
                         || of_target.is_copy_of(other, base)
                         || of_target.is_copy_of(base, other))
             };
-            first.is_some_and(is_of_it)
+            before.is_folded(sum, target)
+                || first.is_some_and(is_of_it)
                 || first.is_some_and(is_table)
                     && of_other
                         .writer_of(other)
@@ -170,6 +171,29 @@ impl<'l> Before<'l> {
         });
         of_register.writer_of(register);
         is_copy && of_register.index < of_copy.index
+    }
+
+    /// Whether `sum` is of an entry that was known when the code was made: `target = function - table`, in 32 bits, `target += table`.
+    fn is_folded(mut self, sum: &Instruction, target: Register) -> bool {
+        let names = |code: &Instruction, register: Register| {
+            code.op0_register().full_register() == register && code.op1_kind() == OpKind::Register
+        };
+        let widens = self.writer_of(target).is_some_and(|widening| {
+            widening.code() == Code::Movsxd_r64_rm32
+                && names(widening, target)
+                && widening.op1_register().full_register() == target
+        });
+        let subtracts = self.writer_of(target).is_some_and(|difference| {
+            matches!(difference.code(), Code::Sub_r32_rm32 | Code::Sub_rm32_r32)
+                && names(difference, target)
+                && difference.op1_register().full_register() == sum.op1_register()
+        });
+        let is_function = self.writer_of(target).is_some_and(|lea| {
+            lea.code() == Code::Lea_r64_m
+                && lea.is_ip_rel_memory_operand()
+                && self.lines.begins(lea.memory_displacement64())
+        });
+        sum.op0_register() == target && widens && subtracts && is_function
     }
 
     /// Whether `widening` is of a table's entry that was put on the stack meanwhile, as code does whose registers are not allocated
@@ -273,6 +297,6 @@ fn is_entered(index: usize, target: Register, lines: &Lines, image: &Image<'_>) 
     };
     let is_not_an_entry =
         image.thunks().is_ok_and(|thunks| !thunks.iter().any(|thunk| places.contains(thunk)));
-    let first = branches.next();
-    is_new && is_not_an_entry && first.is_some_and(is_thunk_s) && branches.all(is_thunk_s)
+    // Code without functions has it too, and nobody comes there.
+    is_new && is_not_an_entry && branches.all(is_thunk_s)
 }
