@@ -295,8 +295,12 @@ fn is_entered(index: usize, target: Register, lines: &Lines, image: &Image<'_>) 
             && jump.near_branch64() == line[0].ip()
             && at.checked_sub(1).is_some_and(|before| names_function(&lines.instructions[before]))
     };
-    let is_not_an_entry =
-        image.thunks().is_ok_and(|thunks| !thunks.iter().any(|thunk| places.contains(thunk)));
-    // Code without functions has it too, and nobody comes there.
-    is_new && is_not_an_entry && branches.all(is_thunk_s)
+    let Ok(thunks) = image.thunks() else { return false };
+    let is_not_an_entry = !thunks.iter().any(|thunk| places.contains(thunk));
+    let is_taken = match branches.next() {
+        Some(first) => is_thunk_s(first) && branches.all(is_thunk_s),
+        // Code without functions has it too.
+        None => thunks.is_empty(),
+    };
+    is_new && is_not_an_entry && is_taken
 }

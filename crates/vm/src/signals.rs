@@ -237,7 +237,9 @@ fn trap_number(text: &Range<usize>, pc: usize) -> Option<Left> {
     match bytes {
         [a, b, c, d, number] if [a, b, c, d] == UD1 => {
             let flag = number & (NAMES_TARGET | PAST_TABLE);
-            Some((LeaveReason::from_number(u64::from(number - flag))?, flag))
+            let reason = LeaveReason::from_number(u64::from(number - flag))?;
+            let names_one = reason == LeaveReason::UnknownTarget && flag != NAMES_TARGET | PAST_TABLE;
+            (flag == 0 || names_one).then_some((reason, flag))
         }
         _ => None,
     }
