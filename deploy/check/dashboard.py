@@ -336,7 +336,7 @@ def metric_families(targets, findings):
     return names
 
 
-ELSEWHERE = {"antares_compilers"}
+ELSEWHERE = {"antares_certificate_expiry_timestamp_seconds", "antares_compilers"}
 
 
 def family_of(name, families):

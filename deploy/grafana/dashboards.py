@@ -148,6 +148,8 @@ OVERVIEW = [
               "short", ("lost", rate("antares_audit_lost_total")), ("broken", "max(antares_audit_broken{@})")),
         panel("Files read again", "Changed certificates and keys, per second: a failed change left the old files in force.",
               "ops", ("{{kind}} {{result}}", rate("antares_reloads_total", "kind, result"))),
+        panel("Certificates end", "Time until the first certificate of a file ends, or its revocation list should have a successor.",
+              "s", ("{{instance}} {{file}}", "min by (instance, file) (antares_certificate_expiry_timestamp_seconds{}) - time()")),
         panel("Bytes of requests", "Bytes of requests in progress: received, being received, waiting in uploads and"
               " sessions; and of answers that their callers have not taken.", "bytes", ("{{instance}}", "sum by (instance) (antares_request_bytes{})")),
     ),

@@ -12,7 +12,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use antares_pool::worker_path;
@@ -115,6 +115,29 @@ fn who_shows_the_right_certificate_is_let_in_and_nobody_else() {
     assert_eq!(server.stop(), Some(0));
 }
 
+/// Before anybody is turned away.
+#[test]
+fn certificates_and_lists_tell_when_they_end() {
+    let (ours, data) = (Authority::new("ours"), tempfile::tempdir().unwrap());
+    let (ca, pair) = (ours.certificate(), ours.issue_until("server", SERVER, "20491231235959Z"));
+    let more = format!("client_ca = {ca:?}\nclient_crl = {:?}\n", ours.revoke(&[]));
+    let server = Server::start_with(&data, &section(&pair, &more));
+    let end = |file: &str| {
+        server.metric(&format!("antares_certificate_expiry_timestamp_seconds{{file=\"{file}\"}}"))
+    };
+    assert_eq!(end("server"), 2_524_607_999.0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+    let two_days = now + 1.9 * 86_400.0..now + 2.1 * 86_400.0;
+    assert!(two_days.contains(&end("client_ca")), "{}", end("client_ca"));
+    assert!(end("client_crl") > now);
+    // Renewed: the key comes first, as a pair that does not fit is not taken into use.
+    let newer = ours.issue_until("newer", SERVER, "20491231235958Z");
+    fs::rename(&newer.key, &pair.key).unwrap();
+    fs::rename(&newer.certificate, &pair.certificate).unwrap();
+    until("the metric follows", || end("server") == 2_524_607_998.0);
+    assert_eq!(server.stop(), Some(0));
+}
+
 #[test]
 fn a_server_that_does_not_encrypt_says_so_to_who_thinks_it_does() {
     let (ours, data) = (Authority::new("ours"), tempfile::tempdir().unwrap());
@@ -149,6 +172,7 @@ fn a_runner_believes_its_compiler_and_shows_who_it_is() {
     ] {
         let runner = Server::start_program("antares-runner-svc", &[], folder, &sections);
         let words = ["run", "--tier", "native", elf.to_str().unwrap()];
+        assert!(runner.metric("antares_certificate_expiry_timestamp_seconds{file=\"client\"}") > 0.0);
         let output = antares(&format!("http://{}", runner.address), &words).output().unwrap();
         assert_eq!(output.status.code(), Some(status), "{sections}: {}", stderr(&output));
     }

@@ -66,6 +66,13 @@ impl Authority {
         self.issue_for(file, names, "-startdate 20200101000000Z -enddate 20200102000000Z")
     }
 
+    /// A certificate that ends at `end`, as `20991231235959Z`.
+    #[must_use]
+    #[track_caller]
+    pub fn issue_until(&self, file: &str, names: &str, end: &str) -> Pair {
+        self.issue_for(file, names, &format!("-enddate {end}"))
+    }
+
     fn issue_for(&self, file: &str, names: &str, dates: &str) -> Pair {
         let (subject, names) = (format!("/CN={file}"), format!("subjectAltName={names}"));
         let request = format!(

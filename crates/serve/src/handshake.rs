@@ -11,6 +11,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use crate::{
     budget::Budget,
     connections::Link,
+    expiry::Expiry,
     gate::ClientNames,
     metrics::Metrics,
     peer::Peer,
@@ -52,6 +53,8 @@ impl Door {
         reload::counters(metrics);
         let Some(tls) = tls.cloned() else { return Ok(Self::Open) };
         let config = Arc::new(ArcSwap::from_pointee(tls.load()?));
+        let expiry = Expiry::new(metrics);
+        expiry.note_server(&tls);
         let handshakes = Handshakes {
             config: config.clone(),
             time_max: tls.handshake_time_max,
@@ -60,6 +63,7 @@ impl Door {
         };
         reload::watch("tls", tls.files(), metrics, move || {
             config.store(Arc::new(tls.load()?));
+            expiry.note_server(&tls);
             Ok::<_, TlsError>(())
         });
         Ok(Self::Tls(Arc::new(handshakes)))

@@ -15,6 +15,7 @@ mod call;
 mod check;
 mod config;
 mod connections;
+mod expiry;
 mod files;
 mod flights;
 mod gate;

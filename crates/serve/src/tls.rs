@@ -165,7 +165,7 @@ fn revocations(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>
 }
 
 /// All items of a kind in `path`, at least one.
-fn items<T: PemObject>(path: &Path, what: &'static str) -> Result<Vec<T>, TlsError> {
+pub(crate) fn items<T: PemObject>(path: &Path, what: &'static str) -> Result<Vec<T>, TlsError> {
     let text = read(path)?;
     let items: Result<Vec<T>, _> = T::pem_slice_iter(&text).collect();
     let items = items.map_err(|source| TlsError::Pem { path: path.to_owned(), source })?;

@@ -17,6 +17,7 @@ use tonic::transport::{Channel, Endpoint};
 use tower::Service;
 
 use crate::{
+    expiry::Expiry,
     metrics::Metrics,
     reload,
     tls::{ALPN, TlsError, authorities, pair, provider},
@@ -95,9 +96,11 @@ impl TlsClient {
     /// One of the files is of no use.
     pub fn watch(files: &ClientFiles, metrics: &Metrics) -> Result<Self, TlsError> {
         let client = Self::load(files)?;
-        let (config, files) = (client.config.clone(), files.clone());
+        let (config, files, expiry) = (client.config.clone(), files.clone(), Expiry::new(metrics));
+        expiry.note_client(files.ca.as_deref(), files.certificate.as_deref());
         reload::watch("client_tls", files.all(), metrics, move || {
             config.store(Arc::new(files.load()?));
+            expiry.note_client(files.ca.as_deref(), files.certificate.as_deref());
             Ok::<_, TlsError>(())
         });
         Ok(client)
