@@ -49,7 +49,7 @@ pub const NAMES_TARGET: u8 = 0x40;
 pub const PAST_TABLE: u8 = 0x20;
 
 // The number of a trap is a displacement with a sign: from 0x80 on it would take four bytes instead of one.
-const _: () = assert!(LeaveReason::StackOverflow as u8 | NAMES_TARGET | PAST_TABLE < 0x80);
+const _: () = assert!(NAMES_TARGET < 0x80 && PAST_TABLE < 0x80 && LeaveReason::StackOverflow as u8 <= 0x1f);
 
 /// What generated code and host exchange. Fields are read and written by generated code through their offsets.
 #[repr(C)]
