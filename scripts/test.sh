@@ -79,7 +79,7 @@ fi
 
 [ ${#steps_failed[@]} -eq 0 ] || show_failures
 # Suites that died in the middle have counted nothing.
-died=$(grep -c "process didn.t exit successfully: .*(signal: " "$log" || true)
+died=$(awk '/process didn.t exit successfully: .*\(signal: / { n++ } END { print n + 0 }' "$log")
 failed=$(($(sum failed) + died))
 skipped=$(($(sum skipped) + $(sum ignored)))
 echo

@@ -336,6 +336,7 @@ def metric_families(targets, findings):
     return names
 
 
+# Of features that the service of this check does not use.
 ELSEWHERE = {"antares_certificate_expiry_timestamp_seconds", "antares_compilers"}
 
 

@@ -174,7 +174,13 @@ impl<'l> Before<'l> {
     }
 
     /// Whether `sum` is of an entry that was known when the code was made: `target = function - table`, in 32 bits, `target += table`.
+    /// The table's register must hold its address from before the difference on: the upper half of the sum is its own.
     fn is_folded(mut self, sum: &Instruction, target: Register) -> bool {
+        let table = sum.op1_register();
+        let mut of_table = self;
+        let names_table = of_table
+            .writer_of(table)
+            .is_some_and(|lea| lea.code() == Code::Lea_r64_m && lea.is_ip_rel_memory_operand());
         let names = |code: &Instruction, register: Register| {
             code.op0_register().full_register() == register && code.op1_kind() == OpKind::Register
         };
@@ -186,14 +192,15 @@ impl<'l> Before<'l> {
         let subtracts = self.writer_of(target).is_some_and(|difference| {
             matches!(difference.code(), Code::Sub_r32_rm32 | Code::Sub_rm32_r32)
                 && names(difference, target)
-                && difference.op1_register().full_register() == sum.op1_register()
+                && difference.op1_register().full_register() == table
         });
+        let is_unchanged = of_table.index < self.index;
         let is_function = self.writer_of(target).is_some_and(|lea| {
             lea.code() == Code::Lea_r64_m
                 && lea.is_ip_rel_memory_operand()
                 && self.lines.begins(lea.memory_displacement64())
         });
-        sum.op0_register() == target && widens && subtracts && is_function
+        sum.op0_register() == target && names_table && widens && subtracts && is_unchanged && is_function
     }
 
     /// Whether `widening` is of a table's entry that was put on the stack meanwhile, as code does whose registers are not allocated
@@ -231,7 +238,10 @@ impl<'l> Before<'l> {
                     instruction.code() == Code::Mov_rm32_r32 && instruction.memory_index() == Register::None;
                 return is_spill.then(|| instruction.op1_register().full_register());
             }
-            if !goes_on(instruction) || writes(instruction, Register::RSP) {
+            let is_call = matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
+            let moves = matches!(instruction.mnemonic(), Mnemonic::Push | Mnemonic::Pop)
+                || writes(instruction, Register::RSP);
+            if is_call || moves || !goes_on(instruction) {
                 return None;
             }
         }

@@ -46,6 +46,13 @@ fn patched(library: &[u8], bytes: &[u8]) -> Vec<u8> {
 }
 
 #[track_caller]
+fn assert_accepted(bytes: &[u8]) {
+    for library in libraries() {
+        check(&patched(&library, bytes)).unwrap();
+    }
+}
+
+#[track_caller]
 fn assert_refused(bytes: &[u8], is_reason: impl Fn(Fault) -> bool) {
     for library in libraries() {
         match check(&patched(&library, bytes)) {
@@ -212,6 +219,45 @@ fn other_ways_are_refused() {
     // One of them is another number by then.
     let changed = [&lea[..], &copy, &[0x48, 0xff, 0xc2], &jump].concat();
     assert_refused(&changed, |fault| fault == Fault::Computed);
+}
+
+/// What giants' code, made without passes, and code with constant indices look like; and a change of each.
+#[test]
+fn ways_are_computed_in_few_other_shapes() {
+    // lea rcx, table; lea rdx, function; sub edx, ecx; movsxd rdx, edx; add rdx, rcx; call rdx; ret
+    let (table, function) = ([0x48, 0x8d, 0x0d, 0, 0, 0, 0], [0x48, 0x8d, 0x15, 0, 0, 0, 0]);
+    let (difference, widened) = ([0x29, 0xca], [0x48, 0x63, 0xd2]);
+    let call = [0x48, 0x01, 0xca, 0xff, 0xd2, 0xc3];
+    let inc_rcx = [0x48, 0xff, 0xc1];
+    assert_accepted(&[&table[..], &function, &difference, &widened, &call].concat());
+    for changed in [
+        [&table[..], &function, &difference, &inc_rcx, &widened, &call].concat(),
+        [&table[..], &inc_rcx, &function, &difference, &widened, &call].concat(),
+        [&table[..], &function, &difference, &inc_rcx, &call].concat(),
+    ] {
+        assert_refused(&changed, |fault| fault == Fault::Computed);
+    }
+    // mov eax, [rax + rcx*4]; mov [rsp + 4], eax; mov ecx, [rsp + 4]; movsxd rdx, ecx; lea rcx, table; add rcx, rdx; call rcx; ret
+    let (entry, spill) = ([0x8b, 0x04, 0x88], [0x89, 0x44, 0x24, 0x04]);
+    let reload = |slot: u8| [0x8b, 0x4c, 0x24, slot];
+    let rest = [0x48, 0x63, 0xd1, 0x48, 0x8d, 0x0d, 0, 0, 0, 0, 0x48, 0x01, 0xd1, 0xff, 0xd1, 0xc3];
+    assert_accepted(&[&entry[..], &spill, &reload(4), &rest].concat());
+    for changed in [
+        [&entry[..], &spill, &reload(8), &rest].concat(),
+        [&entry[..], &spill, &[0x50], &reload(4), &rest].concat(),
+        [&[0x8b, 0x04, 0x48][..], &spill, &reload(4), &rest].concat(),
+    ] {
+        assert_refused(&changed, |fault| fault == Fault::Computed);
+    }
+    // mov rax, [rdi + ecall]; call rax; ret. Another field of the page is not loaded.
+    let host = |field: usize| {
+        let place = u32::try_from(HOST_TABLE_OFFSET + field).unwrap().to_le_bytes();
+        [&[0x48, 0x8b, 0x87][..], &place, &[0xff, 0xd0, 0xc3]].concat()
+    };
+    assert_accepted(&host(offset_of!(HostTable, ecall)));
+    assert_refused(&host(4000), |fault| fault == Fault::Memory);
+    // mov r10, rsp; ret
+    assert_accepted(&[0x49, 0x89, 0xe2, 0xc3]);
 }
 
 #[test]
