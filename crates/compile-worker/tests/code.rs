@@ -234,6 +234,7 @@ fn ways_are_computed_in_few_other_shapes() {
         [&table[..], &function, &difference, &inc_rcx, &widened, &call].concat(),
         [&table[..], &inc_rcx, &function, &difference, &widened, &call].concat(),
         [&table[..], &function, &difference, &inc_rcx, &call].concat(),
+        [&table[..], &function, &difference, &table, &widened, &call].concat(),
     ] {
         assert_refused(&changed, |fault| fault == Fault::Computed);
     }
