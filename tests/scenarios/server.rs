@@ -81,6 +81,10 @@ impl Server {
                 if let Some(addresses) = addresses_in(&line) {
                     let _ = found.send(addresses);
                 }
+                // Shown if the test fails: an answer of INTERNAL refers to the log.
+                if ["\"WARN\"", "\"ERROR\""].iter().any(|level| line.contains(level)) {
+                    println!("{line}");
+                }
             }
         });
         let (address, metrics) = addresses.recv_timeout(PATIENCE).expect("the log says where it serves");
