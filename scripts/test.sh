@@ -54,6 +54,8 @@ show_failures() {
         /^---- .* stdout ----$/ { inside = 1; print }
         /^(failures:|test result: .*)$/ { inside = left = 0 }
         inside && /^thread .* panicked at / { left = 8 }
+        # What a server that the test started had to say.
+        inside && /"(WARN|ERROR)"/ { print substr($0, 1, 600); next }
         /^error: test failed|process didn.t exit successfully|^test .* FAILED$/ { print substr($0, 1, 300); next }
         left > 0 && !/^$/ { print substr($0, 1, 300); left-- }' "$log"
 }

@@ -7,6 +7,8 @@ use std::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::fs::FileExt,
     },
+    thread,
+    time::{Duration, Instant},
 };
 
 use antares_abi::Sha256Digest;
@@ -18,6 +20,8 @@ use sha2::{Digest, Sha256};
 
 /// Bytes read at a time when a file is hashed.
 const READ_BYTES: usize = 64 << 10;
+/// How long pages that somebody holds are waited for, each time the kernel has given up on them.
+const SEAL_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// A memory file whose content and length cannot change any more, not even by who holds a descriptor of it.
 #[derive(Debug)]
@@ -38,11 +42,11 @@ impl Sealed {
         Self::seal(file)
     }
 
-    /// Seals `file`, a memory file that was made by [`create`]. Fails with `EBUSY` while anybody has it mapped
-    /// writable.
+    /// Seals `file`, a memory file that was made by [`create`]. Fails with `EBUSY` if anybody has it mapped writable, for
+    /// longer than [`SEAL_WAIT_MAX`].
     pub(crate) fn seal(file: File) -> io::Result<Self> {
         let wanted = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
-        fcntl_add_seals(&file, wanted)?;
+        add_seals(&file, wanted)?;
         if !fcntl_get_seals(&file)?.contains(wanted) {
             return Err(Errno::PERM.into());
         }
@@ -103,6 +107,18 @@ pub(crate) fn create(name: &str) -> io::Result<OwnedFd> {
     }
 }
 
+/// The kernel itself may hold pages for a moment (it moves one, or the dead child's memory is still being looked at), and says
+/// `EBUSY` then too.
+fn add_seals(file: &File, seals: SealFlags) -> io::Result<()> {
+    let until = Instant::now() + SEAL_WAIT_MAX;
+    loop {
+        match fcntl_add_seals(file, seals) {
+            Err(Errno::BUSY) if Instant::now() < until => thread::sleep(Duration::from_millis(1)),
+            sealed => return Ok(sealed?),
+        }
+    }
+}
+
 /// The first `length` bytes of `file`.
 pub(crate) fn read_all(file: &File, length: u64) -> io::Result<Vec<u8>> {
     let length = usize::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
@@ -128,6 +144,8 @@ fn digest_of(file: &File, length: u64) -> io::Result<Sha256Digest> {
 
 #[cfg(test)]
 mod tests {
+    use std::{os::fd::AsRawFd, ptr, sync::mpsc};
+
     use super::*;
 
     #[test]
@@ -139,6 +157,41 @@ mod tests {
         assert!(sealed.file.set_len(4).is_err());
         assert!(sealed.file.set_len(6).is_err());
         assert_eq!(sealed.try_clone().unwrap().read().unwrap(), b"bytes");
+    }
+
+    /// Maps one page of `file`, writable, for as long as `end` is not told.
+    fn hold(file: &File, begun: &mpsc::Sender<()>, end: &mpsc::Receiver<()>) {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the kernel chooses the place, and nothing refers to it.
+        let page =
+            unsafe { libc::mmap(ptr::null_mut(), 4096, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        assert_ne!(page, libc::MAP_FAILED);
+        begun.send(()).unwrap();
+        let _ = end.recv();
+        // SAFETY: mapped above.
+        assert_eq!(unsafe { libc::munmap(page, 4096) }, 0);
+    }
+
+    #[test]
+    fn who_still_looks_at_it_is_waited_for_but_not_for_ever() {
+        let mut file = File::from(create("held").unwrap());
+        file.write_all(b"bytes").unwrap();
+        let (begun, has_begun) = mpsc::channel();
+        let (end, ends) = mpsc::channel();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let ends = ends;
+                hold(&file, &begun, &ends);
+            });
+            has_begun.recv().unwrap();
+            let error = Sealed::seal(file.try_clone().unwrap()).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(Errno::BUSY.raw_os_error()));
+            scope.spawn(|| {
+                thread::sleep(SEAL_WAIT_MAX / 20);
+                drop(end);
+            });
+            assert_eq!(Sealed::seal(file.try_clone().unwrap()).unwrap().len(), 5);
+        });
     }
 
     #[test]
