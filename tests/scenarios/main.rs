@@ -17,6 +17,7 @@ mod fleet;
 mod identity;
 mod journey;
 mod kills;
+mod lasting;
 mod learning;
 mod operators;
 mod overload;

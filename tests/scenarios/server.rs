@@ -55,6 +55,12 @@ impl Server {
         Self::start_listening(program, &[], address, data, sections)
     }
 
+    /// `antares serve` at an address that another process had.
+    #[track_caller]
+    pub(crate) fn start_again(address: &str, data: &TempDir) -> Self {
+        Self::start_listening("antares", &["serve"], address, data, "")
+    }
+
     #[track_caller]
     fn start_listening(program: &str, words: &[&str], listen: &str, data: &TempDir, sections: &str) -> Self {
         let program = worker_path(program).expect("cargo build --workspace builds it");
@@ -180,6 +186,13 @@ impl Server {
         found.unwrap()
     }
 
+    /// Sends SIGKILL, and waits until it is gone.
+    pub(crate) fn kill(&mut self) {
+        // It may have ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
     /// Sends SIGTERM and gives the exit status.
     #[track_caller]
     pub(crate) fn stop(mut self) -> Option<i32> {
@@ -201,9 +214,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.kill();
     }
 }
 

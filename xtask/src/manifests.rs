@@ -6,7 +6,7 @@ use crate::{finding::Finding, tree::Tree};
 
 /// Our crates and which of ours each may depend on: arrows point one way. `tests` and `bench` see everything.
 /// No crate of a service's process or of the command line reaches `codegen` or `vm`: those live in the workers.
-const OURS: [(&str, &[&str]); 27] = [
+const OURS: [(&str, &[&str]); 28] = [
     ("antares-proto", &[]),
     ("antares-abi", &[]),
     ("antares-program", &["antares-abi"]),
@@ -48,6 +48,7 @@ const OURS: [(&str, &[&str]); 27] = [
     ("antares-cache", &["antares-abi"]),
     ("antares-tier", &["antares-cache"]),
     ("antares-serve", &[]),
+    ("antares-client", &["antares-proto"]),
     ("antares-admin", &["antares-abi", "antares-proto", "antares-trust", "antares-serve"]),
     (
         "antares-compiler-svc",

@@ -1,0 +1,96 @@
+//! One call with all its attempts.
+
+use std::{
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tonic::{Code, Request, Response, Status};
+
+use crate::{
+    Error,
+    client::Inner,
+    retry::{ATTEMPTS_MAX, Advice, pause},
+    servers::{Lease, Server},
+};
+
+/// A server for one attempt, and what every message to it carries.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) server: Arc<Server>,
+    pub(crate) until: Instant,
+}
+
+impl Link {
+    /// `message`, with token, tenant and what is left of the call's time.
+    pub(crate) fn request<M>(&self, message: M) -> Request<M> {
+        let mut request = Request::new(message);
+        request.set_timeout(self.until.saturating_duration_since(Instant::now()));
+        self.inner.sign(request.metadata_mut());
+        request
+    }
+}
+
+impl Inner {
+    /// Has `attempt` made until there is an answer, or none is to be had within `deadline`.
+    pub(crate) async fn call<T, F>(
+        self: &Arc<Self>,
+        deadline: Duration,
+        attempt: impl Fn(Link) -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<Response<T>, Status>>,
+    {
+        let until = Instant::now() + deadline;
+        let mut attempts = 0;
+        let mut last: Option<String> = None;
+        loop {
+            let lease = self.servers.pick(last.as_deref());
+            let link = Link { inner: self.clone(), server: lease.0.clone(), until };
+            let answer = tokio::time::timeout_at(until.into(), attempt(link)).await;
+            attempts += 1;
+            let status = match answer {
+                Ok(Ok(response)) => {
+                    self.budget.succeed();
+                    return Ok(response.into_inner());
+                }
+                Ok(Err(status)) => status,
+                Err(_) => Status::deadline_exceeded("no answer within the call's time"),
+            };
+            let server = lease.0.name.clone();
+            match self.wait(&status, &lease, attempts).filter(|wait| Instant::now() + *wait < until) {
+                Some(wait) => {
+                    // While it waits the server is nobody's burden.
+                    drop(lease);
+                    tokio::time::sleep(wait).await;
+                    last = Some(server);
+                }
+                None => return Err(Error::Status { server, status: Box::new(status), attempts }),
+            }
+        }
+    }
+
+    /// How long to wait before the next attempt; none if `status` is the answer.
+    pub(crate) fn wait(&self, status: &Status, lease: &Lease, attempts: u32) -> Option<Duration> {
+        let asked = match Advice::of(status) {
+            Advice::No => {
+                if !matches!(status.code(), Code::DeadlineExceeded | Code::Internal) {
+                    self.budget.succeed();
+                }
+                return None;
+            }
+            Advice::Elsewhere => {
+                lease.0.pass_over();
+                // A server that dies loses all its calls at once, and each may ask another one.
+                if attempts == 1 {
+                    return Some(pause(0, Duration::ZERO));
+                }
+                Duration::ZERO
+            }
+            Advice::Wait(time) => time,
+        };
+        (self.budget.fail() && attempts < ATTEMPTS_MAX).then(|| pause(attempts - 1, asked))
+    }
+}

@@ -1,0 +1,201 @@
+//! What a client is made of.
+
+use std::{path::PathBuf, time::Duration};
+
+use http::{HeaderValue, Uri};
+
+use crate::{Client, Error, client::Inner, servers::Servers, token::Token};
+
+/// Longest time of a call unless told otherwise: what servers allow by default.
+const DEADLINE: Duration = Duration::from_secs(300);
+/// Longest wait for a connection.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
+/// Time between two looks at names and files.
+const RENEW: Duration = Duration::from_secs(10);
+
+/// Files for TLS, PEM. They are looked at every ten seconds; what is renewed in them is used by connections from then on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Authorities that servers' certificates come from; without it the system's.
+    pub ca: Option<PathBuf>,
+    /// The client's certificate and those above it.
+    pub certificate: Option<PathBuf>,
+    /// Its private key.
+    pub key: Option<PathBuf>,
+}
+
+/// Makes a [`Client`].
+#[derive(Clone, Debug)]
+pub struct Builder {
+    servers: Vec<String>,
+    token_file: Option<PathBuf>,
+    tenant: Option<String>,
+    pub(crate) tls: TlsFiles,
+    pub(crate) deadline: Duration,
+    pub(crate) connect_time_max: Duration,
+    pub(crate) renew: Duration,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            servers: Vec::new(),
+            token_file: None,
+            tenant: None,
+            tls: TlsFiles::default(),
+            deadline: DEADLINE,
+            connect_time_max: CONNECT_TIME_MAX,
+            renew: RENEW,
+        }
+    }
+}
+
+impl Builder {
+    /// Servers by URL, `https://host:port` or `http://host:port`. A host may have many addresses (a headless service): each
+    /// is a server, and they are looked up every ten seconds.
+    #[must_use]
+    pub fn servers<U: Into<String>>(mut self, urls: impl IntoIterator<Item = U>) -> Self {
+        self.servers = urls.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Whom to believe, and what to show.
+    #[must_use]
+    pub fn tls(mut self, files: TlsFiles) -> Self {
+        self.tls = files;
+        self
+    }
+
+    /// A file with a token that every call carries. It may be renewed.
+    #[must_use]
+    pub fn token_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.token_file = Some(path.into());
+        self
+    }
+
+    /// Whose calls these are, where servers do not find out by certificate or token: 1 to 64 letters, digits, '.', '_' or '-'.
+    #[must_use]
+    pub fn tenant(mut self, name: impl Into<String>) -> Self {
+        self.tenant = Some(name.into());
+        self
+    }
+
+    /// Longest time of a call, with all its attempts. Default 300 s, which is also what servers allow unless configured otherwise.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Longest wait for a connection. Default 5 s.
+    #[must_use]
+    pub fn connect_time_max(mut self, time: Duration) -> Self {
+        self.connect_time_max = time;
+        self
+    }
+
+    /// Makes the client; connections are made when calls need them. Call it within a tokio runtime.
+    ///
+    /// # Errors
+    /// A URL, a file or the tenant's name is of no use, or the token would travel without encryption.
+    pub fn build(self) -> Result<Client, Error> {
+        let urls: Vec<Url> = self.servers.iter().map(|url| Url::parse(url)).collect::<Result<_, _>>()?;
+        if urls.is_empty() {
+            return Err(Error::NoServer);
+        }
+        let token = match &self.token_file {
+            Some(path) => Token::file(path.clone())?,
+            None => Token::None,
+        };
+        if let Some(url) = urls.iter().find(|url| token.is_some() && !url.is_safe()) {
+            return Err(Error::TokenInTheOpen { url: url.text.clone() });
+        }
+        let tenant = self.tenant.as_deref().map(tenant).transpose()?;
+        let deadline = self.deadline;
+        let servers = Servers::new(urls, self)?;
+        Ok(Client::new(Inner::new(servers, token, tenant), deadline))
+    }
+}
+
+/// The name of a tenant as a header.
+fn tenant(name: &str) -> Result<HeaderValue, Error> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let problem = "the name of a tenant is 1 to 64 letters, digits, '.', '_' or '-'";
+    let wrong = || Error::Url { url: name.to_owned(), problem: problem.to_owned() };
+    if !(1..=64).contains(&name.len()) || !name.bytes().all(is_plain) {
+        return Err(wrong());
+    }
+    HeaderValue::from_str(name).map_err(|_| wrong())
+}
+
+/// The address of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Url {
+    pub(crate) text: String,
+    pub(crate) uri: Uri,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) is_tls: bool,
+}
+
+impl Url {
+    fn parse(text: &str) -> Result<Self, Error> {
+        let wrong = |problem: &str| Error::Url { url: text.to_owned(), problem: problem.to_owned() };
+        let uri: Uri = text.parse().map_err(|error: http::uri::InvalidUri| wrong(&error.to_string()))?;
+        let is_tls = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err(wrong("no https:// and no http://")),
+        };
+        let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
+        if host.is_empty() {
+            return Err(wrong("no host"));
+        }
+        if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+            return Err(wrong("there is something behind the port"));
+        }
+        let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        Ok(Self { text: text.to_owned(), uri, host, port, is_tls })
+    }
+
+    /// Whether nobody reads along on the way.
+    fn is_safe(&self) -> bool {
+        let address = self.host.parse::<std::net::IpAddr>();
+        self.is_tls || self.host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_looked_at() {
+        let url = Url::parse("https://[::1]:7").unwrap();
+        assert_eq!((url.host.as_str(), url.port, url.is_tls), ("::1", 7, true));
+        assert_eq!(Url::parse("http://there").unwrap().port, 80);
+        assert_eq!(Url::parse("https://there/").unwrap().port, 443);
+        for wrong in ["", "there:1", "ftp://there", "https://", "http://there/path", "http://there?query"] {
+            assert!(matches!(Url::parse(wrong), Err(Error::Url { .. })), "{wrong}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_makes_no_sense_makes_no_client() {
+        assert!(matches!(Client::builder().build(), Err(Error::NoServer)));
+        let here = || Client::builder().servers(["http://127.0.0.1:1"]);
+        assert!(here().tenant("one").build().is_ok());
+        for wrong in ["", "two words", &"a".repeat(65)] {
+            assert!(here().tenant(wrong).build().is_err(), "{wrong:?}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let token = folder.path().join("token");
+        std::fs::write(&token, "abc").unwrap();
+        assert!(here().token_file(&token).build().is_ok());
+        let open = Client::builder().servers(["https://there", "http://there"]).token_file(&token).build();
+        assert!(matches!(open, Err(Error::TokenInTheOpen { url }) if url == "http://there"));
+        let files = TlsFiles { ca: Some(folder.path().join("none")), ..TlsFiles::default() };
+        let missing = Client::builder().servers(["https://there"]).tls(files).build();
+        assert!(matches!(missing, Err(Error::File { .. })));
+    }
+}

@@ -1,0 +1,93 @@
+//! Why there is no answer.
+
+use std::{io, path::PathBuf};
+
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+/// Why a client cannot be made, or a call has no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No server was named.
+    #[error("no server is named")]
+    NoServer,
+    /// This is no address of a server.
+    #[error("{url}: {problem}; a server is named as https://host:port or http://host:port")]
+    Url {
+        /// What was given.
+        url: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A file cannot be read, or there is nothing useful in it.
+    #[error("{}: {problem}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Others could read the token on its way.
+    #[error("{url}: a token is not sent without encryption, but to this machine: use https://")]
+    TokenInTheOpen {
+        /// Where it would go.
+        url: String,
+    },
+    /// A server said no, or could not be reached, and the call was not to be made again.
+    #[error("{server} answered after {attempts} attempts: {} ({:?}{})", status.message(), status.code(), told(status))]
+    Status {
+        /// The server of the last attempt.
+        server: String,
+        /// Its status.
+        status: Box<Status>,
+        /// Calls that were made.
+        attempts: u32,
+    },
+    /// An answer that makes no sense.
+    #[error("{server} gave an answer that makes no sense: {problem}")]
+    Protocol {
+        /// Who gave it.
+        server: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Two inputs of a session that wait for their answers have the same number.
+    #[error("two inputs that wait for their answers have the number {id}")]
+    SameId {
+        /// The number.
+        id: u64,
+    },
+}
+
+impl Error {
+    pub(crate) fn file(path: &std::path::Path, error: &io::Error) -> Self {
+        Self::File { path: path.to_owned(), problem: error.to_string() }
+    }
+
+    /// The code of the status, if there is one.
+    #[must_use]
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Self::Status { status, .. } => Some(status.code()),
+            _ => None,
+        }
+    }
+
+    /// The reason that the server gave, such as `WORKERS_BUSY`: those that the proto files list at each call.
+    #[must_use]
+    pub fn reason(&self) -> Option<String> {
+        match self {
+            Self::Status { status, .. } => reason(status),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) fn reason(status: &Status) -> Option<String> {
+    status.get_details_error_info().map(|info| info.reason)
+}
+
+fn told(status: &Status) -> String {
+    reason(status).map(|reason| format!(", {reason}")).unwrap_or_default()
+}

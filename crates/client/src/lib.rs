@@ -1,0 +1,36 @@
+//! A client of Antares.
+//!
+//! ```no_run
+//! # async fn run(elf: bytes::Bytes) -> Result<(), antares_client::Error> {
+//! use antares_client::{Client, Script, v1};
+//!
+//! let client = Client::builder().servers(["https://antares-0:50051", "https://antares-1:50051"]).build()?;
+//! let request = v1::ExecuteRequest { text_args: vec!["10".into()], ..Default::default() };
+//! let answer = client.execute(Script::Elf(elf), request).await?;
+//! println!("{:?}", answer.verdict);
+//! # Ok(()) }
+//! ```
+//! A call goes to the server that has the fewest calls of this client in progress. All calls of `antares.v1` that this client makes may
+//! be repeated: what a script does depends on its input alone. So a call is made again when the answer carries a RetryInfo (after its
+//! delay), or when the server is gone (on another one); never otherwise, and never for longer than the call's deadline. When
+//! most answers are failures, nothing is repeated but once for a server that is gone, so that clients do not keep a service down
+//! that is coming up again. Scripts are named by digest, and uploaded where a server has not got them. A [`Session`] goes on with
+//! another server when it loses its own; each of its inputs has one answer.
+//!
+//! Generated messages are in [`v1`]; `proto/antares/v1` documents them.
+#![forbid(unsafe_code)]
+
+mod call;
+mod client;
+mod config;
+mod error;
+mod retry;
+mod servers;
+mod session;
+mod token;
+
+pub use antares_proto::v1;
+pub use client::{Client, Script};
+pub use config::{Builder, TlsFiles};
+pub use error::Error;
+pub use session::{Answer, Session};

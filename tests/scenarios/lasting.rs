@@ -1,0 +1,152 @@
+//! The client crate against servers that die, that have not got the script, and that want to know who asks.
+
+use std::{collections::HashMap, fs, time::Duration};
+
+use antares_client::{Builder, Client, Error, Script, TlsFiles, v1};
+use antares_tests::{authorities::Authority, guests};
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Code;
+
+use crate::{
+    identity::{Issuer, claims},
+    server::{PATIENCE, Server},
+};
+
+/// Inputs of the session.
+const INPUTS: u64 = 1200;
+/// Answers between two deaths.
+const ANSWERS_APART: u64 = 250;
+/// Calls in the storm.
+const CALLS: usize = 300;
+
+fn url(server: &Server) -> String {
+    format!("http://{}", server.address)
+}
+
+fn client(servers: &[&Server]) -> Client {
+    Client::builder().servers(servers.iter().map(|server| url(server))).build().unwrap()
+}
+
+fn fib(number: u64) -> v1::ExecuteRequest {
+    v1::ExecuteRequest { text_args: vec![number.to_string()], ..v1::ExecuteRequest::default() }
+}
+
+/// Each server dies while it has the session, and comes back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_outlives_its_servers_and_answers_each_input_once() {
+    let folders: [_; 2] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
+    let mut servers: Vec<Server> = folders.iter().map(Server::start).collect();
+    let elf = Bytes::from(guests::bytes("fib-imc").unwrap());
+    let client = client(&[&servers[0], &servers[1]]);
+    let mut expected = HashMap::new();
+    for number in 0..20 {
+        let answer = client.execute(Script::Elf(elf.clone()), fib(number)).await.unwrap();
+        expected.insert(number, answer.verdict.unwrap());
+    }
+    let (sender, inputs) = mpsc::channel(1);
+    tokio::spawn(async move {
+        for id in 0..INPUTS {
+            let args = vec![Bytes::from((id % 20).to_string())];
+            sender.send((id, v1::Input { args })).await.unwrap();
+        }
+    });
+    let start = v1::SessionStart::default();
+    let mut session = client.session(Script::Elf(elf), start, ReceiverStream::new(inputs));
+    let mut deaths = 0;
+    for id in 0..INPUTS {
+        let answer = tokio::time::timeout(PATIENCE, session.next()).await.unwrap().unwrap().unwrap();
+        assert_eq!(answer.id, id);
+        assert_eq!(answer.result.verdict.as_ref(), expected.get(&(id % 20)), "{id}");
+        if id % ANSWERS_APART == ANSWERS_APART - 1 {
+            // Both of them, one after the other, so that it is the session's own, too.
+            for (server, folder) in servers.iter_mut().zip(&folders) {
+                let address = server.address.clone();
+                server.kill();
+                *server = Server::start_again(&address, folder);
+            }
+            deaths += 1;
+        }
+    }
+    assert!(session.next().await.is_none());
+    assert_eq!(deaths, INPUTS / ANSWERS_APART);
+}
+
+/// Who loses a server finds another one, who loses all of them is told after a while.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_go_on_elsewhere_and_bring_the_script_along() {
+    let folders: [_; 2] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
+    let mut servers: Vec<Server> = folders.iter().map(Server::start).collect();
+    let elf = Bytes::from(guests::bytes("fib-imc").unwrap());
+    let client = client(&[&servers[0], &servers[1]]);
+    let calls: Vec<_> = (0..CALLS)
+        .map(|number| {
+            let (client, elf) = (client.clone(), elf.clone());
+            tokio::spawn(async move { client.execute(Script::Elf(elf), fib(number as u64 % 20)).await })
+        })
+        .collect();
+    servers[0].kill();
+    for call in calls {
+        let answer = call.await.unwrap().unwrap();
+        assert_eq!(answer.verdict.unwrap().outcome(), v1::Outcome::Exit);
+    }
+    servers[1].kill();
+    let error = client
+        .with_deadline(Duration::from_secs(5))
+        .execute(Script::Elf(elf.clone()), fib(1))
+        .await
+        .unwrap_err();
+    assert!(matches!(error.code(), Some(Code::Unavailable | Code::DeadlineExceeded)), "{error}");
+    servers[1] = Server::start_again(&servers[1].address.clone(), &folders[1]);
+    client.execute(Script::Elf(elf), fib(1)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_says_no_to_is_asked_once() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let client = client(&[&server]);
+    let error = client.execute(Script::Stored("00".repeat(32)), fib(1)).await.unwrap_err();
+    assert_eq!(error.reason().as_deref(), Some("SCRIPT_NOT_FOUND"), "{error}");
+    assert!(matches!(error, Error::Status { attempts: 1, .. }), "{error}");
+    // What is no script is not kept; the answer is that of the VM.
+    let odd = client.execute(Script::Elf(Bytes::from_static(b"odd")), fib(1)).await.unwrap();
+    assert_eq!(odd.verdict.unwrap().outcome(), v1::Outcome::Error);
+    let same = [(7, v1::Input::default()), (7, v1::Input::default())];
+    let elf = Script::Elf(Bytes::from(guests::bytes("attack-loop-call").unwrap()));
+    let mut session = client.session(elf, v1::SessionStart::default(), tokio_stream::iter(same));
+    assert!(matches!(session.next().await, Some(Err(Error::SameId { id: 7 }))));
+    assert!(session.next().await.is_none());
+}
+
+/// With certificates on both sides and a token that is renewed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_shows_who_it_is() {
+    let (ours, issuer, data) = (Authority::new("ours"), Issuer::new(), tempfile::tempdir().unwrap());
+    let pair = ours.issue("server", "IP:127.0.0.1");
+    let shown = ours.issue("client", "DNS:client");
+    let tls = format!(
+        "[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\n",
+        pair.certificate,
+        pair.key,
+        ours.certificate()
+    );
+    let server = Server::start_with(&data, &format!("{tls}{}", issuer.section()));
+    let token = data.path().join("token");
+    fs::write(&token, issuer.sign(&claims("user/wallet", |_| {}))).unwrap();
+    let files = TlsFiles { ca: Some(ours.certificate()), ..TlsFiles::default() };
+    let builder = || -> Builder {
+        Client::builder().servers([format!("https://{}", server.address)]).deadline(Duration::from_secs(30))
+    };
+    let stranger = builder().tls(files.clone()).build().unwrap().with_deadline(Duration::from_secs(3));
+    stranger.capabilities().await.unwrap_err();
+    let files = TlsFiles { certificate: Some(shown.certificate), key: Some(shown.key), ..files };
+    let client = builder().tls(files).token_file(&token).build().unwrap();
+    let quotas = client.capabilities().await.unwrap().quotas.unwrap();
+    assert_eq!(quotas.tenant, "wallet");
+    // It may not upload, so the script travels with the call.
+    let elf = Script::Elf(Bytes::from(guests::bytes("exit-imc").unwrap()));
+    let answer = client.execute(elf, v1::ExecuteRequest::default()).await.unwrap();
+    assert_eq!(answer.verdict.unwrap().outcome(), v1::Outcome::Exit);
+}
