@@ -13,6 +13,7 @@ mod contained;
 mod costs;
 mod damage;
 mod drawn;
+mod examples;
 mod fleet;
 mod identity;
 mod journey;
