@@ -114,6 +114,7 @@ const FENCED: [(&[&str], &[&str]); 8] = [
         &["tokio", "tonic"],
         &[
             "antares-proto",
+            "antares-client",
             "antares-tier",
             "antares-admin",
             "antares-serve",

@@ -6,13 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tonic::{Code, Request, Response, Status};
+use tonic::{Request, Response, Status};
 
 use crate::{
     Error,
     client::Inner,
-    retry::{ATTEMPTS_MAX, Advice, pause},
+    retry::{ATTEMPTS_MAX, pause},
     servers::{Lease, Server},
+    status::{Advice, is_well, late},
 };
 
 /// A server for one attempt, and what every message to it carries.
@@ -57,7 +58,7 @@ impl Inner {
                     return Ok(response.into_inner());
                 }
                 Ok(Err(status)) => status,
-                Err(_) => Status::deadline_exceeded("no answer within the call's time"),
+                Err(_) => late(),
             };
             let server = lease.0.name.clone();
             match self.wait(&status, &lease, attempts).filter(|wait| Instant::now() + *wait < until) {
@@ -76,7 +77,7 @@ impl Inner {
     pub(crate) fn wait(&self, status: &Status, lease: &Lease, attempts: u32) -> Option<Duration> {
         let asked = match Advice::of(status) {
             Advice::No => {
-                if !matches!(status.code(), Code::DeadlineExceeded | Code::Internal) {
+                if is_well(status) {
                     self.budget.succeed();
                 }
                 return None;

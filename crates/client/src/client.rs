@@ -13,13 +13,18 @@ use http::HeaderValue;
 use sha2::{Digest, Sha256};
 use tokio_stream::Stream;
 use tonic::{
-    Code, Response, Status,
+    Response, Status,
     metadata::{MetadataMap, MetadataValue},
     transport::Channel,
 };
 
 use crate::{
-    Builder, Error, Session, call::Link, error::reason, retry::Budget, servers::Servers, session,
+    Builder, Error, Session,
+    call::Link,
+    retry::Budget,
+    servers::Servers,
+    session,
+    status::{reason, takes_no_uploads},
     token::Token,
 };
 
@@ -268,9 +273,7 @@ async fn bring_once(link: &Link, elf: &Bytes, began: Instant) -> Result<Naming, 
     let naming = match upload(link, elf).await {
         Ok(_) => Naming::Digest,
         // A runner by itself takes no uploads, or not from everybody; it passes on what a call brings along.
-        Err(status) if matches!(status.code(), Code::Unimplemented | Code::PermissionDenied) => {
-            Naming::Inline
-        }
+        Err(status) if takes_no_uploads(&status) => Naming::Inline,
         // What is no RISC-V ELF is not kept; what the VM says to it is the answer.
         Err(status) if reason(&status).as_deref() == Some("SCRIPT_INVALID") => Naming::Inline,
         Err(status) => return Err(status),

@@ -2,8 +2,9 @@
 
 use std::{io, path::PathBuf};
 
-use tonic::{Code, Status};
-use tonic_types::StatusExt as _;
+use tonic::Status;
+
+use crate::status::reason;
 
 /// Why a client cannot be made, or a call has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -64,28 +65,6 @@ impl Error {
     pub(crate) fn file(path: &std::path::Path, error: &io::Error) -> Self {
         Self::File { path: path.to_owned(), problem: error.to_string() }
     }
-
-    /// The code of the status, if there is one.
-    #[must_use]
-    pub fn code(&self) -> Option<Code> {
-        match self {
-            Self::Status { status, .. } => Some(status.code()),
-            _ => None,
-        }
-    }
-
-    /// The reason that the server gave, such as `WORKERS_BUSY`: those that the proto files list at each call.
-    #[must_use]
-    pub fn reason(&self) -> Option<String> {
-        match self {
-            Self::Status { status, .. } => reason(status),
-            _ => None,
-        }
-    }
-}
-
-pub(crate) fn reason(status: &Status) -> Option<String> {
-    status.get_details_error_info().map(|info| info.reason)
 }
 
 fn told(status: &Status) -> String {

@@ -27,6 +27,7 @@ mod error;
 mod retry;
 mod servers;
 mod session;
+mod status;
 mod token;
 
 pub use antares_proto::v1;

@@ -10,14 +10,14 @@ use std::{
 use antares_proto::v1::{self, execute_session_request::Message, execute_session_response::Message as Told};
 use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt as _, wrappers::ReceiverStream};
-use tonic::{Code, Status, Streaming};
+use tonic::{Status, Streaming};
 
 use crate::{
     Error, Script,
     call::Link,
     client::{Inner, Naming, bring, runner},
-    error::reason,
     retry::pause,
+    status::{ended_early, is_over, late},
 };
 
 /// Inputs that wait for their answers, at most.
@@ -193,7 +193,7 @@ impl Driver {
         let mut told: Streaming<v1::ExecuteSessionResponse> = match opened {
             Ok(Ok(response)) => response.into_inner(),
             Ok(Err(status)) => return End::Lost(status),
-            Err(_) => return End::Lost(Status::deadline_exceeded("the session did not begin in time")),
+            Err(_) => return End::Lost(late()),
         };
         let mut sender = Some(sender);
         loop {
@@ -216,7 +216,7 @@ impl Driver {
                         Err(end) => return end,
                     },
                     Ok(None) if self.has_ended && self.waiting.is_empty() => return End::Done,
-                    Ok(None) => return End::Lost(Status::unavailable("the session ended early")),
+                    Ok(None) => return End::Lost(ended_early()),
                     Err(status) => return End::Lost(status),
                 },
                 () = self.answers.closed() => return End::Done,
@@ -242,9 +242,4 @@ impl Driver {
         self.inner.budget.succeed();
         self.answers.send(Ok(Answer { id, result })).await.map_err(|_| End::Done)
     }
-}
-
-/// Whether a server has ended a session for its age or its silence, which a new one does not have.
-fn is_over(status: &Status) -> bool {
-    status.code() == Code::DeadlineExceeded || reason(status).as_deref() == Some("SESSION_IDLE")
 }
