@@ -17,8 +17,8 @@ build_packages=(
     llvm-22-dev liblld-22-dev libpolly-22-dev zlib1g-dev libzstd-dev
     gcc-riscv64-unknown-elf binutils-riscv64-unknown-elf picolibc-riscv64-unknown-elf
 )
-# Prometheus scrapes the services in the scenarios, openssl makes their certificates; python3-venv carries the Python client; curl asks the metrics page.
-test_packages=(openssl prometheus runc python3 python3-venv curl shellcheck)
+# Prometheus scrapes the services in the scenarios, nginx stands before them, openssl makes their certificates; python3-venv carries the Python client; curl asks the metrics page.
+test_packages=(openssl prometheus nginx-light runc python3 python3-venv curl shellcheck)
 # clang builds twins and WebAssembly, wasm-ld is lld's; valgrind counts instructions; LLVM 15 is for the engine of ckb-vm-contrib.
 bench_packages=(clang-22 lld-22 qemu-user valgrind llvm-15-dev)
 

@@ -2,7 +2,7 @@
 # Builds the tools that the checks of the chart and of the services need, once, outside the repository.
 #
 #   deploy/check/tools.sh            build or reuse every tool; print one path a line
-#   deploy/check/tools.sh helm       the same for one tool (helm, kubeconform, grpcurl, ghz, pprof, collector, k8s-schema, python)
+#   deploy/check/tools.sh helm       the same for one tool (helm, kubeconform, grpcurl, ghz, gofakes3, pprof, collector, k8s-schema, python)
 #   deploy/check/tools.sh versions   print the Kubernetes versions that the chart is checked against
 #
 # Everything goes to ${XDG_CACHE_HOME:-$HOME/.cache}/antares-tools/NAME-VERSION. A tool that is there is reused;
@@ -15,6 +15,7 @@ KUBECONFORM_VERSION=v0.8.0
 GRPCURL_VERSION=v1.9.4
 # Not among the tools that are built unasked: only scripts/bench-service.sh --ghz wants it.
 GHZ_VERSION=v0.93.0
+GOFAKES3_VERSION=v1.2.0
 PPROF_VERSION=v0.0.0-20260906184651-6331bc6350fe
 # Of the modules in collector/go.mod.
 COLLECTOR_VERSION=v0.150.0
@@ -116,12 +117,13 @@ tool() {
         kubeconform) build_go kubeconform "$KUBECONFORM_VERSION" github.com/yannh/kubeconform/cmd/kubeconform ;;
         ghz) build_go ghz "$GHZ_VERSION" github.com/bojand/ghz/cmd/ghz ;;
         grpcurl) build_go grpcurl "$GRPCURL_VERSION" github.com/fullstorydev/grpcurl/cmd/grpcurl ;;
+        gofakes3) build_go gofakes3 "$GOFAKES3_VERSION" github.com/johannesboyne/gofakes3/cmd/gofakes3 ;;
         pprof) build_go pprof "$PPROF_VERSION" github.com/google/pprof ;;
         collector) build_collector ;;
         k8s-schema) prepare_schema ;;
         python) prepare_python ;;
         versions) printf '%s\n' "${KUBERNETES_VERSIONS[@]}" ;;
-        *) fail "unknown tool $1: expected helm, kubeconform, grpcurl, ghz, pprof, collector, k8s-schema or python" ;;
+        *) fail "unknown tool $1: expected helm, kubeconform, grpcurl, ghz, gofakes3, pprof, collector, k8s-schema or python" ;;
     esac
 }
 
@@ -131,7 +133,7 @@ mkdir -p "$cache"
 # One builder at a time: two checks that start together share one build.
 exec 9>"$cache/.lock"
 flock 9
-(($#)) || set -- kubeconform k8s-schema python grpcurl pprof collector helm
+(($#)) || set -- kubeconform k8s-schema python grpcurl gofakes3 pprof collector helm
 for name in "$@"; do
     tool "$name"
 done

@@ -14,7 +14,10 @@ PROTOC_GEN_GO_GRPC_VERSION=v1.6.0
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 proto="$(cd "$here/../../proto" && pwd)"
 language=$1 folder=$2
-mkdir -p "$folder"
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/antares-tools"
+# scripts/setup.sh puts a Go here when the machine has none that is new enough.
+[[ -x "$cache/bin/go" ]] && PATH="$cache/bin:$PATH"
+mkdir -p "$folder" "$cache"
 folder="$(cd "$folder" && pwd)"
 
 missing() { echo "clients: $language: there is no $1" >&2; exit 77; }
@@ -22,9 +25,7 @@ missing() { echo "clients: $language: there is no $1" >&2; exit 77; }
 # A Python with gRPC and the protobuf compiler, made once.
 python() {
     command -v python3 >/dev/null || missing python3
-    local cache="${XDG_CACHE_HOME:-$HOME/.cache}/antares-tools"
     local home="$cache/python-grpcio-tools-$GRPCIO_VERSION"
-    mkdir -p "$cache"
     exec 9>"$cache/.lock-python-grpcio-tools"
     flock 9
     if [[ ! -f "$home/complete" ]]; then

@@ -2,18 +2,20 @@
 //! whoever is killed is missed by nobody.
 
 use std::{
-    io::{Read as _, Write as _},
     path::Path,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::Duration,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    time::{Duration, Instant},
 };
 
+use antares_client::{Script, v1};
 use antares_proto::v1::{CacheUse, CompileRequest, GetArtifactRequest, Tier};
 use antares_tests::guests;
+use bytes::Bytes;
 use tempfile::TempDir;
 
 use crate::{
     client::{Client, exit_code, inline},
+    neighbours::{Maker, Proxy, S3},
     server::{PATIENCE, Server, signal, until},
 };
 
@@ -35,12 +37,16 @@ fn compiler(data: &TempDir, sections: &str) -> Server {
     Server::start_program("antares-compiler-svc", &[], data, sections)
 }
 
-fn runner(data: &TempDir, compilers: &[String]) -> Server {
+fn runner_sections(compilers: &[String]) -> String {
     let urls: Vec<_> = compilers.iter().map(|address| format!("http://{address}")).collect();
     // One thousand clients of one machine are one peer.
     let limits = "[listen]\ncalls_per_peer_max = 1700\ncalls_max = 2000\nstreams_per_connection_max = 2000\n";
     let queue = format!("queue_max = 2000\ncompiler_url = \"{}\"\n", urls.join(","));
-    Server::start_program("antares-runner-svc", &[], data, &format!("{limits}[runner]\n{queue}"))
+    format!("{limits}[runner]\n{queue}")
+}
+
+fn runner(data: &TempDir, compilers: &[String]) -> Server {
+    Server::start_program("antares-runner-svc", &[], data, &runner_sections(compilers))
 }
 
 fn compiles(compilers: &[Server]) -> f64 {
@@ -84,23 +90,6 @@ async fn a_thousand_clients_of_one_new_script_make_one_compile() {
     }
 }
 
-/// Asks until it gets an answer, as the docs say that callers shall. Gives how often it had to ask again.
-async fn insist(address: &str, elf: &[u8], argument: &str) -> u64 {
-    let started = std::time::Instant::now();
-    let mut again = 0;
-    loop {
-        if let Ok(mut client) = Client::connect_to(address).await
-            && let Ok(answer) = client.execute(inline(elf, &[argument], Tier::Auto)).await
-        {
-            assert_eq!(exit_code(&answer).map(|code| code.to_string()).as_deref(), Some(argument));
-            return again;
-        }
-        again += 1;
-        assert!(started.elapsed() < PATIENCE, "no answer from {address}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
 /// The same script with other bytes behind it: new to everybody.
 fn variant(elf: &[u8], round: u64, number: u64) -> Vec<u8> {
     [elf, &round.to_le_bytes(), &number.to_le_bytes()].concat()
@@ -108,7 +97,7 @@ fn variant(elf: &[u8], round: u64, number: u64) -> Vec<u8> {
 
 /// Has one of the compilers acknowledge that it has the artifact of `elf`.
 async fn acknowledged(addresses: &[String], elf: &[u8]) -> String {
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     for address in addresses.iter().cycle() {
         assert!(started.elapsed() < PATIENCE, "no compiler answers");
         let Ok(mut client) = Client::connect_to(address).await else {
@@ -129,61 +118,118 @@ async fn acknowledged(addresses: &[String], elf: &[u8]) -> String {
     unreachable!("a cycle has no end")
 }
 
-/// A cluster whose compilers are killed, one in each round. `meanwhile` is told the round before it.
-async fn kills(url: &str, environment: &str, rounds: u64, meanwhile: impl Fn(u64)) {
-    let (compiler_data, runner_data) = (folders::<3>(), folders::<4>());
-    let fresh_data = tempfile::tempdir().unwrap();
-    for data in compiler_data.iter().chain([&fresh_data]) {
-        std::fs::write(data.path().join("environment"), environment).unwrap();
+/// Three compilers and four runners behind a proxy, each of which can be ended and started again.
+struct Cluster {
+    compilers: Vec<Option<Server>>,
+    runners: Vec<Option<Server>>,
+    compiler_addresses: Vec<String>,
+    runner_addresses: Vec<String>,
+    data: [TempDir; 7],
+    sections: [String; 2],
+    _proxy: Option<Proxy>,
+    client: antares_client::Client,
+}
+
+impl Cluster {
+    /// With a shared tier at `url`; `environment` is that of the compilers.
+    fn start(url: &str, environment: &str) -> Self {
+        let data = folders::<7>();
+        for data in &data[..3] {
+            std::fs::write(data.path().join("environment"), environment).unwrap();
+        }
+        let address = |servers: &[Option<Server>]| -> Vec<String> {
+            servers.iter().flatten().map(|server| server.address.clone()).collect()
+        };
+        let ours = shared(url);
+        let compilers: Vec<_> = data[..3].iter().map(|data| Some(compiler(data, &ours))).collect();
+        let compiler_addresses = address(&compilers);
+        let runners: Vec<_> = data[3..].iter().map(|data| Some(runner(data, &compiler_addresses))).collect();
+        let runner_addresses = address(&runners);
+        let proxy = Proxy::start(&runner_addresses);
+        let ends = proxy.as_ref().map_or(runner_addresses.clone(), |proxy| vec![proxy.address.clone()]);
+        let urls = ends.iter().map(|address| format!("http://{address}"));
+        let client = antares_client::Client::builder().servers(urls).deadline(PATIENCE).build().unwrap();
+        let sections = [ours, runner_sections(&compiler_addresses)];
+        Self {
+            compilers,
+            runners,
+            compiler_addresses,
+            runner_addresses,
+            data,
+            sections,
+            _proxy: proxy,
+            client,
+        }
     }
-    let sections = shared(url);
-    let mut compilers: Vec<_> = compiler_data.iter().map(|data| Some(compiler(data, &sections))).collect();
-    let addresses: Vec<_> = compilers.iter().flatten().map(|server| server.address.clone()).collect();
-    let runners: Vec<_> = runner_data.iter().map(|data| runner(data, &addresses)).collect();
-    let elf = guests::bytes("exit-imc").unwrap();
-    let (repeated, mut kept) = (AtomicU64::new(0), Vec::new());
+
+    /// The place of member `number`: compilers first.
+    fn member(&mut self, number: usize) -> &mut Option<Server> {
+        if number < 3 { &mut self.compilers[number] } else { &mut self.runners[number - 3] }
+    }
+
+    /// Has member `number` serve again, where it was.
+    fn revive(&mut self, number: usize) {
+        let (program, address, sections) = if number < 3 {
+            ("antares-compiler-svc", &self.compiler_addresses[number], &self.sections[0])
+        } else {
+            ("antares-runner-svc", &self.runner_addresses[number - 3], &self.sections[1])
+        };
+        let server = Server::start_at(program, address, &self.data[number], sections);
+        *self.member(number) = Some(server);
+    }
+}
+
+/// One call as any client makes it. It must go well.
+async fn call(client: &antares_client::Client, elf: Vec<u8>, argument: u64) {
+    let request = v1::ExecuteRequest { text_args: vec![argument.to_string()], ..Default::default() };
+    let answer = client.execute(Script::Elf(Bytes::from(elf)), request).await.unwrap();
+    assert_eq!(exit_code(&answer), Some(i32::try_from(argument).unwrap()));
+}
+
+/// A cluster of which one process is killed in each round. `meanwhile` is told the round before it.
+async fn kills(url: &str, environment: &str, rounds: u64, meanwhile: impl Fn(u64)) {
+    let mut cluster = Cluster::start(url, environment);
+    let (elf, mut kept) = (guests::bytes("exit-imc").unwrap(), Vec::new());
     for round in 0..rounds {
         meanwhile(round);
-        let victim = usize::try_from(round % 3).unwrap();
-        let calls = (0..8_u64).map(|number| {
-            let (address, elf) = (&runners[(number % 4) as usize].address, variant(&elf, round, number));
-            let repeated = &repeated;
-            async move {
-                let argument = (number % 7 + 1).to_string();
-                repeated.fetch_add(insist(address, &elf, &argument).await, Relaxed);
-            }
-        });
+        let victim = usize::try_from(round % 7).unwrap();
+        let (client, addresses) = (cluster.client.clone(), cluster.compiler_addresses.clone());
+        let calls = (0..8).map(|number| call(&client, variant(&elf, round, number), number % 7 + 1));
         let kill = async {
             tokio::time::sleep(Duration::from_millis(round * 7 % 40)).await;
             // SIGKILL, at any moment.
-            drop(compilers[victim].take());
+            drop(cluster.member(victim).take());
         };
         let new = variant(&elf, round, 1_000);
         let ((), _, key) =
             tokio::join!(kill, futures_util::future::join_all(calls), acknowledged(&addresses, &new));
         kept.push((new, key));
-        let data = &compiler_data[victim];
-        compilers[victim] =
-            Some(Server::start_at("antares-compiler-svc", &addresses[victim], data, &sections));
+        cluster.revive(victim);
     }
-    let again = repeated.into_inner();
-    println!("{} runs on 4 runners over {rounds} kills of 3 compilers, {again} asked again", rounds * 8);
+    println!("{} calls over {rounds} kills of 3 compilers and 4 runners, all answered", rounds * 8);
     meanwhile(u64::MAX);
+    nothing_is_lost(&cluster, url, environment, &kept).await;
+}
+
+/// A new compiler with the same tier has every artifact of `kept`.
+async fn nothing_is_lost(cluster: &Cluster, url: &str, environment: &str, kept: &[(Vec<u8>, String)]) {
     // Whoever has it on its disk alone gives it to the others once it is asked for.
-    for (elf, key) in &kept {
-        for address in &addresses {
+    for (elf, key) in kept {
+        for address in &cluster.compiler_addresses {
             let mut client = Client::connect_to(address).await.unwrap();
             client.upload(elf).await.unwrap();
             let request = GetArtifactRequest { artifact_key: key.clone() };
             let _ = client.compiler.get_artifact(request).await;
         }
     }
-    for survivor in compilers.iter().flatten() {
+    for survivor in cluster.compilers.iter().flatten() {
         until("all is written", || survivor.metric("antares_tier_writes_waiting") == 0.0);
     }
-    let fresh = compiler(&fresh_data, &sections);
+    let data = tempfile::tempdir().unwrap();
+    std::fs::write(data.path().join("environment"), environment).unwrap();
+    let fresh = compiler(&data, &shared(url));
     let mut client = Client::connect(&fresh).await;
-    for (elf, key) in &kept {
+    for (elf, key) in kept {
         let request = CompileRequest {
             script_sha256: antares_abi::Sha256Digest::of(elf).to_string(),
             ..CompileRequest::default()
@@ -198,68 +244,15 @@ fn rounds() -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn compilers_that_are_killed_are_missed_by_nobody() {
+async fn whoever_is_killed_is_missed_by_nobody() {
     let tier = tempfile::tempdir().unwrap();
     kills(&format!("file://{}", Path::new(tier.path()).display()), "", rounds(), |_| {}).await;
 }
 
-/// A server of S3 as a process; killed when it is dropped.
-struct S3(std::process::Child, String);
-
-impl S3 {
-    /// None where the server cannot be had: a package index may be away.
-    fn start() -> Option<Self> {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/s3.sh");
-        let found = std::process::Command::new(script).output().unwrap();
-        if !found.status.success() {
-            eprintln!("skipped: no server of S3: {}", String::from_utf8_lossy(&found.stderr));
-            return None;
-        }
-        let program = String::from_utf8(found.stdout).unwrap();
-        // Free a moment ago; the server cannot be asked for a port of its own choice.
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let process = std::process::Command::new(program.trim())
-            .args(["-H", "127.0.0.1", "-p", &port.to_string()])
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
-        let server = Self(process, format!("127.0.0.1:{port}"));
-        until("the bucket is made", || server.make_bucket());
-        Some(server)
-    }
-
-    fn make_bucket(&self) -> bool {
-        let mut answer = String::new();
-        let asked = std::net::TcpStream::connect(&self.1).and_then(|mut stream| {
-            let request =
-                "PUT /antares HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-            stream.write_all(request.as_bytes())?;
-            stream.read_to_string(&mut answer)
-        });
-        asked.is_ok() && answer.starts_with("HTTP/1.1 200")
-    }
-
-    fn environment(&self) -> String {
-        format!(
-            "AWS_ENDPOINT_URL=http://{}\nAWS_REGION=us-east-1\nAWS_ACCESS_KEY_ID=test\nAWS_SECRET_ACCESS_KEY=test\n",
-            self.1
-        )
-    }
-}
-
-impl Drop for S3 {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_object_store_that_stops_for_a_while_loses_nothing() {
-    let Some(s3) = S3::start() else { return };
-    let (all, pid) = (rounds(), s3.0.id());
-    // Stopped for the third quarter: it accepts connections and says nothing.
+/// An object store that is stopped for the third quarter: it accepts connections and says nothing.
+async fn stopped_for_a_while(maker: Maker) {
+    let Some(s3) = S3::start(maker) else { return };
+    let (all, pid) = (rounds(), s3.pid());
     kills("s3://antares/some/prefix", &s3.environment(), all, |round| {
         if round == all / 2 {
             signal("-STOP", pid);
@@ -268,4 +261,52 @@ async fn an_object_store_that_stops_for_a_while_loses_nothing() {
         }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_store_that_stops_for_a_while_loses_nothing() {
+    stopped_for_a_while(Maker::Moto).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_one_that_stops_for_a_while_loses_nothing() {
+    stopped_for_a_while(Maker::Gofakes3).await;
+}
+
+/// Every process is told to end and is started again, one after the other, while calls come all the time: with new scripts too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rolling_restart_fails_no_call() {
+    let tier = tempfile::tempdir().unwrap();
+    let mut cluster = Cluster::start(&format!("file://{}", tier.path().display()), "");
+    let (is_over, calls) = (AtomicBool::new(false), AtomicU64::new(0));
+    let elf = guests::bytes("exit-imc").unwrap();
+    let client = cluster.client.clone();
+    let load = (0..8_u64).map(|caller| {
+        let (client, elf, is_over, calls) = (&client, &elf, &is_over, &calls);
+        async move {
+            let mut number = 0;
+            while !is_over.load(Relaxed) {
+                // One in a hundred is new.
+                call(client, variant(elf, caller, number / 100), number % 7 + 1).await;
+                number += 1;
+                calls.fetch_add(1, Relaxed);
+            }
+        }
+    });
+    let restarts = async {
+        for number in 0..7 {
+            let before = calls.load(Relaxed);
+            let server = cluster.member(number).take().unwrap();
+            assert_eq!(tokio::task::spawn_blocking(|| server.stop()).await.unwrap(), Some(0));
+            tokio::task::block_in_place(|| cluster.revive(number));
+            let end = Instant::now() + PATIENCE;
+            while calls.load(Relaxed) < before + 50 {
+                assert!(Instant::now() < end, "calls go on");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        is_over.store(true, Relaxed);
+    };
+    tokio::join!(restarts, futures_util::future::join_all(load));
+    println!("{} calls over 7 restarts, none failed", calls.into_inner());
 }

@@ -1,6 +1,6 @@
 //! What a status means to a client. The only file that knows codes.
 
-use std::{error::Error as _, time::Duration};
+use std::time::Duration;
 
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
@@ -24,11 +24,10 @@ impl Advice {
         if let Some(retry) = status.get_details_retry_info() {
             return Self::Wait(retry.retry_delay.unwrap_or_default());
         }
-        // The connection's own trouble has a source, what a server says has none.
-        let is_lost = status.source().is_some()
-            && matches!(status.code(), Code::Unknown | Code::Internal | Code::Cancelled);
-        let is_gone = status.code() == Code::Unavailable && status.get_details_error_info().is_none();
-        if is_lost || is_gone { Self::Elsewhere } else { Self::No }
+        // Who is gone, or a proxy or a connection that says something in its stead: every other error of ours has a reason.
+        let is_gone =
+            matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled);
+        if is_gone && status.get_details_error_info().is_none() { Self::Elsewhere } else { Self::No }
     }
 }
 
@@ -98,9 +97,14 @@ mod tests {
         let told = ErrorDetails::with_error_info("SOURCE_UNAVAILABLE", "antares.v1", []);
         let told = Status::with_error_details(Code::Unavailable, "no", told);
         assert_eq!(Advice::of(&told), Advice::No);
-        for code in [Code::Internal, Code::Unknown, Code::InvalidArgument, Code::DeadlineExceeded] {
+        for code in [Code::InvalidArgument, Code::DeadlineExceeded, Code::OutOfRange] {
             assert_eq!(Advice::of(&Status::new(code, "its own")), Advice::No, "{code:?}");
         }
+        let fault = ErrorDetails::with_error_info("INTERNAL", "antares.v1", []);
+        let fault = Status::with_error_details(Code::Internal, "no", fault);
+        assert_eq!(Advice::of(&fault), Advice::No);
+        // nginx with its page for 502, as tonic reads it.
+        assert_eq!(Advice::of(&Status::internal("invalid compression flag: 60")), Advice::Elsewhere);
         let lost = Status::from_error(Box::new(std::io::Error::other("reset")));
         assert_eq!(Advice::of(&lost), Advice::Elsewhere);
     }
