@@ -5,6 +5,7 @@ mod grpc;
 mod pool;
 mod scripts;
 mod server;
+mod tiers;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -83,6 +84,9 @@ impl Results {
             ("new_zygote p50, us", p50("new_zygote"), 3_000.0),
             ("deadline_to_free_slot p50, us", p50("deadline_to_free_slot"), 10_000.0),
             ("grpc_unary p50, us", p50("grpc_unary"), 250.0),
+            ("1 MiB from memory p50, us", p50("tier_memory_1_mib"), 1_000.0),
+            ("1 MiB from sled p50, us", p50("tier_sled_1_mib"), 10_000.0),
+            ("1 MiB from S3 p50, us", p50("tier_s3_1_mib"), 30_000.0),
             ("idle worker private KiB", of(&self.figures, "idle_worker_private_kib"), 1_024.0),
         ];
         let least = [
@@ -115,6 +119,7 @@ pub(crate) fn measure(is_quick: bool) -> Result<()> {
     let rounds = if is_quick { 1 } else { 5 };
     pool::measure(rounds, &mut results)?;
     grpc::measure(Duration::from_millis(400 * rounds as u64), &mut results)?;
+    tiers::measure(4 * rounds, &mut results)?;
     println!();
     for (name, value, sign, limit, is_reached) in results.targets() {
         let verdict = if is_reached { "ok" } else { "MISSED" };
