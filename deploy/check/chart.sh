@@ -12,6 +12,7 @@ chart="$root/helm/antares"
 helm="$("$here/tools.sh" helm)"
 kubeconform="$("$here/tools.sh" kubeconform)"
 schema="$("$here/tools.sh" k8s-schema)"
+crds="$("$here/tools.sh" crd-schema)"
 python="$("$here/tools.sh" python)"
 mapfile -t kubernetes < <("$here/tools.sh" versions)
 
@@ -38,8 +39,9 @@ render() { template "$1" "$2" >"$scratch/rendered.yaml"; }
 
 conforms() {
     local place='{{ .NormalizedKubernetesVersion }}{{ .StrictSuffix }}/{{ .ResourceKind }}{{ .KindSuffix }}.json'
-    "$kubeconform" -strict -summary -kubernetes-version "$1.0" -schema-location "$schema/$place" "$scratch/rendered.yaml" |
-        tee "$scratch/conforms"
+    "$kubeconform" -strict -summary -kubernetes-version "$1.0" -schema-location "$schema/$place" \
+        -schema-location "$crds/{{ .Group }}/{{ .ResourceKind }}_{{ .ResourceAPIVersion }}.json" "$scratch/rendered.yaml" |
+        tee "$scratch/conforms" || return 1
     # Nothing at all conforms as well.
     ! grep -q '^Summary: 0 resources' "$scratch/conforms"
 }
@@ -78,6 +80,7 @@ refused() {
     grep -qF -- "$words" "$scratch/refusal" || { cat "$scratch/refusal"; return 1; }
 }
 
+check "alerts of the chart are those of deploy/prometheus" cmp "$chart/files/antares.rules.yml" "$root/deploy/prometheus/antares.rules.yml"
 check "pod_security.py finds what it should" "$python" -m unittest discover --quiet --start-directory "$here"
 for values in "$chart"/ci/*-values.yaml; do
     name="$(basename "$values")"

@@ -2,7 +2,8 @@
 # Builds the tools that the checks of the chart and of the services need, once, outside the repository.
 #
 #   deploy/check/tools.sh            build or reuse every tool; print one path a line
-#   deploy/check/tools.sh helm       the same for one tool (helm, kubeconform, grpcurl, ghz, gofakes3, pprof, collector, k8s-schema, python)
+#   deploy/check/tools.sh helm       the same for one tool (helm, kubeconform, grpcurl, ghz, gofakes3, pprof, collector, k8s-schema,
+#                                    crd-schema, python)
 #   deploy/check/tools.sh versions   print the Kubernetes versions that the chart is checked against
 #
 # Everything goes to ${XDG_CACHE_HOME:-$HOME/.cache}/antares-tools/NAME-VERSION. A tool that is there is reused;
@@ -19,6 +20,15 @@ GOFAKES3_VERSION=v1.2.0
 PPROF_VERSION=v0.0.0-20260906184651-6331bc6350fe
 # Of the modules in collector/go.mod.
 COLLECTOR_VERSION=v0.150.0
+# Whose custom resources the chart can make: module, version, file within it.
+CRDS=(
+    "github.com/kedacore/keda/v2 v2.18.1 config/crd/bases/keda.sh_scaledobjects.yaml"
+    "github.com/prometheus-operator/prometheus-operator v0.83.0 example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml"
+    "github.com/prometheus-operator/prometheus-operator v0.83.0 example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml"
+    "sigs.k8s.io/gateway-api v1.4.0 config/crd/standard/gateway.networking.k8s.io_grpcroutes.yaml"
+    "github.com/cert-manager/cert-manager v1.19.1 deploy/crds/cert-manager.io_certificates.yaml"
+    "github.com/external-secrets/external-secrets v1.3.2 config/crds/bases/external-secrets.io_externalsecrets.yaml"
+)
 KUBERNETES_VALIDATE_VERSION=1.37.0
 PYYAML_VERSION=6.0.3
 # The Kubernetes versions whose schemas are laid out; the chart is checked against each of them.
@@ -97,6 +107,32 @@ prepare_schema() {
     echo "$home"
 }
 
+# The schemas of custom resources, from the modules of their makers.
+prepare_crds() {
+    local home complete scratch python crd module version file folder files=()
+    home="$cache/crd-schema"
+    complete="complete-$(printf '%s\n' "${CRDS[@]}" | sha256sum | cut -c 1-16)"
+    if [[ ! -f "$home/$complete" ]]; then
+        command -v go >/dev/null || fail "the schemas of custom resources come as Go modules, and there is no go: install Go 1.21 or newer"
+        say "laying out the schemas of custom resources in $home (once)"
+        python="$(prepare_python)"
+        scratch="$(mktemp -d "$cache/.build-XXXXXX")"
+        for crd in "${CRDS[@]}"; do
+            read -r module version file <<<"$crd"
+            folder="$(cd "$scratch" && go mod download -json "$module@$version" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')"
+            [[ -f "$folder/$file" ]] || { rm -rf "$scratch"; fail "$module@$version has no $file"; }
+            files+=("$folder/$file")
+        done
+        "$python" "$here/crd_schema.py" "$scratch/schema" "${files[@]}" >&2 || { rm -rf "$scratch"; fail "crd_schema.py failed"; }
+        touch "$scratch/schema/$complete"
+        rm -rf "$home"
+        mv "$scratch/schema" "$home"
+        chmod 755 "$home"
+        rm -rf "$scratch"
+    fi
+    echo "$home"
+}
+
 # A Python of our own with PyYAML.
 prepare_python() {
     local home="$cache/python-yaml-$PYYAML_VERSION"
@@ -121,9 +157,10 @@ tool() {
         pprof) build_go pprof "$PPROF_VERSION" github.com/google/pprof ;;
         collector) build_collector ;;
         k8s-schema) prepare_schema ;;
+        crd-schema) prepare_crds ;;
         python) prepare_python ;;
         versions) printf '%s\n' "${KUBERNETES_VERSIONS[@]}" ;;
-        *) fail "unknown tool $1: expected helm, kubeconform, grpcurl, ghz, gofakes3, pprof, collector, k8s-schema or python" ;;
+        *) fail "unknown tool $1: expected helm, kubeconform, grpcurl, ghz, gofakes3, pprof, collector, k8s-schema, crd-schema or python" ;;
     esac
 }
 
@@ -133,7 +170,7 @@ mkdir -p "$cache"
 # One builder at a time: two checks that start together share one build.
 exec 9>"$cache/.lock"
 flock 9
-(($#)) || set -- kubeconform k8s-schema python grpcurl gofakes3 pprof collector helm
+(($#)) || set -- kubeconform k8s-schema crd-schema python grpcurl gofakes3 pprof collector helm
 for name in "$@"; do
     tool "$name"
 done

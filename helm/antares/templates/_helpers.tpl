@@ -290,3 +290,25 @@ sandbox:
 {{- if .Values.signing.trustedConfigMap }}{{ $_ := set $own "signing" (dict "trusted" "/etc/antares-trusted/trusted.json") }}{{ end -}}
 {{- include "antares.toml" (mergeOverwrite (include "antares.sharedConfig" . | fromYaml) (deepCopy .Values.runner.config) $own) -}}
 {{- end -}}
+
+{{/* How a workload grows and shrinks: quickly up; down one pod at a time, each with the time that its calls may take to end. */}}
+{{- define "antares.scalingBehavior" -}}
+scaleUp:
+  stabilizationWindowSeconds: 0
+  policies:
+    - {type: Percent, value: 100, periodSeconds: 30}
+scaleDown:
+  stabilizationWindowSeconds: 300
+  policies:
+    - {type: Pods, value: 1, periodSeconds: {{ . }}}
+{{- end -}}
+
+{{/* What a pod may have beside what the chart gives it: `dict "own" VALUES`. */}}
+{{- define "antares.podExtras" -}}
+{{- with .own.runtimeClassName }}
+runtimeClassName: {{ . }}
+{{- end }}
+{{- if .own.userNamespace }}
+hostUsers: false
+{{- end }}
+{{- end -}}
