@@ -100,7 +100,7 @@ impl Inner {
         now
     }
 
-    fn free_bytes(&self) -> u64 {
+    pub(crate) fn free_bytes(&self) -> u64 {
         // A file system that does not answer is judged by the write itself.
         rustix::fs::statvfs(&self.config.dir)
             .map_or(u64::MAX, |status| status.f_bavail.saturating_mul(status.f_frsize))

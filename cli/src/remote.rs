@@ -2,15 +2,13 @@
 
 mod inventory;
 mod store;
+mod upload;
 pub(crate) mod warm;
 
 use std::time::Duration;
 
-use antares_abi::Sha256Digest;
 use antares_proto::v1::{
-    self, BlobHeader, UploadRequest, compiler_service_client::CompilerServiceClient,
-    profile_service_client::ProfileServiceClient, runner_service_client::RunnerServiceClient,
-    upload_request::Part,
+    self, profile_service_client::ProfileServiceClient, runner_service_client::RunnerServiceClient,
 };
 use antares_serve::TlsClient;
 use anyhow::{Context as _, anyhow};
@@ -28,10 +26,7 @@ use crate::{
     convert::{self, Naming},
     credentials::{self, Token},
     failure::Failure,
-    limits::{
-        ANSWER_BYTES_MAX, CALL_OVERHEAD_MAX, CONNECT_MAX, CompileLimits, DEADLINE_MS_DEFAULT,
-        UPLOAD_CHUNK_BYTES,
-    },
+    limits::{ANSWER_BYTES_MAX, CALL_OVERHEAD_MAX, CONNECT_MAX, CompileLimits, DEADLINE_MS_DEFAULT},
     output, progress,
     report::{Outcome, Report},
     run::Request,
@@ -134,7 +129,7 @@ impl Server {
                 execute(channel.clone(), request, Naming::Inline).await
             }
             Err(status) if Problem::of(&status) == Problem::ScriptNotFound => {
-                let naming = match upload(channel.clone(), &request.elf).await {
+                let naming = match upload::upload(channel.clone(), &request.elf).await {
                     Ok(_) => Naming::Digest,
                     // A runner by itself takes no uploads; it passes on what a call brings along.
                     Err(status) if Problem::of(&status) == Problem::NoSuchCall => Naming::Inline,
@@ -182,22 +177,6 @@ async fn execute(channel: Link, request: &Request, naming: Naming) -> Result<v1:
     call.set_timeout(call_time(request.deadline));
     let mut runner = RunnerServiceClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
     Ok(runner.execute(call).await?.into_inner())
-}
-
-/// Uploads the script in pieces.
-async fn upload(channel: Link, elf: &[u8]) -> Result<v1::UploadResponse, Status> {
-    let header = BlobHeader {
-        sha256: Sha256Digest::of(elf).to_string(),
-        size_bytes: elf.len() as u64,
-        ..Default::default()
-    };
-    let parts: Vec<UploadRequest> = std::iter::once(Part::Header(header))
-        .chain(elf.chunks(UPLOAD_CHUNK_BYTES).map(|chunk| Part::Chunk(chunk.to_vec().into())))
-        .map(|part| UploadRequest { part: Some(part) })
-        .collect();
-    let mut call = Call::new(tokio_stream::iter(parts));
-    call.set_timeout(CALL_OVERHEAD_MAX);
-    Ok(CompilerServiceClient::new(channel).upload(call).await?.into_inner())
 }
 
 fn tell_fallback(reason: &str) {

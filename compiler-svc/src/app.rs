@@ -130,6 +130,7 @@ pub fn watch_health(compiler: Compiler, health: Health) {
             let compiler = compiler.clone();
             let ready = tokio::task::spawn_blocking(move || {
                 compiler.look_at_keys();
+                compiler.shared.uploads.expire();
                 compiler.is_ready()
             });
             let ready = ready.await.unwrap_or(false);

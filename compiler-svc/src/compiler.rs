@@ -28,6 +28,7 @@ use crate::{
     owned::Owned,
     signed::{Signing, join, split},
     tiers::{Origin, Tiers},
+    uploads::Uploads,
 };
 
 /// Baseline compiles at once, beside the workers for full ones.
@@ -134,6 +135,7 @@ pub(crate) struct Shared {
     flights: Flights<ArtifactKey, Result<Arc<Artifact>, CompileError>>,
     pub(crate) followers: Followers,
     pub(crate) owned: Owned,
+    pub(crate) uploads: Arc<Uploads>,
     pub(crate) operations: Operations,
     pub(crate) metrics: CompilerMetrics,
 }
@@ -161,6 +163,7 @@ impl Compiler {
             quick_slots: Semaphore::new(QUICK_WORKERS),
             followers: Followers::new(workers),
             owned: Owned::default(),
+            uploads: Uploads::new(limits, metrics),
             operations: Operations::default(),
             flights: Flights::default(),
         };

@@ -22,6 +22,8 @@ mod status;
 mod store_service;
 mod tier_metrics;
 mod tiers;
+mod upload;
+mod uploads;
 
 pub use compiler::{Artifact, CompileError, Compiler};
 pub use convert::COST_MODEL;

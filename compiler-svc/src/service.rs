@@ -8,10 +8,8 @@ use std::{
 
 use antares_abi::Sha256Digest;
 use antares_cache::Owner;
-use antares_proto::v1::{
-    self, compiler_service_server, get_artifact_response, get_script_response, upload_request,
-};
-use antares_serve::{Account, CallNotes, Fault, HeldBytes, Peer, RequestBytes, TENANT, caller_s};
+use antares_proto::v1::{self, compiler_service_server, get_artifact_response, get_script_response};
+use antares_serve::{Account, CallNotes, Fault, HeldBytes, Peer, RequestBytes, TENANT};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
@@ -20,9 +18,8 @@ use tonic::{Request, Response, Status, Streaming, async_trait};
 use crate::{
     compiler::Compiler,
     convert::{capabilities, compile_order, compiled, digest, hints, options, seen},
-    elf::{HEAD_BYTES, mistake},
     explain::explained,
-    scripts::StoreScriptError,
+    upload,
 };
 
 /// How long a caller should wait when all uploads or downloads are taken.
@@ -59,85 +56,6 @@ impl Service {
         Duration::from_millis(self.compiler.limits().idle_ms_max)
     }
 
-    /// The next message of an upload; none at its end.
-    async fn next_part(
-        &self,
-        parts: &mut Streaming<v1::UploadRequest>,
-    ) -> Result<Option<upload_request::Part>, Status> {
-        let Ok(message) = tokio::time::timeout(self.idle(), parts.message()).await else {
-            let idle_ms = self.compiler.limits().idle_ms_max;
-            return Err(Fault::aborted("UPLOAD_IDLE", format!("nothing came for {idle_ms} ms")).into());
-        };
-        match message.map_err(caller_s)? {
-            None => Ok(None),
-            Some(v1::UploadRequest { part: Some(part) }) => Ok(Some(part)),
-            Some(v1::UploadRequest { part: None }) => {
-                Err(Fault::invalid("UPLOAD_MALFORMED", "a message without a part").into())
-            }
-        }
-    }
-
-    /// The header of an upload, checked.
-    async fn header(
-        &self,
-        parts: &mut Streaming<v1::UploadRequest>,
-    ) -> Result<(Sha256Digest, usize), Status> {
-        let Some(upload_request::Part::Header(header)) = self.next_part(parts).await? else {
-            return Err(Fault::invalid("UPLOAD_MALFORMED", "the first message must be a header").into());
-        };
-        let digest = digest("header.sha256", &header.sha256)?;
-        let most = self.compiler.limits().script_bytes_max;
-        let size = usize::try_from(header.size_bytes).unwrap_or(usize::MAX);
-        if header.size_bytes > most {
-            let problem = format!("must be at most {most} bytes, is {}", header.size_bytes);
-            let fault = Fault::invalid("SCRIPT_TOO_LARGE", format!("header.size_bytes {problem}"))
-                .violation("header.size_bytes", problem)
-                .metadata("script_bytes_max", most.to_string());
-            return Err(fault.into());
-        }
-        Ok((digest, size))
-    }
-
-    /// The chunks of an upload, which are `size` bytes together.
-    async fn body(
-        &self,
-        parts: &mut Streaming<v1::UploadRequest>,
-        size: usize,
-        held: &HeldBytes,
-    ) -> Result<Bytes, Status> {
-        let chunk_max = self.compiler.limits().chunk_bytes_max;
-        // A header alone reserves nothing.
-        let mut bytes = Vec::new();
-        while let Some(part) = self.next_part(parts).await? {
-            let upload_request::Part::Chunk(chunk) = part else {
-                return Err(Fault::invalid("UPLOAD_MALFORMED", "a second header").into());
-            };
-            if chunk.len() as u64 > chunk_max {
-                let problem = format!("a chunk of {} bytes, at most {chunk_max} are allowed", chunk.len());
-                return Err(Fault::invalid("UPLOAD_MALFORMED", problem).into());
-            }
-            if chunk.is_empty() || chunk.len() > size - bytes.len() {
-                return Err(size_mismatch(size, bytes.len() + chunk.len(), chunk.is_empty()).into());
-            }
-            held.grow(chunk.len())?;
-            // Not more than there is to come: what doubles would hold twice as much.
-            bytes.reserve_exact(if bytes.is_empty() { size } else { 0 });
-            let is_head = bytes.len() < HEAD_BYTES;
-            bytes.extend_from_slice(&chunk);
-            // Before the rest of it comes.
-            if is_head
-                && bytes.len() >= HEAD_BYTES
-                && let Some(mistake) = mistake(&bytes)
-            {
-                return Err(Fault::from(StoreScriptError::NotAScript(mistake)).into());
-            }
-        }
-        if bytes.len() != size {
-            return Err(size_mismatch(size, bytes.len(), false).into());
-        }
-        Ok(bytes.into())
-    }
-
     /// `bytes` as a header and chunks, one message at a time as the reader takes them.
     fn send<M: Send + 'static>(
         &self,
@@ -151,8 +69,12 @@ impl Service {
         let chunk_bytes = usize::try_from(self.compiler.limits().chunk_bytes_max).unwrap_or(usize::MAX);
         tokio::spawn(async move {
             let _held = held;
-            let header =
-                v1::BlobHeader { sha256: sha256.to_string(), size_bytes: bytes.len() as u64, manifest };
+            let header = v1::BlobHeader {
+                sha256: sha256.to_string(),
+                size_bytes: bytes.len() as u64,
+                manifest,
+                offset: 0,
+            };
             let chunks = (0..bytes.len()).step_by(chunk_bytes).map(|start| {
                 Part::Chunk(bytes.slice(start..bytes.len().min(start.saturating_add(chunk_bytes))))
             });
@@ -180,16 +102,6 @@ enum Part {
     Chunk(Bytes),
 }
 
-fn size_mismatch(said: usize, came: usize, empty: bool) -> Fault {
-    let problem = if empty {
-        "an empty chunk".to_owned()
-    } else {
-        format!("the header said {said} bytes, {came} came")
-    };
-    let reason = if empty { "UPLOAD_MALFORMED" } else { "SIZE_MISMATCH" };
-    Fault::invalid(reason, problem)
-}
-
 #[async_trait]
 impl compiler_service_server::CompilerService for Service {
     type GetArtifactStream = ReceiverStream<Result<v1::GetArtifactResponse, Status>>;
@@ -201,19 +113,15 @@ impl compiler_service_server::CompilerService for Service {
     ) -> Result<Response<v1::UploadResponse>, Status> {
         let busy = || Fault::exhausted("UPLOADS_BUSY", "too many uploads are in progress", RETRY_TRANSFERS);
         let _slot = self.uploads.try_acquire().map_err(|_| busy())?;
-        // Until it is stored.
-        let held = RequestBytes::hold(RequestBytes::of(&request).as_ref(), 0)?;
-        let (owner, notes) = (owner_of(&request), CallNotes::of(&request));
-        let compiler = self.compiler.of(Account::of(&request));
-        let mut parts = request.into_inner();
-        let (sha256, size) = self.header(&mut parts).await?;
-        notes.what(sha256);
-        let bytes = self.body(&mut parts, size, &held).await?;
-        let already_stored = compiler.store_script(Some(owner), sha256, bytes).await.map_err(Fault::from)?;
-        tracing::info!(script = %sha256, bytes = size, already_stored, "uploaded");
-        let response =
-            v1::UploadResponse { sha256: sha256.to_string(), size_bytes: size as u64, already_stored };
-        Ok(Response::new(response))
+        let (owner, compiler) = (owner_of(&request), self.compiler.of(Account::of(&request)));
+        upload::upload(&compiler, owner, request).await.map(Response::new)
+    }
+
+    async fn query_upload(
+        &self,
+        request: Request<v1::QueryUploadRequest>,
+    ) -> Result<Response<v1::QueryUploadResponse>, Status> {
+        upload::query_upload(&self.compiler, request)
     }
 
     async fn find_missing(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use antares_serve::Fault;
 
-use crate::{compiler::CompileError, failures::LOST, scripts::StoreScriptError};
+use crate::{compiler::CompileError, failures::LOST, scripts::StoreScriptError, uploads::UploadError};
 
 /// How long a caller should wait for a free compile worker or for room in the store.
 const RETRY_BUSY: Duration = Duration::from_secs(2);
@@ -56,6 +56,24 @@ impl From<StoreScriptError> for Fault {
             StoreScriptError::Rejected(_) => Self::exhausted("STORE_FULL", message, RETRY_BUSY),
             StoreScriptError::Quota(fault) => fault,
             StoreScriptError::Internal => {
+                Self::failed("INTERNAL", "internal error; the server's log has the particulars")
+            }
+        }
+    }
+}
+
+impl From<UploadError> for Fault {
+    fn from(error: UploadError) -> Self {
+        let message = error.to_string();
+        match error {
+            UploadError::Offset { received, .. } => {
+                Self::precondition("UPLOAD_OFFSET", message).metadata("received_bytes", received.to_string())
+            }
+            UploadError::Size { .. } => Self::invalid("SIZE_MISMATCH", message),
+            UploadError::TakenOver => Self::aborted("UPLOAD_TAKEN_OVER", message),
+            UploadError::NoRoom { .. } => Self::exhausted("UPLOAD_BYTES", message, RETRY_BUSY),
+            UploadError::DiskFull => Self::exhausted("STORE_FULL", message, RETRY_BUSY),
+            UploadError::Internal => {
                 Self::failed("INTERNAL", "internal error; the server's log has the particulars")
             }
         }

@@ -139,11 +139,8 @@ impl RemoteSource {
     }
 
     async fn upload(&self, client: &Client, script: Sha256Digest, elf: Bytes) -> Result<(), SourceError> {
-        let header = v1::BlobHeader {
-            sha256: script.to_string(),
-            size_bytes: elf.len() as u64,
-            manifest: Bytes::new(),
-        };
+        let header =
+            v1::BlobHeader { sha256: script.to_string(), size_bytes: elf.len() as u64, ..Default::default() };
         let step = usize::try_from(CHUNK_BYTES).unwrap_or(usize::MAX);
         let chunks = (0..elf.len()).step_by(step).map(move |start| {
             upload_request::Part::Chunk(elf.slice(start..elf.len().min(start.saturating_add(step))))

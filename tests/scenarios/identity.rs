@@ -33,8 +33,9 @@ const ISSUER: &str = "https://issuer.test";
 const AUDIENCE: &str = "antares";
 
 /// Every call there is, and who may make it. A new one needs a row here and in `roles.rs`.
-const CALLS: [(&str, Option<&str>); 30] = [
+const CALLS: [(&str, Option<&str>); 31] = [
     ("antares.v1.CompilerService/Upload", Some("upload")),
+    ("antares.v1.CompilerService/QueryUpload", Some("upload")),
     ("antares.v1.CompilerService/FindMissing", Some("upload")),
     ("antares.v1.CompilerService/Compile", Some("compile")),
     ("antares.v1.CompilerService/GetArtifact", Some("compile")),

@@ -33,4 +33,5 @@ mod tenants;
 mod tiers;
 mod tls;
 mod transactions;
+mod uploads;
 mod wire;

@@ -12,7 +12,7 @@ use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
-use super::{Link, Server, runtime, upload};
+use super::{Link, Server, runtime, upload::upload};
 use crate::{
     failure::Failure,
     limits::CALL_OVERHEAD_MAX,

@@ -6,7 +6,7 @@ use antares_abi::{CompileOptions, Sha256Digest};
 use antares_proto::v1::{self, CacheUse, compiler_service_client::CompilerServiceClient};
 use tonic::{Request as Call, Status};
 
-use super::{Link, Server, call_time, upload};
+use super::{Link, Server, call_time, upload::upload};
 use crate::{
     failure::Failure,
     status::{self, Problem, is_passing},

@@ -46,6 +46,7 @@ pub(crate) fn allow_files(config: &Config) -> Result<(), TooFewFiles> {
 
 fn files_of(config: &Config) -> u64 {
     let runner = &config.runner;
+    let partial = if config.role == Role::Runner { 0 } else { config.compiler.partial_uploads_max };
     let (workers, ready) = match config.role {
         Role::Compiler => (config.compiler.workers_max, 0),
         Role::Runner => (runner.workers_max + runner.idle_workers_max, runner.ready_entries_max),
@@ -59,6 +60,7 @@ fn files_of(config: &Config) -> u64 {
         .saturating_add(calls)
         .saturating_add(workers.saturating_mul(FILES_PER_WORKER))
         .saturating_add(ready)
+        .saturating_add(partial)
         .saturating_add(OTHER_FILES)
 }
 

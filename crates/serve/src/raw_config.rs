@@ -192,8 +192,14 @@ pub struct RawCompiler {
     pub script_bytes_max: u64,
     /// Longest chunk of an upload and of a download, bytes.
     pub chunk_bytes_max: u64,
-    /// Uploads in progress at once. Each may hold `script_bytes_max` in memory.
+    /// Uploads in progress at once. Each holds a chunk in memory, and one at a time all of a script, when it is stored.
     pub uploads_max: u64,
+    /// Bytes of uploads that are not complete, on the volume of the store; a tenant may have half of it.
+    pub upload_bytes_max: u64,
+    /// Uploads that are not complete, in progress or broken off; a tenant may have half of it.
+    pub partial_uploads_max: u64,
+    /// How long an upload that broke off can go on, milliseconds.
+    pub upload_keep_ms: u64,
     /// Downloads in progress at once. Each may hold one artifact in memory.
     pub downloads_max: u64,
     /// An upload that sends nothing, or a download that takes nothing, for so long is ended, milliseconds.
@@ -367,6 +373,9 @@ impl Default for RawCompiler {
             script_bytes_max: 16 * MIB,
             chunk_bytes_max: 256 * KIB,
             uploads_max: 16,
+            upload_bytes_max: 512 * MIB,
+            partial_uploads_max: 64,
+            upload_keep_ms: 300_000,
             downloads_max: 32,
             idle_ms_max: 30_000,
             digests_max: 1_000,

@@ -90,7 +90,7 @@ pub fn need(method: &str) -> Need {
         ("grpc.reflection.v1.ServerReflection" | "grpc.reflection.v1alpha.ServerReflection", _) => {
             Need::Known
         }
-        ("antares.v1.CompilerService", "Upload" | "FindMissing") => Need::Role(Role::Upload),
+        ("antares.v1.CompilerService", "Upload" | "QueryUpload" | "FindMissing") => Need::Role(Role::Upload),
         (
             "antares.v1.CompilerService",
             "Compile" | "ExplainArtifact" | "GetArtifact" | "GetScript" | "Learn",

@@ -97,6 +97,12 @@ pub(crate) fn check_compiler(raw: &RawCompiler, checker: &mut Checker) {
     checker.at_least("compiler.chunk_bytes_max", raw.chunk_bytes_max, CHUNK_BYTES);
     checker.count("compiler.uploads_max", raw.uploads_max);
     checker.count("compiler.downloads_max", raw.downloads_max);
+    checker.count("compiler.partial_uploads_max", raw.partial_uploads_max);
+    if raw.upload_bytes_max / 2 < raw.script_bytes_max {
+        let problem =
+            "must be at least twice compiler.script_bytes_max: a tenant may have half of it".to_owned();
+        checker.note("compiler.upload_bytes_max", problem);
+    }
     for (key, value) in [
         ("compiler.script_bytes_max", raw.script_bytes_max),
         ("compiler.digests_max", raw.digests_max),
@@ -111,6 +117,7 @@ pub(crate) fn check_compiler(raw: &RawCompiler, checker: &mut Checker) {
     }
     for (key, value) in [
         ("compiler.idle_ms_max", raw.idle_ms_max),
+        ("compiler.upload_keep_ms", raw.upload_keep_ms),
         ("compiler.refused_ttl_ms", raw.refused_ttl_ms),
         ("compiler.timeout_ttl_ms", raw.timeout_ttl_ms),
         ("compiler.queue_ms_max", raw.queue_ms_max),

@@ -116,9 +116,9 @@ prometheus.io/path: /metrics
 {{- end }}
 {{- end -}}
 
-{{/* Size of the cache's volume, MiB: twice the budget for a rebuild, and what the service keeps free. */}}
+{{/* Size of the cache's volume, MiB: twice the budget for a rebuild, uploads that are not complete, and what the service keeps free. */}}
 {{- define "antares.cacheVolumeMiB" -}}
-{{- add (mul 2 (int .Values.compiler.cache.budgetMiB)) 256 -}}
+{{- add (mul 2 (int .Values.compiler.cache.budgetMiB)) (div (int64 (dig "compiler" "upload_bytes_max" 536870912 .Values.compiler.config)) 1048576) 256 -}}
 {{- end -}}
 
 {{/* Downloads of the compiler at once; each may hold one artifact of 64 MiB. */}}

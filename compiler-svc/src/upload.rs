@@ -1,0 +1,206 @@
+//! The calls that bring scripts in: an upload, which may go on where one broke off, and how far one has come.
+
+use std::{sync::Arc, time::Duration};
+
+use antares_abi::Sha256Digest;
+use antares_cache::Owner;
+use antares_proto::v1::{self, upload_request};
+use antares_serve::{Account, CallNotes, Fault, caller_s};
+use bytes::Bytes;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::{
+    blocking::{Panicked, blocking},
+    compiler::Compiler,
+    convert::digest,
+    elf::{HEAD_BYTES, mistake},
+    scripts::StoreScriptError,
+    uploads::{UploadError, Writing},
+};
+
+/// What the header of an upload says.
+#[derive(Clone, Copy, Debug)]
+struct Announced {
+    script: Sha256Digest,
+    size: u64,
+    offset: u64,
+}
+
+/// The parts of an upload as they come.
+struct Parts<'a> {
+    compiler: &'a Compiler,
+    stream: Streaming<v1::UploadRequest>,
+}
+
+pub(crate) async fn upload(
+    compiler: &Compiler,
+    owner: Owner,
+    request: Request<Streaming<v1::UploadRequest>>,
+) -> Result<v1::UploadResponse, Status> {
+    let notes = CallNotes::of(&request);
+    let mut parts = Parts { compiler, stream: request.into_inner() };
+    let announced = parts.header().await?;
+    let Announced { script, size, offset } = announced;
+    notes.what(script);
+    let holder = compiler.account.holder();
+    // Before anything of it is written: what lies there of others counts as well.
+    let beside = compiler.shared.uploads.beside(holder, script);
+    drop(compiler.reserve(script, size.saturating_add(beside)).await?);
+    let (uploads, cache) = (compiler.shared.uploads.clone(), compiler.cache().clone());
+    let begun = move || uploads.begin(&cache, (holder, script), size, offset);
+    let writing = off_thread(begun).await?;
+    let writing = parts.body(writing, announced).await?;
+    let already_stored = store(compiler, owner, writing, script).await?;
+    tracing::info!(%script, bytes = size, offset, already_stored, "uploaded");
+    Ok(v1::UploadResponse { sha256: script.to_string(), size_bytes: size, already_stored })
+}
+
+pub(crate) fn query_upload(
+    compiler: &Compiler,
+    request: Request<v1::QueryUploadRequest>,
+) -> Result<Response<v1::QueryUploadResponse>, Status> {
+    let (compiler, notes) = (compiler.of(Account::of(&request)), CallNotes::of(&request));
+    let script = digest("script_sha256", &request.get_ref().script_sha256)?;
+    notes.what(script);
+    let received = compiler.shared.uploads.received(compiler.account.holder(), script);
+    Ok(Response::new(v1::QueryUploadResponse {
+        received_bytes: received.map_or(0, |received| received.bytes),
+        size_bytes: received.map_or(0, |received| received.size),
+        stored: compiler.has_script(script),
+    }))
+}
+
+impl Parts<'_> {
+    /// The next message; none at the end.
+    async fn next(&mut self) -> Result<Option<upload_request::Part>, Status> {
+        let idle_ms = self.compiler.limits().idle_ms_max;
+        let next = tokio::time::timeout(Duration::from_millis(idle_ms), self.stream.message()).await;
+        let Ok(message) = next else {
+            return Err(Fault::aborted("UPLOAD_IDLE", format!("nothing came for {idle_ms} ms")).into());
+        };
+        match message.map_err(caller_s)? {
+            None => Ok(None),
+            Some(v1::UploadRequest { part: Some(part) }) => Ok(Some(part)),
+            Some(v1::UploadRequest { part: None }) => Err(malformed("a message without a part").into()),
+        }
+    }
+
+    /// The header, checked.
+    async fn header(&mut self) -> Result<Announced, Status> {
+        let Some(upload_request::Part::Header(header)) = self.next().await? else {
+            return Err(malformed("the first message must be a header").into());
+        };
+        let script = digest("header.sha256", &header.sha256)?;
+        let (size, offset) = (header.size_bytes, header.offset);
+        let most = self.compiler.limits().script_bytes_max;
+        if size > most {
+            let problem = format!("must be at most {most} bytes, is {size}");
+            let fault = Fault::invalid("SCRIPT_TOO_LARGE", format!("header.size_bytes {problem}"))
+                .violation("header.size_bytes", problem)
+                .metadata("script_bytes_max", most.to_string());
+            return Err(fault.into());
+        }
+        if offset > size {
+            let problem = format!("must be at most size_bytes, {size}, is {offset}");
+            let fault = Fault::invalid("UPLOAD_MALFORMED", format!("header.offset {problem}"))
+                .violation("header.offset", problem);
+            return Err(fault.into());
+        }
+        Ok(Announced { script, size, offset })
+    }
+
+    /// Writes the chunks, which are as many bytes as were announced. What breaks off stays; what is wrong does not.
+    async fn body(&mut self, mut writing: Writing, announced: Announced) -> Result<Arc<Writing>, Status> {
+        let Announced { size, offset, .. } = announced;
+        let mut came = offset;
+        while let Some(part) = self.next().await? {
+            let chunk = match self.checked(part, size, came) {
+                Ok(chunk) => chunk,
+                Err(fault) => {
+                    writing.discard();
+                    return Err(fault.into());
+                }
+            };
+            let cache = self.compiler.cache().clone();
+            let (back, added) = blocking(move || {
+                let added = writing.add(&cache, &chunk);
+                // Before the rest of it comes.
+                let is_head = (came as usize) < HEAD_BYTES && came as usize + chunk.len() >= HEAD_BYTES;
+                let head = if is_head { writing.read(HEAD_BYTES as u64) } else { Ok(Vec::new()) };
+                (writing, added.and_then(|came| Ok((came, head?))))
+            })
+            .await
+            .map_err(|Panicked| Fault::from(UploadError::Internal))?;
+            writing = back;
+            let (now, head) = added.map_err(Fault::from)?;
+            came = now;
+            if let Some(mistake) = mistake(&head).filter(|_| !head.is_empty()) {
+                writing.discard();
+                return Err(Fault::from(StoreScriptError::NotAScript(mistake)).into());
+            }
+        }
+        if came != size {
+            // It may have broken off where a proxy ends it well.
+            return Err(size_mismatch(size, came).into());
+        }
+        Ok(Arc::new(writing))
+    }
+
+    fn checked(&self, part: upload_request::Part, size: u64, came: u64) -> Result<Bytes, Fault> {
+        let upload_request::Part::Chunk(chunk) = part else { return Err(malformed("a second header")) };
+        let (bytes, most) = (chunk.len() as u64, self.compiler.limits().chunk_bytes_max);
+        if bytes > most {
+            return Err(malformed(&format!("a chunk of {bytes} bytes, at most {most} are allowed")));
+        }
+        if bytes == 0 {
+            return Err(malformed("an empty chunk"));
+        }
+        if bytes > size - came {
+            return Err(size_mismatch(size, came + bytes));
+        }
+        Ok(chunk)
+    }
+}
+
+/// Stores what has come. It is read into memory one upload at a time.
+async fn store(
+    compiler: &Compiler,
+    owner: Owner,
+    writing: Arc<Writing>,
+    script: Sha256Digest,
+) -> Result<bool, Status> {
+    let uploads = compiler.shared.uploads.clone();
+    let _turn = uploads.storing.acquire().await;
+    let file = writing.clone();
+    let whole = off_thread(move || {
+        let (bytes, digest) = file.digest();
+        if digest == script { file.read(bytes).map(Some) } else { Ok(None) }
+    });
+    let stored = match whole.await? {
+        Some(bytes) => compiler.store_script(Some(owner), script, bytes.into()).await,
+        None => Err(StoreScriptError::WrongDigest),
+    };
+    let is_over = match &stored {
+        Ok(_) | Err(StoreScriptError::WrongDigest | StoreScriptError::NotAScript(_)) => true,
+        // The same bytes may find room later.
+        Err(StoreScriptError::Rejected(_) | StoreScriptError::Quota(_) | StoreScriptError::Internal) => false,
+    };
+    if is_over && let Some(mut writing) = Arc::into_inner(writing) {
+        writing.discard();
+    }
+    Ok(stored.map_err(Fault::from)?)
+}
+
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, UploadError> + Send + 'static,
+) -> Result<T, Fault> {
+    blocking(work).await.unwrap_or(Err(UploadError::Internal)).map_err(Fault::from)
+}
+
+fn malformed(problem: &str) -> Fault {
+    Fault::invalid("UPLOAD_MALFORMED", problem)
+}
+
+fn size_mismatch(said: u64, came: u64) -> Fault {
+    Fault::invalid("SIZE_MISMATCH", format!("the header said {said} bytes, {came} came"))
+}

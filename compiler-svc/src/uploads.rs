@@ -1,0 +1,339 @@
+//! Uploads that are not complete: their bytes lie on the volume of the store, within a budget over all and a half of it for one
+//! tenant. One that broke off can go on from where it was, until it has lain there for too long or others need its room.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use antares_abi::Sha256Digest;
+use antares_cache::{Cache, Incoming};
+use antares_serve::{Metrics, RawCompiler, chain, set_gauge};
+use prometheus::{IntCounter, IntCounterVec};
+use tokio::sync::Semaphore;
+
+/// Uploads that are read into memory at once, to be stored: the store takes one at a time.
+const STORING_MAX: usize = 1;
+
+/// What one tenant may have of a limit: one part in so many.
+const TENANT_PARTS: u64 = 2;
+
+/// Why an upload cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum UploadError {
+    #[error("the upload shall go on at byte {offset}, and {received} are here")]
+    Offset { offset: u64, received: u64 },
+    #[error("the header says {said} bytes, and the upload began with {began}")]
+    Size { said: u64, began: u64 },
+    #[error("another call goes on with this upload")]
+    TakenOver,
+    #[error("uploads that are not complete take as much room as they may: {whose}")]
+    NoRoom { whose: &'static str },
+    #[error("the volume of the store is full")]
+    DiskFull,
+    #[error("internal error")]
+    Internal,
+}
+
+/// Why a partial upload was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dropped {
+    Expired,
+    Room,
+}
+
+impl Dropped {
+    const ALL: [Self; 2] = [Self::Expired, Self::Room];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Room => "room",
+        }
+    }
+}
+
+/// All of them.
+pub(crate) struct Uploads {
+    bytes_max: u64,
+    partial_max: u64,
+    keep: Duration,
+    state: Mutex<State>,
+    /// One of them is being stored.
+    pub(crate) storing: Semaphore,
+    resumed: IntCounter,
+    dropped: IntCounterVec,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    partial: HashMap<u64, Partial>,
+}
+
+/// Locks are taken in this order: the file, then the state.
+struct Partial {
+    holder: [u8; 32],
+    script: Sha256Digest,
+    size: u64,
+    /// What it is charged: what is there, and the piece that is being written.
+    bytes: u64,
+    /// Number of the call that may write.
+    turn: u64,
+    /// When the last call on it ended; none while one is in progress.
+    idle_since: Option<Instant>,
+    file: Arc<Mutex<Incoming>>,
+}
+
+/// What is known of an upload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Received {
+    pub(crate) bytes: u64,
+    pub(crate) size: u64,
+}
+
+/// The call that may write to an upload. When it is dropped, the upload waits for another one.
+pub(crate) struct Writing {
+    uploads: Arc<Uploads>,
+    id: u64,
+    turn: u64,
+    file: Arc<Mutex<Incoming>>,
+    is_over: bool,
+}
+
+impl Uploads {
+    pub(crate) fn new(limits: &RawCompiler, metrics: &Metrics) -> Arc<Self> {
+        let dropped = metrics.counters(
+            "antares_uploads_dropped_total",
+            "Uploads that broke off and were not gone on with, by why their bytes were dropped.",
+            &["reason"],
+        );
+        Dropped::ALL.iter().for_each(|why| drop(dropped.with_label_values(&[why.name()])));
+        let uploads = Arc::new(Self {
+            bytes_max: limits.upload_bytes_max,
+            partial_max: limits.partial_uploads_max,
+            keep: Duration::from_millis(limits.upload_keep_ms),
+            state: Mutex::default(),
+            storing: Semaphore::new(STORING_MAX),
+            resumed: metrics
+                .counter("antares_uploads_resumed_total", "Uploads that went on after they had broken off."),
+            dropped,
+        });
+        let count = metrics
+            .gauge("antares_partial_uploads", "Uploads that are not complete, in progress or broken off.");
+        let bytes = metrics.gauge(
+            "antares_partial_upload_bytes",
+            "Bytes of uploads that are not complete, on the volume of the store.",
+        );
+        let shown = Arc::downgrade(&uploads);
+        metrics.before_scrape(move || {
+            let Some(uploads) = shown.upgrade() else { return };
+            let state = uploads.state();
+            set_gauge(&count, state.partial.len() as u64);
+            set_gauge(&bytes, state.bytes(|_| true));
+        });
+        uploads
+    }
+
+    /// Begins an upload of `size` bytes, or goes on with one at `offset`. Blocks on the disk.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        cache: &Cache,
+        (holder, script): ([u8; 32], Sha256Digest),
+        size: u64,
+        offset: u64,
+    ) -> Result<Writing, UploadError> {
+        if offset > 0 {
+            return self.resume((holder, script), size, offset);
+        }
+        let file = cache.incoming().map_err(|error| {
+            tracing::error!(error = chain(&error), "an upload has no place");
+            UploadError::DiskFull
+        })?;
+        let mut state = self.state();
+        // Who begins anew has no use for what broke off.
+        state.partial.retain(|_, one| !one.is_of(holder, script) || one.idle_since.is_none());
+        let count = |state: &State, of: &dyn Fn(&Partial) -> bool| {
+            1 + state.partial.values().filter(|one| of(one)).count() as u64
+        };
+        self.make_room(&mut state, holder, self.partial_max, count)?;
+        let id = state.next;
+        state.next += 1;
+        let file = Arc::new(Mutex::new(file));
+        let partial =
+            Partial { holder, script, size, bytes: 0, turn: 0, idle_since: None, file: file.clone() };
+        state.partial.insert(id, partial);
+        Ok(Writing { uploads: self.clone(), id, turn: 0, file, is_over: false })
+    }
+
+    fn resume(
+        self: &Arc<Self>,
+        (holder, script): ([u8; 32], Sha256Digest),
+        size: u64,
+        offset: u64,
+    ) -> Result<Writing, UploadError> {
+        let nothing = UploadError::Offset { offset, received: 0 };
+        let found = self.state().longest(holder, script).map(|(id, one)| (id, one.file.clone()));
+        let Some((id, file)) = found else { return Err(nothing) };
+        // After what the call before it is still writing.
+        let held = locked(&file);
+        let mut state = self.state();
+        let Some(partial) = state.partial.get_mut(&id) else { return Err(nothing) };
+        if partial.size != size {
+            return Err(UploadError::Size { said: size, began: partial.size });
+        }
+        if offset != held.bytes() {
+            return Err(UploadError::Offset { offset, received: held.bytes() });
+        }
+        partial.turn += 1;
+        partial.idle_since = None;
+        let turn = partial.turn;
+        drop(state);
+        drop(held);
+        self.resumed.inc();
+        Ok(Writing { uploads: self.clone(), id, turn, file, is_over: false })
+    }
+
+    /// How far the upload of `script` has come.
+    pub(crate) fn received(&self, holder: [u8; 32], script: Sha256Digest) -> Option<Received> {
+        let state = self.state();
+        state.longest(holder, script).map(|(_, one)| Received { bytes: one.bytes, size: one.size })
+    }
+
+    /// Bytes of what `holder` has sent of other scripts than `script`.
+    pub(crate) fn beside(&self, holder: [u8; 32], script: Sha256Digest) -> u64 {
+        self.state().bytes(|one| one.holder == holder && one.script != script)
+    }
+
+    /// Drops what has lain there for too long.
+    pub(crate) fn expire(&self) {
+        let mut state = self.state();
+        let expired = |one: &Partial| one.idle_since.is_some_and(|since| since.elapsed() >= self.keep);
+        let ids: Vec<u64> = state.partial.iter().filter(|(_, one)| expired(one)).map(|(id, _)| *id).collect();
+        let gone: Vec<_> = ids.iter().filter_map(|id| state.partial.remove(id)).collect();
+        drop(state);
+        self.dropped.with_label_values(&[Dropped::Expired.name()]).inc_by(gone.len() as u64);
+    }
+
+    /// Drops idle uploads, the oldest first, until `used` fits into `max` for all and a part of it for `holder`.
+    fn make_room(
+        &self,
+        state: &mut State,
+        holder: [u8; 32],
+        max: u64,
+        used: impl Fn(&State, &dyn Fn(&Partial) -> bool) -> u64,
+    ) -> Result<(), UploadError> {
+        let is_mine = |one: &Partial| one.holder == holder;
+        while used(state, &is_mine) > (max / TENANT_PARTS).max(1) {
+            self.drop_idle(state, is_mine).ok_or(UploadError::NoRoom { whose: "those of this tenant" })?;
+        }
+        while used(state, &|_| true) > max {
+            self.drop_idle(state, |_| true).ok_or(UploadError::NoRoom { whose: "all together" })?;
+        }
+        Ok(())
+    }
+
+    fn drop_idle(&self, state: &mut State, of: impl Fn(&Partial) -> bool) -> Option<()> {
+        let idle = state.partial.iter().filter(|(_, one)| of(one));
+        let (_, id) = idle.filter_map(|(id, one)| Some((one.idle_since?, *id))).min()?;
+        state.partial.remove(&id);
+        self.dropped.with_label_values(&[Dropped::Room.name()]).inc();
+        Some(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        locked(&self.state)
+    }
+}
+
+impl State {
+    fn bytes(&self, of: impl Fn(&Partial) -> bool) -> u64 {
+        self.partial.values().filter(|one| of(one)).map(|one| one.bytes).sum()
+    }
+
+    fn longest(&self, holder: [u8; 32], script: Sha256Digest) -> Option<(u64, &Partial)> {
+        let of = self.partial.iter().filter(|(_, one)| one.is_of(holder, script));
+        of.max_by_key(|(id, one)| (one.bytes, **id)).map(|(id, one)| (*id, one))
+    }
+}
+
+impl Partial {
+    fn is_of(&self, holder: [u8; 32], script: Sha256Digest) -> bool {
+        self.holder == holder && self.script == script
+    }
+}
+
+impl Writing {
+    /// Adds `piece`; gives how many bytes are there then. Blocks on the disk.
+    pub(crate) fn add(&self, cache: &Cache, piece: &[u8]) -> Result<u64, UploadError> {
+        let mut file = locked(&self.file);
+        let more = piece.len() as u64;
+        if !cache.has_free(more) {
+            return Err(UploadError::DiskFull);
+        }
+        self.charge(more)?;
+        let added = file.add(piece);
+        if let Some(partial) = self.uploads.state().partial.get_mut(&self.id) {
+            partial.bytes = file.bytes();
+        }
+        added.map(|()| file.bytes()).map_err(|error| {
+            tracing::error!(error = chain(&error), "a piece of an upload was not written");
+            UploadError::DiskFull
+        })
+    }
+
+    fn charge(&self, more: u64) -> Result<(), UploadError> {
+        let uploads = &self.uploads;
+        let mut state = uploads.state();
+        let mine = state.partial.get(&self.id).filter(|one| one.turn == self.turn);
+        let holder = mine.ok_or(UploadError::TakenOver)?.holder;
+        let used = |state: &State, of: &dyn Fn(&Partial) -> bool| state.bytes(of).saturating_add(more);
+        uploads.make_room(&mut state, holder, uploads.bytes_max, used)?;
+        if let Some(partial) = state.partial.get_mut(&self.id) {
+            partial.bytes = partial.bytes.saturating_add(more);
+        }
+        Ok(())
+    }
+
+    /// How many bytes are there, and their digest. Blocks on the disk.
+    pub(crate) fn digest(&self) -> (u64, Sha256Digest) {
+        let file = locked(&self.file);
+        (file.bytes(), Sha256Digest(file.sha256()))
+    }
+
+    /// The first `most` bytes, or all. Blocks on the disk.
+    pub(crate) fn read(&self, most: u64) -> Result<Vec<u8>, UploadError> {
+        locked(&self.file).read(most).map_err(|error| {
+            tracing::error!(error = chain(&error), "an upload cannot be read");
+            UploadError::Internal
+        })
+    }
+
+    /// Drops the bytes: the upload is done, or nothing can come of it.
+    pub(crate) fn discard(&mut self) {
+        self.is_over = true;
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        let mut state = self.uploads.state();
+        let Some(partial) = state.partial.get_mut(&self.id) else { return };
+        if self.is_over {
+            state.partial.remove(&self.id);
+        } else if partial.turn == self.turn {
+            partial.idle_since = Some(Instant::now());
+            let (holder, script, is_empty) = (partial.holder, partial.script, partial.bytes == 0);
+            let longest = state.longest(holder, script).map(|(id, _)| id);
+            if is_empty || longest != Some(self.id) {
+                state.partial.remove(&self.id);
+            }
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic of another holder leaves nothing half done that the next one could trip over.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
