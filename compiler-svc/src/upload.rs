@@ -125,8 +125,9 @@ impl Parts<'_> {
             let (back, added) = blocking(move || {
                 let added = writing.add(&cache, &chunk);
                 // Before the rest of it comes.
-                let is_head = (came as usize) < HEAD_BYTES && came as usize + chunk.len() >= HEAD_BYTES;
-                let head = if is_head { writing.read(HEAD_BYTES as u64) } else { Ok(Vec::new()) };
+                let head = HEAD_BYTES as u64;
+                let is_head = came < head && came + chunk.len() as u64 >= head;
+                let head = if is_head { writing.read(head) } else { Ok(Vec::new()) };
                 (writing, added.and_then(|came| Ok((came, head?))))
             })
             .await
