@@ -389,3 +389,22 @@ fn what_is_pinned_stays_across_eviction_rebuild_and_restart_and_what_is_removed_
     assert!(full.is_some_and(|at| at > 5), "{full:?}");
     assert_eq!(cache.pin(Space::Artifact, key(0), false), Pinned::Done);
 }
+
+#[test]
+fn bytes_on_their_way_in_are_hashed_and_leave_no_name() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let cache = open(&dir);
+    let names = || fs::read_dir(dir.path()).expect("it is there").count();
+    let (before, bytes) = (names(), noise(7, 300_000));
+    let mut incoming = cache.incoming().expect("a file");
+    for piece in bytes.chunks(77_777) {
+        incoming.add(piece).expect("room");
+    }
+    assert_eq!((incoming.bytes(), incoming.sha256()), (300_000, <[u8; 32]>::from(Sha256::digest(&bytes))));
+    assert!(incoming.read(64).expect("the head") == bytes[..64]);
+    // Reading moves nothing.
+    incoming.add(&bytes).expect("room");
+    assert!(incoming.read(u64::MAX).expect("all") == [&bytes[..], &bytes].concat());
+    assert_eq!(names(), before);
+    assert!(cache.has_free(1) && !cache.has_free(u64::MAX));
+}
