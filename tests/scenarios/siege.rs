@@ -2,6 +2,8 @@
 //! again: nothing ends the process, its memory stays within what the chart gives it, and the other one gets its answers.
 
 use std::{
+    fs,
+    path::PathBuf,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::{Duration, Instant},
 };
@@ -28,6 +30,9 @@ use crate::{
 /// Resident memory of the service process, bytes: some four times what was measured (234 to 287 MiB), and less than half of what
 /// half-sent bodies alone took before there were budgets (2.6 GB).
 const MEMORY_MAX: u64 = 1 << 30;
+
+/// What the chart gives a runner pod with its defaults, bytes: the server under siege is a compiler as well.
+const POD_BYTES: u64 = 1664 << 20;
 
 /// Budgets as the chart sets them for a small pod.
 const SECTIONS: &str = "[listen]\nrequest_bytes_max = 134217728\nrequest_bytes_per_peer_max = 67108864\n\
@@ -177,11 +182,29 @@ async fn besiege(server: &Server, time: Duration) -> Vec<Duration> {
     took
 }
 
+/// Puts the server with its workers into a memory cgroup of its own below `ANTARES_SIEGE_CGROUP`, a folder of the controller, if
+/// that is set; gives where its kills are counted.
+fn enclose(server: &Server) -> Option<PathBuf> {
+    let folder = PathBuf::from(std::env::var_os("ANTARES_SIEGE_CGROUP")?).join("antares-siege");
+    fs::create_dir_all(&folder).expect("a cgroup");
+    let limit = ["memory.max", "memory.limit_in_bytes"].map(|name| folder.join(name));
+    let limit = limit.iter().find(|path| path.exists()).expect("the memory controller");
+    let (zygotes, workers) = server.family();
+    // Its children from then on are born into it.
+    for pid in [server.pid()].into_iter().chain(zygotes).chain(workers) {
+        let _ = fs::write(folder.join("cgroup.procs"), pid.to_string());
+    }
+    fs::write(limit, POD_BYTES.to_string()).expect("a limit");
+    let events = ["memory.events", "memory.oom_control"].map(|name| folder.join(name));
+    events.into_iter().find(|path| path.exists())
+}
+
 /// Checks what holds however busy the machine is; gives the 99th percentile.
 async fn stands(time: Duration) -> Duration {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start_with(&data, SECTIONS);
     modest_call(&server).await;
+    let cgroup = enclose(&server);
     let took = besiege(&server, time).await;
     let at = |share: usize| took[(took.len() - 1) * share / 100];
     println!(
@@ -193,6 +216,11 @@ async fn stands(time: Duration) -> Duration {
         server.memory_high() >> 20,
         server.possessions()[3]
     );
+    if let Some(events) = cgroup {
+        let told = fs::read_to_string(&events).expect("events of the cgroup");
+        println!("within {} MiB for server and workers: {}", POD_BYTES >> 20, told.replace('\n', ", "));
+        assert!(told.lines().any(|line| line == "oom_kill 0"), "{told}");
+    }
     assert!(server.is_live() && server.is_ready());
     assert!(server.memory_high() < MEMORY_MAX, "{} MiB", server.memory_high() >> 20);
     at(99)
@@ -204,7 +232,7 @@ async fn a_siege_of_all_attacks_at_once_is_survived() {
 }
 
 /// `ANTARES_SIEGE_SECONDS` says for how long, 600 without it. Its attackers take processors as well: it wants a machine with four
-/// or more that does nothing else.
+/// or more that does nothing else. With `ANTARES_SIEGE_CGROUP`, the folder of a memory controller, it is held within a pod's memory.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "ten minutes, and a promise about time that holds on an idle machine"]
 async fn under_siege_another_client_s_call_takes_250_ms_at_most() {

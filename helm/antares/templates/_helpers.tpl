@@ -312,3 +312,15 @@ runtimeClassName: {{ . }}
 hostUsers: false
 {{- end }}
 {{- end -}}
+
+{{/* Number of pods: `dict "root" $ "own" VALUES "name" NAME`. With a scaler it is as many as there are: a field that is taken out of a
+Deployment becomes 1, which would end most pods at once. Where nothing can be looked up (helm template) the scaler begins from 1. */}}
+{{- define "antares.replicas" -}}
+{{- if not .own.autoscaling.enabled -}}
+replicas: {{ int .own.replicas }}
+{{- else -}}
+{{- with lookup "apps/v1" "Deployment" .root.Release.Namespace .name -}}
+replicas: {{ int .spec.replicas }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
