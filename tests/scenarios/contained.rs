@@ -50,7 +50,7 @@ fn leave_checks_out(library: &mut [u8]) -> usize {
 }
 
 /// Where the code of `library` is.
-fn code(library: &[u8]) -> std::ops::Range<usize> {
+pub(crate) fn code(library: &[u8]) -> std::ops::Range<usize> {
     let mut headers = (0..usize::from(library[56])).map(|index| 64 + 56 * index);
     let code = headers.find(|at| library[*at] == 1 && library[at + 4] & 1 == 1).unwrap();
     let number = |at: usize| u64::from_le_bytes(library[at..at + 8].try_into().unwrap()) as usize;
@@ -68,7 +68,7 @@ fn mistake_a_constant(library: &mut [u8]) -> usize {
 }
 
 /// The stored library of `elf` after `change`, signed with the service's own key.
-fn spoil(data: &tempfile::TempDir, elf: &[u8], change: fn(&mut [u8]) -> usize) {
+pub(crate) fn spoil(data: &tempfile::TempDir, elf: &[u8], change: impl FnOnce(&mut [u8]) -> usize) {
     let script = Sha256Digest::of(elf);
     let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
     let key = Sha256Digest::for_artifact(script, options, CodeTier::Full);

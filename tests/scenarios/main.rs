@@ -20,6 +20,7 @@ mod journey;
 mod kills;
 mod lasting;
 mod learning;
+mod miscompiles;
 mod neighbours;
 mod operators;
 mod overload;

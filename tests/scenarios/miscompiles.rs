@@ -1,0 +1,248 @@
+//! Every kind of mistake that a generator could make, in libraries that are otherwise its own: the check refuses the library, its run
+//! is a violation, or the second run finds another answer. None ends as an answer that somebody believes.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "addresses of a small library, on 64 bits"
+)]
+
+use std::mem::offset_of;
+
+use antares_abi::{GUEST_MEMORY_BYTES, HOST_TABLE_OFFSET, HostTable, STATE_OFFSET, State};
+use antares_codecheck::check;
+use antares_proto::v1::{ExecuteResponse, Outcome, Tier};
+use antares_tests::guests;
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, Register};
+
+use crate::{
+    client::{Client, exit_code, stored},
+    contained::{code, spoil},
+    server::{Server, until},
+};
+
+const SECTIONS: &str = "[compiler]\nbaseline = false\n[runner]\nrecheck_one_in = 1\n";
+
+/// How a run with a mistake in its library ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Violation,
+    /// The answer was wrong, and the second run found it.
+    Found,
+    /// The answer was right all the same.
+    Right,
+}
+
+/// A mistake, made where the script has just told the host all that it knows and is about to exit.
+struct Mistake {
+    name: String,
+    /// Machine code; `base` is in the register that the call of the host uses.
+    code: fn(u8, u32) -> Vec<u8>,
+    /// What the code above is made of, beside the register.
+    number: u32,
+    is_refused: bool,
+    end: End,
+}
+
+fn instructions(library: &[u8]) -> Vec<Instruction> {
+    let code = code(library);
+    Decoder::with_ip(64, &library[code.clone()], code.start as u64, DecoderOptions::NONE)
+        .into_iter()
+        .collect()
+}
+
+/// Puts what `mistake` makes of the base register in front of the first call of the host for an ecall: the room is behind the code.
+fn detour(library: &mut [u8], mistake: impl Fn(u8) -> Vec<u8>) -> usize {
+    let field = (HOST_TABLE_OFFSET + offset_of!(HostTable, ecall)) as u64;
+    let is_call = |found: &&Instruction| {
+        found.mnemonic() == Mnemonic::Call
+            && found.memory_base() != Register::None
+            && found.memory_displacement64() == field
+    };
+    let all = instructions(library);
+    let Some(call) = all.iter().find(is_call) else {
+        panic!("no call of the host: {all:?}");
+    };
+    let (place, length) = (call.ip() as usize, call.len());
+    let room = code(library).end - 256;
+    assert!(library[room..room + 128].iter().all(|byte| *byte == 0xcc), "room behind the code");
+    let jump = |from: usize, to: usize| [&[0xe9][..], &(to as i32 - from as i32 - 5).to_le_bytes()].concat();
+    let mut tail = mistake(call.memory_base().number() as u8);
+    tail.extend_from_slice(&library[place..place + length]);
+    tail.extend_from_slice(&jump(room + tail.len(), place + length));
+    library[room..room + tail.len()].copy_from_slice(&tail);
+    library[place..place + length].fill(0x90);
+    library[place..place + 5].copy_from_slice(&jump(place, room));
+    1
+}
+
+/// `mov qword ptr [base + number], 0x5a5a5a5a`.
+fn store(base: u8, number: u32) -> Vec<u8> {
+    let mut store = vec![0x48 | (base >> 3), 0xc7, 0x80 | (base & 7)];
+    if base & 7 == 4 {
+        store.push(0x24);
+    }
+    [&store[..], &number.to_le_bytes(), &[0x5a; 4]].concat()
+}
+
+/// A store to each field of the state, behind all that the generator wrote there.
+fn stores() -> Vec<Mistake> {
+    let register = |index: usize| (format!("x{index}"), State::register_offset(index));
+    let fields = (0..32).map(register).chain([
+        ("pc".to_owned(), offset_of!(State, pc)),
+        ("cycles_left".to_owned(), offset_of!(State, cycles_left)),
+        ("leave_reason".to_owned(), offset_of!(State, leave_reason)),
+        ("is_complete".to_owned(), offset_of!(State, is_complete)),
+    ]);
+    let to_state = fields.map(|(name, field)| Mistake {
+        end: match &*name {
+            // The exit code. A call that nobody knows, and more cycles left than there were, are the interpreter's.
+            "x10" => End::Found,
+            _ => End::Right,
+        },
+        name,
+        code: store,
+        number: (STATE_OFFSET + field) as u32,
+        is_refused: false,
+    });
+    let table = (0..size_of::<HostTable>()).step_by(8).map(|field| Mistake {
+        name: format!("host table + {field}"),
+        code: store,
+        number: (HOST_TABLE_OFFSET + field) as u32,
+        is_refused: true,
+        end: End::Violation,
+    });
+    to_state.chain(table).collect()
+}
+
+/// What else a generator could get wrong.
+fn others() -> Vec<Mistake> {
+    let mistake = |name: &str, code, is_refused, end| Mistake {
+        name: name.to_owned(),
+        code,
+        number: 0,
+        is_refused,
+        end,
+    };
+    let few_cycles = (STATE_OFFSET + offset_of!(State, cycles_left)) as u32;
+    vec![
+        Mistake {
+            number: few_cycles,
+            ..mistake(
+                "cycles",
+                |base, field| {
+                    let mut few = store(base, field);
+                    let end = few.len() - 4;
+                    few[end..].copy_from_slice(&1_000_u32.to_le_bytes());
+                    few
+                },
+                false,
+                End::Found,
+            )
+        },
+        // The last 7 bytes of guest memory and the one behind: the interpreter answers.
+        Mistake {
+            number: GUEST_MEMORY_BYTES as u32 - 7,
+            ..mistake("a check one byte short", store, false, End::Right)
+        },
+        // As far beyond memory as the check of 32 bits would let pass.
+        Mistake { number: 0x7fff_0000, ..mistake("no check", store, false, End::Violation) },
+        mistake("a return too early", |_, _| vec![0xc3], false, End::Violation),
+        // jmp over the call of the host, whose 6 bytes follow
+        mistake("a way past the call", |_, _| vec![0xeb, 6], false, End::Right),
+        // mov eax, 39; syscall
+        mistake("a system call", |_, _| vec![0xb8, 39, 0, 0, 0, 0x0f, 0x05], true, End::Violation),
+        // xor ecx, ecx; mov [rcx], rcx
+        mistake("a base that is zero", |_, _| vec![0x31, 0xc9, 0x48, 0x89, 0x09], false, End::Violation),
+        // lea rcx, [rip]; mov [rcx], rcx
+        mistake(
+            "a base in the code",
+            |_, _| vec![0x48, 0x8d, 0x0d, 0, 0, 0, 0, 0x48, 0x89, 0x09],
+            false,
+            End::Violation,
+        ),
+        // mov rcx, 1 << 62; mov [rcx], rcx
+        mistake(
+            "a base that is no address",
+            |_, _| vec![0x48, 0xb9, 0, 0, 0, 0, 0, 0, 0, 0x40, 0x48, 0x89, 0x09],
+            false,
+            End::Violation,
+        ),
+        // mov rcx, 8; jmp rcx
+        mistake("a way to a number", |_, _| vec![0xb9, 8, 0, 0, 0, 0xff, 0xe1], true, End::Violation),
+        // jmp into the middle of mov ecx, 0x0b0f: ud2
+        mistake(
+            "a way into an instruction",
+            |_, _| vec![0xeb, 1, 0xb9, 0x0f, 0x0b, 0, 0],
+            true,
+            End::Violation,
+        ),
+    ]
+}
+
+/// Exits with a constant.
+fn script(number: usize) -> Vec<u8> {
+    guests::assemble(&format!(".globl _start\n_start:\n li a0, {}\n li a7, 93\n ecall\n", number + 1))
+        .unwrap()
+        .to_vec()
+}
+
+fn second_runs(server: &Server) -> f64 {
+    ["equal", "different", "passed_over"]
+        .map(|result| server.metric(&format!("antares_rechecks_total{{result=\"{result}\"}}")))
+        .iter()
+        .sum()
+}
+
+/// Runs `elf`, natively or not at all, and waits for its second run.
+async fn run(server: &Server, client: &mut Client, elf: &[u8]) -> (ExecuteResponse, bool) {
+    let different = || server.metric("antares_rechecks_total{result=\"different\"}");
+    let (before, differed) = (second_runs(server), different());
+    let answer = client.execute(stored(elf, &[], Tier::Native)).await.unwrap();
+    if answer.verdict.as_ref().unwrap().outcome() != Outcome::SandboxViolation {
+        until("it is run again", || second_runs(server) > before);
+    }
+    (answer, different() > differed)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_mistake_ends_as_an_answer_that_is_believed() {
+    let data = tempfile::tempdir().unwrap();
+    let mistakes: Vec<_> = stores().into_iter().chain(others()).collect();
+    let scripts: Vec<_> = (0..mistakes.len()).map(script).collect();
+    let server = Server::start_with(&data, SECTIONS);
+    let mut client = Client::connect(&server).await;
+    for (number, elf) in scripts.iter().enumerate() {
+        client.upload(elf).await.unwrap();
+        let (right, is_different) = run(&server, &mut client, elf).await;
+        assert_eq!((exit_code(&right), is_different), (Some(number as i32 + 1), false));
+    }
+    server.stop();
+    for (mistake, elf) in mistakes.iter().zip(&scripts) {
+        spoil(&data, elf, |library| {
+            let changed = detour(library, |base| (mistake.code)(base, mistake.number));
+            let checked = check(library);
+            assert_eq!(checked.is_err(), mistake.is_refused, "{}: {checked:?}", mistake.name);
+            changed
+        });
+    }
+    let server = Server::start_with(&data, SECTIONS);
+    let mut client = Client::connect(&server).await;
+    let (mut quarantined, mut others) = (0.0, Vec::new());
+    for (number, (mistake, elf)) in mistakes.iter().zip(&scripts).enumerate() {
+        let (answer, is_different) = run(&server, &mut client, elf).await;
+        let is_right = exit_code(&answer) == Some(number as i32 + 1);
+        let end = match answer.verdict.as_ref().unwrap().outcome() {
+            Outcome::SandboxViolation => End::Violation,
+            _ if is_different => End::Found,
+            _ => End::Right,
+        };
+        assert!(is_right || end != End::Right, "{}: {answer:?}", mistake.name);
+        if end != mistake.end {
+            others.push(format!("{}: {end:?}, {answer:?}", mistake.name));
+        }
+        quarantined += f64::from(u8::from(end != End::Right));
+        assert_eq!(server.metric("antares_artifacts_quarantined"), quarantined, "{}", mistake.name);
+    }
+    assert!(others.is_empty(), "{others:#?}");
+    server.stop();
+}
