@@ -4,7 +4,8 @@
 #   docs/clients/make.sh python|go|typescript FOLDER
 #
 # FOLDER then has an executable `run`: FOLDER/run HOST:PORT SCRIPT ARG... Needs python3 with venv for all of them (its protobuf
-# compiler is used), go for Go, node 20 and npm for TypeScript. Exits with 77 if one of these is missing.
+# compiler is used), go for Go, node 20 and npm for TypeScript. Exits with 77 if one of these is missing, or what it
+# depends on cannot be fetched.
 set -euo pipefail
 
 GRPCIO_VERSION=1.85.1
@@ -21,6 +22,7 @@ mkdir -p "$folder" "$cache"
 folder="$(cd "$folder" && pwd)"
 
 missing() { echo "clients: $language: there is no $1" >&2; exit 77; }
+away() { echo "clients: $language: $1 cannot be fetched" >&2; exit 77; }
 
 # A Python with gRPC and the protobuf compiler, made once.
 python() {
@@ -32,7 +34,7 @@ python() {
         rm -rf "$home"
         python3 -m venv "$home" >&2 || missing "module venv of python3"
         "$home/bin/pip" --quiet --disable-pip-version-check install \
-            "grpcio==$GRPCIO_VERSION" "grpcio-tools==$GRPCIO_VERSION" "grpcio-status==$GRPCIO_VERSION" >&2
+            "grpcio==$GRPCIO_VERSION" "grpcio-tools==$GRPCIO_VERSION" "grpcio-status==$GRPCIO_VERSION" >&2 || away grpcio
         touch "$home/complete"
     fi
     exec 9>&-
@@ -61,9 +63,11 @@ make_python() {
 make_go() {
     command -v go >/dev/null || missing go
     local file map=()
-    GOBIN="$folder/bin" go install "google.golang.org/protobuf/cmd/protoc-gen-go@$PROTOC_GEN_GO_VERSION" >&2
-    GOBIN="$folder/bin" go install "google.golang.org/grpc/cmd/protoc-gen-go-grpc@$PROTOC_GEN_GO_GRPC_VERSION" >&2
+    GOBIN="$folder/bin" go install "google.golang.org/protobuf/cmd/protoc-gen-go@$PROTOC_GEN_GO_VERSION" >&2 || away protoc-gen-go
+    GOBIN="$folder/bin" go install "google.golang.org/grpc/cmd/protoc-gen-go-grpc@$PROTOC_GEN_GO_GRPC_VERSION" >&2 \
+        || away protoc-gen-go-grpc
     cp "$here"/go/{go.mod,go.sum,main.go} "$folder"
+    (cd "$folder" && go mod download >&2) || away "a module of go.mod"
     # The example keeps the generated package within itself.
     for file in "$proto"/antares/v1/*.proto; do
         file="antares/v1/$(basename "$file")"
@@ -79,7 +83,7 @@ make_typescript() {
     [[ "$(node --version)" =~ ^v([0-9]+) && ${BASH_REMATCH[1]} -ge 20 ]] || missing "node 20"
     cp "$here"/typescript/{package.json,package-lock.json,tsconfig.json,run.ts} "$folder"
     cd "$folder"
-    npm ci --silent --no-audit --no-fund --ignore-scripts >&2
+    npm ci --silent --no-audit --no-fund --ignore-scripts >&2 || away "a package of package.json"
     npx proto-loader-gen-types --grpcLib=@grpc/grpc-js --outDir=generated --includeDirs="$proto" --keepCase \
         --longs=String --enums=String --defaults --oneofs antares/v1/compiler.proto antares/v1/runner.proto >&2
     npx tsc >&2
