@@ -15,6 +15,7 @@ use crate::{
     execute::{Ended, ExecuteError, Lent, Native, Origin, Prepared, Runner, Script},
     library::Used,
     limits::BATCH_OUTPUT_BYTES_MAX,
+    recheck::{BatchAgain, Found},
     sampling::next_salt,
     source::Fallback,
     tenant::Tenant,
@@ -34,6 +35,8 @@ pub(crate) struct Context {
     pub(crate) debug_bytes_max: u64,
     /// Wall time of all runs that one worker makes.
     pub(crate) run_time: Duration,
+    /// Whether the caller wants them run again, and compared.
+    pub(crate) recheck: bool,
 }
 
 /// The arguments of one run.
@@ -49,6 +52,16 @@ pub(crate) struct BatchExecution {
     pub(crate) fallback: Option<Fallback>,
     pub(crate) fetch: Duration,
     pub(crate) queue: Duration,
+    pub(crate) recheck: Option<Found>,
+}
+
+/// What one worker made of inputs.
+pub(crate) struct Lot {
+    /// One for each input; none for those that were not reached.
+    pub(crate) results: Vec<Option<Ended>>,
+    /// How long the worker was waited for.
+    queue: Duration,
+    recheck: Option<Found>,
 }
 
 impl Runner {
@@ -61,7 +74,7 @@ impl Runner {
     ) -> Result<BatchExecution, ExecuteError> {
         let steps = async {
             let prepared = self.prepare(&context, deadline).await?;
-            let (results, queue) = self.run_lot(&context, &prepared, inputs, deadline).await?;
+            let Lot { results, queue, recheck } = self.run_lot(&context, &prepared, inputs, deadline).await?;
             Ok(BatchExecution {
                 script: prepared.script.digest,
                 results,
@@ -69,6 +82,7 @@ impl Runner {
                 fallback: prepared.fallback,
                 fetch: prepared.fetch,
                 queue,
+                recheck,
             })
         };
         let result = timeout_at(deadline.into(), steps).await.unwrap_or(Err(ExecuteError::CallDeadline));
@@ -89,14 +103,14 @@ impl Runner {
             .await
     }
 
-    /// Runs `inputs` in one worker. Gives how each ended, and how long a worker was waited for.
+    /// Runs `inputs` in one worker.
     pub(crate) async fn run_lot(
         &self,
         context: &Context,
         prepared: &Prepared,
         inputs: Vec<Input>,
         deadline: Instant,
-    ) -> Result<(Vec<Option<Ended>>, Duration), ExecuteError> {
+    ) -> Result<Lot, ExecuteError> {
         let (shared, account) = (&self.shared, &context.tenant.account);
         account.may_run().map_err(ExecuteError::Quota)?;
         let (slot, queue) = shared.slot(&context.tenant).instrument(tracing::info_span!("queue")).await?;
@@ -114,13 +128,15 @@ impl Runner {
         let (elf, native) = (prepared.script.elf.clone(), prepared.native.clone());
         let learning = native.clone();
         let key = native.as_ref().map(|native| Used::of(account, native.key));
+        let again = || BatchAgain { job: job.clone(), elf: elf.clone() };
+        let second = key.and_then(|_| shared.recheck.draw(context.recheck, count, context.run_time, again));
         let began = Instant::now();
         shared.metrics.note_native(native.iter().map(|native| native.tier), count as u64);
         let run = move |pool: &Pool, until| {
             pool.batch(&job, &elf, native.as_ref().map(|native| &*native.library), until)
         };
         let lent = shared.lend(slot, context.run_time, deadline, run);
-        let Lent { answer, is_call_s } = lent.instrument(tracing::info_span!("worker")).await?;
+        let Lent { mut answer, is_call_s } = lent.instrument(tracing::info_span!("worker")).await?;
         charge_batch(
             account,
             &answer.reports,
@@ -128,6 +144,11 @@ impl Runner {
             began.elapsed().saturating_sub(queue),
             context.cycles_max,
         );
+        let mut recheck = None;
+        if let (Some(second), Verdict::Done(_)) = (second, &answer.verdict) {
+            let again = shared.recheck(&context.tenant, key.as_slice(), second, answer.reports).await;
+            (answer.reports, recheck) = again;
+        }
         let is_all = answer.reports.len() == count;
         let mut results: Vec<_> =
             answer.reports.into_iter().map(|report| Some(Ended::Reported(report))).collect();
@@ -153,6 +174,6 @@ impl Runner {
         }
         shared.metrics.note_queue(queue);
         results.resize(count, None);
-        Ok((results, queue))
+        Ok(Lot { results, queue, recheck })
     }
 }

@@ -22,6 +22,7 @@ use bytes::Bytes;
 use crate::{
     execute::{Ended, Execution, Order, Origin, Runner, Script},
     limits::SESSION_INPUTS_MAX,
+    recheck::Found,
     sampling::next_salt,
     source::Fallback,
     tenant::Tenant,
@@ -88,7 +89,8 @@ pub(crate) fn order(request: v1::ExecuteRequest, limits: &RawRunner) -> Result<O
         sample_cycles: limits.sample_cycles,
         sample_salt: request.sample_salt.unwrap_or_else(next_salt),
     };
-    Ok(Order { tenant: Tenant::default(), script, job, run_time: Duration::from_millis(run.deadline_ms) })
+    let run_time = Duration::from_millis(run.deadline_ms);
+    Ok(Order { tenant: Tenant::default(), script, job, run_time, recheck: request.recheck })
 }
 
 struct Run {
@@ -196,6 +198,16 @@ pub(crate) fn executed(execution: Execution, id: String, request_id: String) -> 
         fallback: fallback_name(execution.fallback),
         script_sha256: execution.script.to_string(),
         sample_salt: execution.sample_salt,
+        recheck: recheck(execution.recheck).into(),
+    }
+}
+
+fn recheck(found: Option<Found>) -> v1::Recheck {
+    match found {
+        None => v1::Recheck::Unspecified,
+        Some(Found::Equal) => v1::Recheck::Equal,
+        Some(Found::Different) => v1::Recheck::Different,
+        Some(Found::PassedOver) => v1::Recheck::PassedOver,
     }
 }
 
@@ -395,6 +407,7 @@ mod tests {
             request_id: "x".repeat(1_000),
             sample_salt: None,
             text_args: Vec::new(),
+            recheck: false,
         };
         let expected = [
             "tier",

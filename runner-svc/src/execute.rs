@@ -14,19 +14,19 @@ use antares_serve::{Account, Config, Fault, Flights, Metrics, ProfilePush, RawRu
 use bytes::Bytes;
 use prometheus::IntCounterVec;
 use tokio::{sync::Semaphore, time::timeout_at};
-use tracing::{Instrument, Span};
+use tracing::Instrument;
 
 use crate::{
     charge::{charge_run, tell_spans},
     hot::Hot,
     learn::Learnt,
-    library::Used,
+    library::{Used, seal},
     metrics::RunnerMetrics,
     patience::Patience,
     profiles::Profiles,
     queue::{Full, Queue, Slot},
     ready::{Ready, ReadyKey},
-    recheck::Recheck,
+    recheck::{Found, Recheck, RunAgain},
     source::{ArtifactSource, Fallback, SourceError},
     tenant::Tenant,
 };
@@ -50,6 +50,8 @@ pub(crate) struct Order {
     pub(crate) job: RunJob,
     /// Wall time of the run.
     pub(crate) run_time: Duration,
+    /// Whether the caller wants it run again, and compared.
+    pub(crate) recheck: bool,
 }
 
 /// How a job ended.
@@ -74,6 +76,7 @@ pub(crate) struct Execution {
     pub(crate) queue: Duration,
     /// As in the job; none where runs are not sampled.
     pub(crate) sample_salt: Option<u64>,
+    pub(crate) recheck: Option<Found>,
 }
 
 /// Why there is no verdict.
@@ -258,7 +261,7 @@ impl Runner {
 
 impl Shared {
     async fn steps(self: Arc<Self>, order: Order, deadline: Instant) -> Result<Execution, ExecuteError> {
-        let Order { tenant, script, job, run_time } = order;
+        let Order { tenant, script, job, run_time, recheck } = order;
         tenant.account.may_run().map_err(ExecuteError::Quota)?;
         let sample_salt = (job.sample_cycles > 0).then_some(job.sample_salt);
         let Prepared { script, native, fallback, fetch } =
@@ -267,8 +270,9 @@ impl Shared {
         let origin = native.as_ref().map(Native::origin);
         let keys = origin.map(|origin| Used::of(&tenant.account, origin.key));
         self.metrics.note_native(origin.as_slice().iter().map(|origin| origin.tier), 1);
-        let second = keys.and_then(|_| self.recheck.draw(&job, &script.elf, run_time));
         let elf = script.elf;
+        let again = || RunAgain { job: job.clone(), elf: elf.clone() };
+        let second = keys.and_then(|_| self.recheck.draw(recheck, 1, run_time, again));
         let library = native.as_ref().map(|native| native.library.clone());
         let work = async {
             let cycles_max = job.cycles_max;
@@ -281,13 +285,15 @@ impl Shared {
             }
             Ok::<_, ExecuteError>(ended)
         };
-        let ended = work.instrument(tracing::info_span!("worker")).await?;
+        let mut ended = work.instrument(tracing::info_span!("worker")).await?;
         self.keep_profile(&tenant.name, script.digest, &ended);
         self.learn_from(&tenant.account, native.as_ref(), &ended);
-        if let (Some(second), Some(used), Ended::Reported(first)) = (second, keys, &ended) {
-            self.recheck(&tenant, used, second, first);
+        let mut recheck = None;
+        if let (Some(second), Ended::Reported(first)) = (second, &mut ended) {
+            (*first, recheck) = self.recheck(&tenant, keys.as_slice(), second, first.clone()).await;
         }
-        Ok(Execution { script: script.digest, ended, native: origin, fallback, fetch, queue, sample_salt })
+        let (script, native) = (script.digest, origin);
+        Ok(Execution { script, ended, native, fallback, fetch, queue, sample_salt, recheck })
     }
 
     /// Gets a script and, if the tier wants it, its native code.
@@ -482,19 +488,5 @@ struct Recall(Cancel);
 impl Drop for Recall {
     fn drop(&mut self) {
         self.0.cancel();
-    }
-}
-
-pub(crate) async fn seal(name: &'static str, bytes: Bytes) -> Result<Sealed, SourceError> {
-    let span = Span::current();
-    let sealed = tokio::task::spawn_blocking(move || span.in_scope(|| Sealed::new(name, &bytes)));
-    match sealed.await {
-        Ok(Ok(sealed)) => Ok(sealed),
-        Ok(Err(error)) => {
-            tracing::error!(error = chain(&error), "a memory file cannot be made");
-            Err(SourceError::Internal)
-        }
-        // It panicked; the hook has told where.
-        Err(_) => Err(SourceError::Internal),
     }
 }

@@ -19,7 +19,8 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
-    execute::{Shared, seal},
+    execute::Shared,
+    library::seal,
     limits::{HOT_CELLS_MAX, HOT_QUEUE_MAX, HOT_REMEMBERED_MAX},
     metrics::HotResult,
 };

@@ -15,9 +15,10 @@ use antares_trust::{Facts, Refusal, Trust};
 use bytes::Bytes;
 use prometheus::IntCounterVec;
 use tokio::time::timeout;
+use tracing::Span;
 
 use crate::{
-    execute::{Native, Shared, seal},
+    execute::{Native, Shared},
     ready::ReadyKey,
     source::{Fetched, SourceError, Wanted},
 };
@@ -162,6 +163,21 @@ async fn seal_library(
             tracing::error!(error = chain(&error), "a library was turned down");
             Err(SourceError::Corrupt { detail: chain(&error) })
         }
+        Err(_) => Err(SourceError::Internal),
+    }
+}
+
+/// A sealed memory file with these bytes.
+pub(crate) async fn seal(name: &'static str, bytes: Bytes) -> Result<Sealed, SourceError> {
+    let span = Span::current();
+    let sealed = tokio::task::spawn_blocking(move || span.in_scope(|| Sealed::new(name, &bytes)));
+    match sealed.await {
+        Ok(Ok(sealed)) => Ok(sealed),
+        Ok(Err(error)) => {
+            tracing::error!(error = chain(&error), "a memory file cannot be made");
+            Err(SourceError::Internal)
+        }
+        // It panicked; the hook has told where.
         Err(_) => Err(SourceError::Internal),
     }
 }

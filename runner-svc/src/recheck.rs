@@ -1,27 +1,29 @@
-//! A share of native runs is run again in the interpreter, by another worker, and compared: code that is wrong where no fence notices is
-//! found, taken out of use, and told of.
+//! A share of native runs, and those for which a caller asks, are run again in the interpreter, by another worker, and compared: code
+//! that is wrong where no fence notices is found, taken out of use, and told of.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use antares_pool::{
-    Pool, Sealed, Verdict,
-    job::{RunJob, RunOutcome, RunReport, Tier},
+    Pool, PoolError, Sealed, Until, Verdict,
+    job::{
+        BatchJob, GroupReport, RunJob, RunOutcome, RunReport, Tier, VerifyJob, VerifyOutcome, VerifyReport,
+    },
 };
-use antares_serve::Metrics;
+use antares_serve::{Account, Metrics};
 use prometheus::IntCounterVec;
 use tokio::{sync::Semaphore, time::Instant};
 
-use crate::{execute::Shared, library::Used, tenant::Tenant};
+use crate::{execute::Shared, library::Used, tenant::Tenant, verify::Verified};
 
 /// How much longer than the native run's limit the interpreter may take.
 const PATIENCE: u32 = 4;
 
-/// Runs that are run again at once; beyond that they are passed over.
+/// Runs that the lot fell on and that are run again at once; beyond that they are passed over.
 const AT_ONCE: usize = 2;
 
 /// How a second run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+pub(crate) enum Found {
     Equal,
     Different,
     /// There was no room or no time for it.
@@ -48,20 +50,117 @@ pub(crate) struct Recheck {
     results: IntCounterVec,
 }
 
-/// A native run that is to be run again.
-pub(crate) struct Second {
-    job: RunJob,
-    elf: Arc<Sealed>,
-    time: Duration,
+/// Work that can be done again, interpreted.
+pub(crate) trait Again: Send + Sized + 'static {
+    type Told: Clone + Send + Sync;
+
+    /// Does it in the interpreter. Gives nothing if that did not come to its end.
+    fn run(self, pool: &Pool, until: Until) -> Result<Option<Self::Told>, PoolError>;
+
+    /// What the two told differently, in words.
+    fn difference(native: &Self::Told, interpreted: &Self::Told) -> Option<String>;
+
+    fn cycles(told: &Self::Told) -> u64;
 }
 
-/// What two runs of a script must have in common, debug output included.
-struct Told<'a>(&'a RunReport);
+/// Native work that is to be done again.
+pub(crate) struct Second<A> {
+    work: A,
+    time: Duration,
+    /// Whether a caller waits for it, and pays.
+    is_asked: bool,
+}
 
-impl fmt::Display for Told<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let report = self.0;
-        write!(f, "{:?}, {} + {} cycles", report.outcome, report.load_cycles, report.cycles)
+/// One run.
+pub(crate) struct RunAgain {
+    pub(crate) job: RunJob,
+    pub(crate) elf: Arc<Sealed>,
+}
+
+/// All runs of a batch.
+pub(crate) struct BatchAgain {
+    pub(crate) job: BatchJob,
+    pub(crate) elf: Arc<Sealed>,
+}
+
+/// All groups of a transaction that were asked for.
+pub(crate) struct VerifyAgain {
+    pub(crate) job: VerifyJob,
+    pub(crate) transaction: Arc<Sealed>,
+}
+
+impl Again for RunAgain {
+    type Told = RunReport;
+
+    fn run(self, pool: &Pool, until: Until) -> Result<Option<RunReport>, PoolError> {
+        let job = RunJob { tier: Tier::Interpreter, sample_cycles: 0, ..self.job };
+        Ok(done(pool.run(&job, &self.elf, None, until)?))
+    }
+
+    fn difference(native: &RunReport, interpreted: &RunReport) -> Option<String> {
+        (!is_equal(native, interpreted))
+            .then(|| format!("natively: {}; interpreted: {}", words(native), words(interpreted)))
+    }
+
+    fn cycles(told: &RunReport) -> u64 {
+        told.cycles
+    }
+}
+
+impl Again for BatchAgain {
+    type Told = Vec<RunReport>;
+
+    fn run(self, pool: &Pool, until: Until) -> Result<Option<Self::Told>, PoolError> {
+        let job = BatchJob { tier: Tier::Interpreter, sample_cycles: 0, ..self.job };
+        let end = pool.batch(&job, &self.elf, None, until)?;
+        Ok(done(end.verdict).map(|_| end.reports))
+    }
+
+    fn difference(native: &Self::Told, interpreted: &Self::Told) -> Option<String> {
+        let mut pairs = native.iter().zip(interpreted).enumerate();
+        let differs = pairs.find_map(|(at, (native, interpreted))| {
+            RunAgain::difference(native, interpreted).map(|words| format!("input {at}: {words}"))
+        });
+        let (ours, theirs) = (native.len(), interpreted.len());
+        differs.or_else(|| (ours != theirs).then(|| format!("natively {ours} runs; interpreted {theirs}")))
+    }
+
+    fn cycles(told: &Self::Told) -> u64 {
+        told.iter().map(|report| report.cycles).fold(0, u64::saturating_add)
+    }
+}
+
+impl Again for VerifyAgain {
+    type Told = Verified;
+
+    fn run(self, pool: &Pool, until: Until) -> Result<Option<Verified>, PoolError> {
+        let job = VerifyJob { tier: Tier::Interpreter, libraries: Vec::new(), sample_cycles: 0, ..self.job };
+        Ok(match done(pool.verify(&job, &self.transaction, &[], until)?) {
+            Some(VerifyReport::Done { outcome, cycles, groups, read_us, run_us, .. }) => {
+                Some(Verified { outcome, cycles, groups, read_us, run_us })
+            }
+            Some(VerifyReport::Refused { .. }) | None => None,
+        })
+    }
+
+    fn difference(native: &Verified, interpreted: &Verified) -> Option<String> {
+        let told = |verified: &Verified| (verified.outcome, verified.cycles, verified.groups.len());
+        let mut pairs = native.groups.iter().zip(&interpreted.groups).enumerate();
+        let differs = pairs.find(|(_, (native, interpreted))| !are_equal(native, interpreted));
+        if let Some((at, (native, interpreted))) = differs {
+            let words = |group: &GroupReport| format!("{:?}, {} cycles", group.outcome, group.cycles);
+            return Some(format!(
+                "group {at}: natively: {}; interpreted: {}",
+                words(native),
+                words(interpreted)
+            ));
+        }
+        let (ours, theirs) = (told(native), told(interpreted));
+        (ours != theirs).then(|| format!("natively: {ours:?}; interpreted: {theirs:?}"))
+    }
+
+    fn cycles(told: &Verified) -> u64 {
+        told.cycles
     }
 }
 
@@ -75,14 +174,17 @@ impl Recheck {
         Self { one_in, places: Arc::new(Semaphore::new(AT_ONCE)), results }
     }
 
-    /// What has to be known to run `job` again, if the lot falls on it.
-    pub(crate) fn draw(&self, job: &RunJob, elf: &Arc<Sealed>, time: Duration) -> Option<Second> {
-        let is_drawn = self.one_in > 0 && rand::random::<u64>().is_multiple_of(self.one_in);
-        is_drawn.then(|| Second {
-            job: RunJob { tier: Tier::Interpreter, sample_cycles: 0, ..job.clone() },
-            elf: elf.clone(),
-            time: time.saturating_mul(PATIENCE),
-        })
+    /// What has to be known to do `runs` native runs again that may take `time` together, if the caller asks or the lot falls on one.
+    pub(crate) fn draw<A>(
+        &self,
+        is_asked: bool,
+        runs: usize,
+        time: Duration,
+        work: impl FnOnce() -> A,
+    ) -> Option<Second<A>> {
+        let is_drawn = || self.one_in > 0 && rand::random::<u64>() % self.one_in < runs as u64;
+        let time = time.saturating_mul(PATIENCE);
+        (is_asked || is_drawn()).then(|| Second { work: work(), time, is_asked })
     }
 
     fn note(&self, result: Found) {
@@ -91,33 +193,93 @@ impl Recheck {
 }
 
 impl Shared {
-    /// Runs `second` behind the answer, and puts the native code of the first run into quarantine if they differ.
-    pub(crate) fn recheck(self: &Arc<Self>, tenant: &Tenant, used: Used, second: Second, first: &RunReport) {
+    /// Does `second` again and compares with what its first run, by the native code `used`, told: before the answer if the caller asked,
+    /// else behind it. Gives what is to be believed, and for a caller who asked what came of it.
+    pub(crate) async fn recheck<A: Again>(
+        self: &Arc<Self>,
+        tenant: &Tenant,
+        used: &[Used],
+        second: Second<A>,
+        first: A::Told,
+    ) -> (A::Told, Option<Found>) {
+        if second.is_asked {
+            let (found, interpreted) = self.run_again(tenant, used, second, &first).await;
+            return (interpreted.unwrap_or(first), Some(found));
+        }
         let Ok(place) = self.recheck.places.clone().try_acquire_owned() else {
-            return self.recheck.note(Found::PassedOver);
+            self.recheck.note(Found::PassedOver);
+            return (first, None);
         };
-        let (shared, tenant, first) = (self.clone(), tenant.clone(), first.clone());
+        let (shared, tenant, used, native) = (self.clone(), tenant.clone(), used.to_vec(), first.clone());
         tokio::spawn(async move {
-            let result = shared.run_again(&tenant, used, second, &first).await;
-            shared.recheck.note(result);
+            shared.run_again(&tenant, &used, second, &native).await;
             drop(place);
         });
+        (first, None)
     }
 
-    async fn run_again(&self, tenant: &Tenant, used: Used, second: Second, first: &RunReport) -> Found {
-        let Ok((slot, _)) = self.slot(tenant).await else { return Found::PassedOver };
-        let Second { job, elf, time } = second;
-        let deadline = Instant::now() + time;
-        let run = move |pool: &Pool, until| pool.run(&job, &elf, None, until);
-        let lent = self.lend(slot, time, deadline.into(), run).await;
-        let Ok(Verdict::Done(report)) = lent.map(|lent| lent.answer) else { return Found::PassedOver };
-        if is_equal(first, &report) {
-            return Found::Equal;
-        }
-        let detail = format!("natively: {}; interpreted: {}", Told(first), Told(&report));
-        self.ready.bar(&[used], &detail);
-        Found::Different
+    /// Gives what came of it, and what the interpreter told if that is another answer.
+    async fn run_again<A: Again>(
+        &self,
+        tenant: &Tenant,
+        used: &[Used],
+        second: Second<A>,
+        first: &A::Told,
+    ) -> (Found, Option<A::Told>) {
+        let interpreted = self.interpret(tenant, second).await;
+        let difference = interpreted.as_ref().map(|interpreted| A::difference(first, interpreted));
+        let (found, believed) = match difference {
+            None => (Found::PassedOver, None),
+            Some(None) => (Found::Equal, None),
+            Some(Some(detail)) => {
+                self.ready.bar(used, &detail);
+                (Found::Different, interpreted)
+            }
+        };
+        self.recheck.note(found);
+        (found, believed)
     }
+
+    async fn interpret<A: Again>(&self, tenant: &Tenant, second: Second<A>) -> Option<A::Told> {
+        let (slot, _) = self.slot(tenant).await.ok()?;
+        let Second { work, time, is_asked } = second;
+        let began = Instant::now();
+        let mut bill = is_asked.then(|| Bill { account: &tenant.account, began, cycles: None });
+        let run = move |pool: &Pool, until| work.run(pool, until);
+        let told = self.lend(slot, time, (began + time).into(), run).await.ok().and_then(|lent| lent.answer);
+        if let Some(bill) = &mut bill {
+            bill.cycles = told.as_ref().map(A::cycles);
+        }
+        told
+    }
+}
+
+/// What a second run costs whoever asked for it, also if nobody waits for its end.
+struct Bill<'a> {
+    account: &'a Account,
+    began: Instant,
+    /// None if it told none: then its time counts.
+    cycles: Option<u64>,
+}
+
+impl Drop for Bill<'_> {
+    fn drop(&mut self) {
+        match self.cycles {
+            Some(cycles) => self.account.ran(cycles),
+            None => self.account.ran_for(self.began.elapsed(), u64::MAX),
+        }
+    }
+}
+
+fn done<R>(verdict: Verdict<R>) -> Option<R> {
+    match verdict {
+        Verdict::Done(report) => Some(report),
+        _ => None,
+    }
+}
+
+fn words(report: &RunReport) -> String {
+    format!("{:?}, {} + {} cycles", report.outcome, report.load_cycles, report.cycles)
 }
 
 /// Whether two runs told the same. What was written up to a limit of output is not compared: lines are cut there.
@@ -125,5 +287,18 @@ fn is_equal(first: &RunReport, second: &RunReport) -> bool {
     let is_cut = first.outcome == RunOutcome::OutputLimit;
     first.outcome == second.outcome
         && (first.cycles, first.load_cycles) == (second.cycles, second.load_cycles)
+        && (is_cut || first.debug == second.debug)
+}
+
+/// As [`is_equal`], for groups of a transaction.
+fn are_equal(first: &GroupReport, second: &GroupReport) -> bool {
+    let told = |group: &GroupReport| {
+        let GroupReport { script_hash, kind, outcome, exit_code, cycles, .. } = group;
+        (*script_hash, *kind, *outcome, *exit_code, *cycles)
+    };
+    let is_cut = first.outcome == VerifyOutcome::OutputLimit;
+    told(first) == told(second)
+        && first.error == second.error
+        && (&first.inputs, &first.outputs) == (&second.inputs, &second.outputs)
         && (is_cut || first.debug == second.debug)
 }

@@ -19,7 +19,7 @@ use tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
 use crate::{
-    batch::{Context, Input},
+    batch::{Context, Input, Lot},
     convert::batch::{session_input, session_order, session_result, session_started},
     execute::{Ended, ExecuteError, Prepared, Runner},
     limits::{INPUT_BYTES, SESSION_BYTES_MAX, SESSION_INPUTS_MAX},
@@ -123,7 +123,7 @@ impl Session {
                 better = self.runner.prepare(context, self.deadline).await.ok();
             }
             let prepared = better.as_ref().unwrap_or(prepared);
-            let (results, _) =
+            let Lot { results, .. } =
                 self.noted(self.runner.run_lot(context, prepared, inputs, self.deadline).await)?;
             let count = answerable(&results);
             // All of them are charged before the first waits for its caller.

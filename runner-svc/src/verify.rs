@@ -22,10 +22,11 @@ use tracing::{Instrument, Span};
 
 use crate::{
     charge::charge_verification,
-    execute::{Ended, ExecuteError, Native, Runner, Shared, seal},
+    execute::{Ended, ExecuteError, Native, Runner, Shared},
     hot::Met,
-    library::Used,
+    library::{Used, seal},
     programs::{Candidate, FoundProgram, Place, ProgramUse, files},
+    recheck::{Found, VerifyAgain},
     sampling::next_salt,
     tenant::Tenant,
 };
@@ -47,6 +48,8 @@ pub(crate) struct VerifyOrder {
     pub(crate) run_time: Duration,
     /// What the sample points shall follow from, if the caller says.
     pub(crate) sample_salt: Option<u64>,
+    /// Whether the caller wants it run again, and compared.
+    pub(crate) recheck: bool,
 }
 
 /// What a worker told of a transaction.
@@ -68,6 +71,7 @@ pub(crate) struct Verification {
     pub(crate) queue: Duration,
     /// What the sample points followed from; none where runs are not sampled.
     pub(crate) sample_salt: Option<u64>,
+    pub(crate) recheck: Option<Found>,
 }
 
 impl Runner {
@@ -96,7 +100,7 @@ impl Shared {
         let mut candidates = self.candidates(&order).instrument(tracing::info_span!("transaction")).await?;
         let met = met(&candidates);
         candidates.extend(self.hot.find(&met.cells).into_iter().map(Candidate::from));
-        let sealed = seal("antares-transaction", order.transaction.clone()).await?;
+        let sealed = Arc::new(seal("antares-transaction", order.transaction.clone()).await?);
         let span = tracing::info_span!("artifacts", count = candidates.len());
         let programs =
             self.clone().natives(account, candidates, order.tier, deadline).instrument(span).await?;
@@ -110,6 +114,10 @@ impl Shared {
         let job = job(&order, &sealed, &libraries, self.limits.sample_cycles);
         let learning: Vec<Native> = libraries.iter().map(|(_, native)| native.clone()).collect();
         let sample_salt = (job.sample_cycles > 0).then_some(job.sample_salt);
+        let again = || VerifyAgain { job: job.clone(), transaction: sealed.clone() };
+        let is_native = !keys.is_empty();
+        let draw = |()| self.recheck.draw(order.recheck, 1, order.run_time, again);
+        let second = is_native.then_some(()).and_then(draw);
         let run = move |pool: &Pool, until| {
             let libraries = libraries.iter().map(|(_, native)| &*native.library);
             let files: Vec<&Sealed> = libraries.chain(beside.iter().map(|elf| &**elf)).collect();
@@ -125,38 +133,47 @@ impl Shared {
             }
             Ok::<_, ExecuteError>(ended)
         };
-        let ended = match work.instrument(tracing::info_span!("worker")).await? {
-            Ended::Reported(VerifyReport::Done {
-                outcome,
-                cycles,
-                groups,
-                hot,
-                seen,
-                samples,
-                read_us,
-                run_us,
-            }) => {
-                self.keep_samples(
-                    &order.tenant.name,
-                    None,
-                    samples.as_deref(),
-                    (cycles, native_cycles(&groups)),
-                );
-                self.learn(account, hot, &met);
+        let ended = work.instrument(tracing::info_span!("worker")).await?;
+        let mut ended = self.take_in(&order, ended, &met, &learning)?;
+        let mut recheck = None;
+        if let (Some(second), Ended::Reported(first)) = (second, &mut ended) {
+            (*first, recheck) = self.recheck(&order.tenant, &keys, second, first.clone()).await;
+        }
+        Ok(Verification { ended, programs: uses, fetch, queue, sample_salt, recheck })
+    }
+
+    /// Keeps what a worker told beside the verdict, for later. Gives the verdict.
+    fn take_in(
+        self: &Arc<Self>,
+        order: &VerifyOrder,
+        ended: Ended<VerifyReport>,
+        met: &Met,
+        learning: &[Native],
+    ) -> Result<Ended<Verified>, ExecuteError> {
+        let report = match ended {
+            Ended::Reported(report) => report,
+            Ended::DeadlineExceeded => return Ok(Ended::DeadlineExceeded),
+            Ended::SandboxViolation { detail } => return Ok(Ended::SandboxViolation { detail }),
+        };
+        let VerifyOrder { tenant, .. } = order;
+        match report {
+            VerifyReport::Done { outcome, cycles, groups, hot, seen, samples, read_us, run_us } => {
+                let native = native_cycles(&groups);
+                self.keep_samples(&tenant.name, None, samples.as_deref(), (cycles, native));
+                self.learn(&tenant.account, hot, met);
                 for (number, seen) in seen {
                     let native = usize::try_from(number).ok().and_then(|number| learning.get(number));
-                    native.into_iter().for_each(|native| self.learn_seen(account, native, seen.clone()));
+                    native
+                        .into_iter()
+                        .for_each(|native| self.learn_seen(&tenant.account, native, seen.clone()));
                 }
-                Ended::Reported(Verified { outcome, cycles, groups, read_us, run_us })
+                Ok(Ended::Reported(Verified { outcome, cycles, groups, read_us, run_us }))
             }
-            Ended::Reported(VerifyReport::Refused { path, detail }) => {
+            VerifyReport::Refused { path, detail } => {
                 let field = place(path.as_deref()).unwrap_or(field_of(order.form)).to_owned();
-                return Err(ExecuteError::Transaction { field, problem: detail });
+                Err(ExecuteError::Transaction { field, problem: detail })
             }
-            Ended::DeadlineExceeded => Ended::DeadlineExceeded,
-            Ended::SandboxViolation { detail } => Ended::SandboxViolation { detail },
-        };
-        Ok(Verification { ended, programs: uses, fetch, queue, sample_salt })
+        }
     }
 
     /// Reads the transaction: whether it can be used, and what is worth compiling.

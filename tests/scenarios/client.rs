@@ -83,6 +83,7 @@ fn request(source: v1::script::Source, args: &[&str], tier: v1::Tier) -> v1::Exe
         request_id: "scenario".to_owned(),
         sample_salt: None,
         text_args: Vec::new(),
+        recheck: false,
     }
 }
 

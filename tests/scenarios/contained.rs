@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// One compile a script, so that it is known which.
-const SECTIONS: &str = "[compiler]\nbaseline = false\n";
+pub(crate) const SECTIONS: &str = "[compiler]\nbaseline = false\n";
 
 /// Loads from an address far beyond memory: that of an argument, times a million.
 const STRAY: &str = ".globl _start\n_start:\n ld a0, 8(sp)\n slli a0, a0, 20\n ld a1, 0(a0)\n andi a0, a1, 1\n li a7, 93\n ecall\n";
@@ -24,7 +24,7 @@ const STRAY: &str = ".globl _start\n_start:\n ld a0, 8(sp)\n slli a0, a0, 20\n l
 const RIGHT: u32 = 77;
 
 /// Exits with a constant: nothing that is wrong with it goes beyond guest memory.
-const CONSTANT: &str = ".globl _start\n_start:\n li a0, 77\n li a7, 93\n ecall\n";
+pub(crate) const CONSTANT: &str = ".globl _start\n_start:\n li a0, 77\n li a7, 93\n ecall\n";
 
 /// Bytes of an entry behind the library: the manifest, its length, what an entry ends with.
 fn manifest_bytes(entry: &[u8]) -> usize {
@@ -58,7 +58,7 @@ pub(crate) fn code(library: &[u8]) -> std::ops::Range<usize> {
 }
 
 /// Writes one constant of the code in the place of another. Gives how often.
-fn mistake_a_constant(library: &mut [u8]) -> usize {
+pub(crate) fn mistake_a_constant(library: &mut [u8]) -> usize {
     let (right, wrong) = (RIGHT.to_le_bytes(), (RIGHT + 1).to_le_bytes());
     let places: Vec<_> = code(library).filter(|at| library[*at..].starts_with(&right)).collect();
     for at in &places {

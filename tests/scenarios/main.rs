@@ -24,6 +24,7 @@ mod miscompiles;
 mod neighbours;
 mod operators;
 mod overload;
+mod second_runs;
 mod server;
 mod siege;
 mod signing;

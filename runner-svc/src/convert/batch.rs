@@ -6,8 +6,8 @@ use antares_proto::v1;
 use antares_serve::{Fault, RawRunner};
 
 use super::{
-    Violations, artifact_use, check_args, fallback_name, microseconds, options, run_limits, script, tier,
-    tier_split, verdict,
+    Violations, artifact_use, check_args, fallback_name, microseconds, options, recheck, run_limits, script,
+    tier, tier_split, verdict,
 };
 use crate::{
     batch::{BatchExecution, Context, Input},
@@ -36,6 +36,7 @@ pub(crate) fn batch_order(
     }
     let context =
         context((request.script, request.limits, request.tier, &request.request_id), limits, wrong)?;
+    let context = Context { recheck: request.recheck, ..context };
     Ok((context, request.inputs.into_iter().map(input).collect()))
 }
 
@@ -65,6 +66,7 @@ fn context(
         cycles_max: run.cycles_max,
         debug_bytes_max: run.debug_bytes_max,
         run_time: Duration::from_millis(run.deadline_ms),
+        recheck: false,
     })
 }
 
@@ -121,6 +123,7 @@ pub(crate) fn batch_executed(
         artifact: Some(artifact_use(execution.native)),
         fallback: fallback_name(execution.fallback),
         script_sha256: execution.script.to_string(),
+        recheck: recheck(execution.recheck).into(),
     }
 }
 

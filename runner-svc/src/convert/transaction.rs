@@ -8,7 +8,7 @@ use antares_serve::{Fault, RawRunner};
 use antares_transaction::{CellFields, DepFields, Environment, Fields};
 use bytes::Bytes;
 
-use super::{Violations, artifact_use, fallback_name, microseconds, run_limits, tier};
+use super::{Violations, artifact_use, fallback_name, microseconds, recheck, run_limits, tier};
 use crate::{
     execute::Ended,
     programs::ProgramUse,
@@ -47,6 +47,7 @@ pub(crate) fn verify_order(
         debug_bytes_max: run.debug_bytes_max,
         run_time: Duration::from_millis(run.deadline_ms),
         sample_salt: request.sample_salt,
+        recheck: request.recheck,
     })
 }
 
@@ -138,6 +139,7 @@ pub(crate) fn verified(
         request_id,
         programs: verification.programs.into_iter().map(program_use).collect(),
         sample_salt: verification.sample_salt,
+        recheck: recheck(verification.recheck).into(),
         ..v1::VerifyTransactionResponse::default()
     };
     let mut timings = v1::Timings {

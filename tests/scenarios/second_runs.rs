@@ -1,0 +1,117 @@
+//! Second runs of batches and transactions, drawn by lot or asked for: wrong native code is found, its answer is not believed by
+//! whoever asked, and whoever asks pays.
+
+use antares_proto::v1::{self, Recheck, Tier, verify_transaction_request::Transaction};
+use antares_tests::{guests, transactions::locked_by};
+use ckb_mock_tx_types::ReprMockTransaction;
+use ckb_types::core::ScriptHashType;
+
+use crate::{
+    client::{Client, exit_code, stored},
+    contained::{CONSTANT, SECTIONS, mistake_a_constant, spoil},
+    server::{Server, until},
+};
+
+/// What the script exits with, and what its spoilt native code does.
+const RIGHT: i32 = 77;
+const WRONG: i32 = 78;
+
+fn run(elf: &[u8], recheck: bool) -> v1::ExecuteRequest {
+    v1::ExecuteRequest { recheck, ..stored(elf, &[], Tier::Auto) }
+}
+
+fn batch(elf: &[u8], recheck: bool) -> v1::ExecuteBatchRequest {
+    let script = run(elf, false).script;
+    v1::ExecuteBatchRequest { script, inputs: vec![v1::Input::default(); 3], recheck, ..Default::default() }
+}
+
+fn transaction(elf: &[u8], recheck: bool) -> v1::VerifyTransactionRequest {
+    let mock = locked_by(&[elf.to_vec().into()], ScriptHashType::Data2).unwrap();
+    let json = serde_json::to_vec(&ReprMockTransaction::from(mock.as_ckb().clone())).unwrap();
+    let transaction = Some(Transaction::MockJson(json.into()));
+    v1::VerifyTransactionRequest { transaction, recheck, ..Default::default() }
+}
+
+/// Exit codes of a batch's runs, or of a transaction's groups, or of the one run; and what came of the second.
+type Told = (Vec<Option<i32>>, Recheck);
+
+async fn run_told(client: &mut Client, elf: &[u8], recheck: bool) -> Told {
+    let answer = client.execute(run(elf, recheck)).await.unwrap();
+    (vec![exit_code(&answer)], answer.recheck())
+}
+
+async fn batch_told(client: &Client, elf: &[u8], recheck: bool) -> Told {
+    let answer = client.runner.clone().execute_batch(batch(elf, recheck)).await.unwrap().into_inner();
+    let codes = answer.results.iter().map(|result| result.verdict.as_ref().unwrap().exit_code);
+    (codes.collect(), answer.recheck())
+}
+
+async fn transaction_told(client: &Client, elf: &[u8], recheck: bool) -> Told {
+    let request = transaction(elf, recheck);
+    let answer = client.runner.clone().verify_transaction(request).await.unwrap().into_inner();
+    (answer.groups.iter().map(|group| group.exit_code).collect(), answer.recheck())
+}
+
+/// Each kind of call, whatever of them `recheck` asks for.
+async fn told(client: &mut Client, elf: &[u8], kind: usize, recheck: bool) -> Told {
+    match kind {
+        0 => run_told(client, elf, recheck).await,
+        1 => batch_told(client, elf, recheck).await,
+        _ => transaction_told(client, elf, recheck).await,
+    }
+}
+
+/// Runs in an answer of each kind of call.
+const RUNS: [usize; 3] = [1, 3, 1];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_asks_is_told_the_interpreter_s_answer() {
+    let elf = guests::assemble(CONSTANT).unwrap();
+    let sections = format!("{SECTIONS}[runner]\nrecheck_one_in = 0\n");
+    for (kind, runs) in RUNS.into_iter().enumerate() {
+        let data = tempfile::tempdir().unwrap();
+        let server = Server::start_with(&data, &sections);
+        let mut client = Client::connect(&server).await;
+        client.upload(&elf).await.unwrap();
+        let right = vec![Some(RIGHT); runs];
+        assert_eq!(told(&mut client, &elf, kind, false).await, (right.clone(), Recheck::Unspecified));
+        assert_eq!(told(&mut client, &elf, kind, true).await, (right.clone(), Recheck::Equal));
+        assert_eq!(server.metric("antares_rechecks_total{result=\"equal\"}"), 1.0);
+        server.stop();
+        spoil(&data, &elf, mistake_a_constant);
+        let server = Server::start_with(&data, &sections);
+        let mut client = Client::connect(&server).await;
+        let wrong = (vec![Some(WRONG); runs], Recheck::Unspecified);
+        assert_eq!(told(&mut client, &elf, kind, false).await, wrong);
+        assert_eq!(told(&mut client, &elf, kind, true).await, (right.clone(), Recheck::Different));
+        assert_eq!(server.metric("antares_artifacts_quarantined"), 1.0);
+        // There is no native code any more, and nothing to compare.
+        assert_eq!(told(&mut client, &elf, kind, true).await, (right, Recheck::Unspecified));
+        server.stop();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lot_falls_on_batches_and_transactions_too() {
+    let elf = guests::assemble(CONSTANT).unwrap();
+    let sections = format!("{SECTIONS}[runner]\nrecheck_one_in = 1\n");
+    for (kind, runs) in RUNS.into_iter().enumerate().skip(1) {
+        let data = tempfile::tempdir().unwrap();
+        let server = Server::start_with(&data, &sections);
+        let mut client = Client::connect(&server).await;
+        client.upload(&elf).await.unwrap();
+        let right = (vec![Some(RIGHT); runs], Recheck::Unspecified);
+        assert_eq!(told(&mut client, &elf, kind, false).await, right);
+        until("it is run again", || server.metric("antares_rechecks_total{result=\"equal\"}") == 1.0);
+        server.stop();
+        spoil(&data, &elf, mistake_a_constant);
+        let server = Server::start_with(&data, &sections);
+        let mut client = Client::connect(&server).await;
+        let wrong = (vec![Some(WRONG); runs], Recheck::Unspecified);
+        assert_eq!(told(&mut client, &elf, kind, false).await, wrong);
+        until("it is told", || server.metric("antares_rechecks_total{result=\"different\"}") == 1.0);
+        assert_eq!(server.metric("antares_artifacts_quarantined"), 1.0);
+        assert_eq!(told(&mut client, &elf, kind, false).await, right);
+        server.stop();
+    }
+}
