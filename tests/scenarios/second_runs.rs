@@ -75,7 +75,11 @@ async fn whoever_asks_is_told_the_interpreter_s_answer() {
         client.upload(&elf).await.unwrap();
         let right = vec![Some(RIGHT); runs];
         assert_eq!(told(&mut client, &elf, kind, false).await, (right.clone(), Recheck::Unspecified));
+        let cycles = || server.metric("antares_tenant_guest_cycles_total{tenant=\"none\"}");
+        let of_one = cycles();
+        assert!(of_one > 0.0);
         assert_eq!(told(&mut client, &elf, kind, true).await, (right.clone(), Recheck::Equal));
+        assert_eq!(cycles(), 3.0 * of_one, "both runs are charged, of one more call");
         assert_eq!(server.metric("antares_rechecks_total{result=\"equal\"}"), 1.0);
         server.stop();
         spoil(&data, &elf, mistake_a_constant);
