@@ -179,6 +179,9 @@ pub(crate) struct RunArgs {
     pub server: Option<String>,
     #[command(flatten)]
     pub credentials: CredentialArgs,
+    /// With --server: have it run again in the interpreter, by another worker, and compared
+    #[arg(long)]
+    pub recheck: bool,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
@@ -234,6 +237,9 @@ pub(crate) struct VerifyArgs {
     pub server: Option<String>,
     #[command(flatten)]
     pub credentials: CredentialArgs,
+    /// With --server: have it run again in the interpreter, by another worker, and compared
+    #[arg(long)]
+    pub recheck: bool,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,

@@ -42,7 +42,7 @@ pub(crate) fn execute_request(request: &Request, naming: Naming) -> v1::ExecuteR
         request_id: String::new(),
         sample_salt: None,
         text_args: Vec::new(),
-        recheck: false,
+        recheck: request.recheck,
     }
 }
 

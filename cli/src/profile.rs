@@ -167,7 +167,7 @@ pub(crate) fn target(args: &TargetArgs) -> Result<Profiled, Failure> {
     if let Some(url) = &args.server {
         return seen_by(url, args);
     }
-    args.credentials.without_server()?;
+    args.credentials.without_server(false)?;
     match (&args.tx, &args.elf) {
         (Some(tx), _) => profile_transaction(tx, args),
         (None, Some(elf)) => {

@@ -106,6 +106,7 @@ impl Server {
             Ok(response) => {
                 let response = response.into_inner();
                 convert::transaction::fallbacks(&response).into_iter().for_each(tell_fallback);
+                tell_recheck(request.recheck, response.recheck());
                 convert::transaction::verdict(response)
                     .with_context(|| format!("{} gave an answer that makes no sense", self.url))
                     .map_err(Failure::Service)
@@ -144,6 +145,7 @@ impl Server {
         match response {
             Ok(response) => {
                 tell_fallback(&response.fallback);
+                tell_recheck(request.recheck, response.recheck());
                 convert::report(response, request.artifact())
                     .with_context(|| format!("{} gave an answer that makes no sense", self.url))
                     .map_err(Failure::Service)
@@ -183,6 +185,22 @@ fn tell_fallback(reason: &str) {
     if !reason.is_empty() {
         eprintln!("antares: the server ran it in the interpreter alone: {}", output::printable(reason));
     }
+}
+
+/// What came of a second run that was asked for.
+fn tell_recheck(is_asked: bool, result: v1::Recheck) {
+    if !is_asked {
+        return;
+    }
+    let result = match result {
+        v1::Recheck::Equal => "the interpreter's run was equal",
+        v1::Recheck::Different => {
+            "the interpreter's run was different, and is the answer; tell those who run the server"
+        }
+        v1::Recheck::PassedOver => "the interpreter's run found no worker or no time",
+        v1::Recheck::Unspecified => "there was nothing to compare: no native code ran",
+    };
+    eprintln!("antares: {result}");
 }
 
 /// For the address in an error that a server sent.

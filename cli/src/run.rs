@@ -29,6 +29,8 @@ pub(crate) struct Request {
     pub cycles_max: Option<u64>,
     /// Wall time of the run; none for the default of whoever runs it.
     pub deadline: Option<Duration>,
+    /// Whether a server is to run it twice and compare.
+    pub recheck: bool,
 }
 
 impl Request {
@@ -48,10 +50,14 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         args: args.args.into_iter().map(OsStringExt::into_vec).collect(),
         cycles_max: args.max_cycles,
         deadline: args.deadline_ms.map(Duration::from_millis),
+        recheck: args.recheck,
     };
     let server = args.code.server(args.server.as_deref());
     let report = match server.as_deref() {
-        None => args.credentials.without_server().and_then(|()| run_native_or_explain(&request, local::run)),
+        None => args
+            .credentials
+            .without_server(args.recheck)
+            .and_then(|()| run_native_or_explain(&request, local::run)),
         Some(url) => run_there(url, &args.credentials, &request),
     }?;
     output::print(if args.json { to_json(&report) } else { report.to_text() }.as_bytes())?;

@@ -31,6 +31,8 @@ pub(crate) struct Request {
     pub cycles_max: Option<u64>,
     /// Wall time, without compiles.
     pub deadline: Option<Duration>,
+    /// Whether a server is to verify it twice and compare.
+    pub recheck: bool,
 }
 
 /// A cell of the transaction, as `input.N` or `output.N`.
@@ -82,10 +84,11 @@ pub(crate) fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
         code: args.code,
         cycles_max: args.max_cycles,
         deadline: args.deadline_ms.map(Duration::from_millis),
+        recheck: args.recheck,
     };
     let server = args.code.server(args.server.as_deref());
     let report = match server.as_deref() {
-        None => args.credentials.without_server().and_then(|()| local::verify(&request)),
+        None => args.credentials.without_server(args.recheck).and_then(|()| local::verify(&request)),
         Some(url) => verify_there(url, &args.credentials, &request),
     }?;
     output::print(if args.json { report.to_json() } else { report.to_text() }.as_bytes())?;

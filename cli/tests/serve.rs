@@ -166,6 +166,26 @@ fn a_server_lives_from_start_to_sigterm() {
 }
 
 #[test]
+fn a_server_runs_twice_for_who_asks() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let elf = folder.path().join("twice.elf");
+    fs::write(&elf, script(&EXIT_0)).expect("written");
+    let elf = elf.to_str().expect("text");
+    let url = format!("http://{}", server.grpc);
+    for (tier, expected) in [("native", "the interpreter's run was equal"), ("interpreter", "no native code ran")]
+    {
+        let words = ["run", "--recheck", "--server", &url, "--tier", tier, elf];
+        let output = antares(&words).output().expect("antares starts");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(0) && told.contains(expected), "{told}");
+    }
+    let output = antares(&["run", "--recheck", elf]).output().expect("antares starts");
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
 fn a_server_tells_what_it_has_seen() {
     let server = Server::start();
     let (_, report) = server.run(&["--tier", "native"]);

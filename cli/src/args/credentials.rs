@@ -26,14 +26,15 @@ pub(crate) struct CredentialArgs {
 
 impl CredentialArgs {
     /// Refuses options that only mean something to a server, where there is none.
-    pub(crate) fn without_server(&self) -> Result<(), Failure> {
+    pub(crate) fn without_server(&self, recheck: bool) -> Result<(), Failure> {
         let all = [
-            ("--tls-ca", &self.tls_ca),
-            ("--tls-cert", &self.tls_cert),
-            ("--tls-key", &self.tls_key),
-            ("--token-file", &self.token_file),
+            ("--tls-ca", self.tls_ca.is_some()),
+            ("--tls-cert", self.tls_cert.is_some()),
+            ("--tls-key", self.tls_key.is_some()),
+            ("--token-file", self.token_file.is_some()),
+            ("--recheck", recheck),
         ];
-        match all.into_iter().find(|(_, value)| value.is_some()) {
+        match all.into_iter().find(|&(_, is_given)| is_given) {
             Some((name, _)) => Err(Failure::Usage(anyhow!("{name} makes no sense without --server"))),
             None => Ok(()),
         }

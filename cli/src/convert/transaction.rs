@@ -25,7 +25,7 @@ pub(crate) fn verify_request(request: &Request) -> v1::VerifyTransactionRequest 
         tier: tier(request.tier).into(),
         request_id: String::new(),
         sample_salt: None,
-        recheck: false,
+        recheck: request.recheck,
     }
 }
 
