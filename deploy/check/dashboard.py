@@ -233,6 +233,7 @@ class Prometheus:
                     f"--web.listen-address=127.0.0.1:{self.port}",
                     # What is gone is gone soon.
                     "--query.lookback-delta=15s",
+                    "--enable-feature=exemplar-storage",
                     "--log.level=warn",
                 ],
                 stdout=log,
@@ -285,6 +286,12 @@ class Prometheus:
             return [({}, float(data["result"][1]))]
         return [(sample["metric"], float(sample["value"][1])) for sample in data["result"]]
 
+    def exemplars(self, expression):
+        """The exemplars of the last five minutes."""
+        now = time.time()
+        data = self.get("query_exemplars", query=expression, start=now - 300, end=now)
+        return [exemplar for series in data for exemplar in series["exemplars"]]
+
     def rules(self, kind):
         groups = self.get("rules", type=kind)["groups"]
         return [rule for group in groups for rule in group["rules"]]
@@ -335,6 +342,9 @@ def metric_families(targets, findings):
         names.update(line.split()[2] for line in text.splitlines() if line.startswith("# TYPE "))
     return names
 
+
+# Its buckets name traces.
+EXEMPLARS_OF = "rpc_server_call_duration_seconds_bucket"
 
 # Of features that the service of this check does not use.
 ELSEWHERE = {"antares_certificate_expiry_timestamp_seconds", "antares_compilers"}
@@ -453,6 +463,9 @@ def check_live(options, findings):
         check_alerts(prometheus, findings)
         for rule in prometheus.rules("record"):
             check_value(f"rule {rule['name']}", rule["query"], prometheus, findings)
+        traces = [exemplar["labels"].get("trace_id", "") for exemplar in prometheus.exemplars(EXEMPLARS_OF)]
+        are_traces = traces and all(re.fullmatch("[0-9a-f]{32}", trace) for trace in traces)
+        findings.expect(are_traces, f"{EXEMPLARS_OF}: exemplars name these traces: {traces}")
         rules = [*prometheus.alerts(), *prometheus.rules("record")]
         check_names(rules, metric_families(options.metrics, findings), findings)
 

@@ -462,6 +462,9 @@ def target(index, legend, text, kind):
         "range": kind != "table",
         "instant": kind == "table",
     }
+    # Traces that stand for buckets are dots in the panel.
+    if f"{CALLS}_bucket" in text and kind == "timeseries":
+        made["exemplar"] = True
     if kind in ("table", "heatmap"):
         made["format"] = kind
     return made

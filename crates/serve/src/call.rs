@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
-use prometheus::{HistogramVec, IntGauge};
+use prometheus::IntGauge;
 use tracing::Span;
 
 use crate::{
@@ -18,7 +18,9 @@ use crate::{
     admission::Places,
     audit::Entry,
     connections::Link,
+    openmetrics::TracedHistograms,
     status::{CANCELLED, DEADLINE_EXCEEDED, code_in, reason_in},
+    telemetry,
 };
 
 /// Longest deadline that a caller can set; beyond it there is none.
@@ -69,7 +71,7 @@ pub(crate) struct Call {
     pub(crate) method: Arc<str>,
     pub(crate) started: Instant,
     pub(crate) deadline: CallDeadline,
-    pub(crate) seconds: HistogramVec,
+    pub(crate) seconds: TracedHistograms,
     pub(crate) in_progress: IntGauge,
     /// Absent for a call that is refused.
     pub(crate) places: Option<Places>,
@@ -99,7 +101,8 @@ impl Drop for Call {
         // A call that goes away without a status was given up, by its deadline or by its caller.
         let code = self.code.unwrap_or(if late { DEADLINE_EXCEEDED } else { CANCELLED });
         let elapsed = self.started.elapsed();
-        self.seconds.with_label_values(&[&*self.method, code]).observe(elapsed.as_secs_f64());
+        let trace = telemetry::sampled_trace(&self.span);
+        self.seconds.observe(&[&*self.method, code], elapsed.as_secs_f64(), trace);
         self.in_progress.dec();
         self.span.record("rpc.response.status_code", code);
         let reason = self.reason.as_deref();

@@ -14,7 +14,10 @@ use std::{
 use axum::{
     Router,
     extract::State,
-    http::{StatusCode, header::CONTENT_TYPE},
+    http::{
+        HeaderMap, StatusCode,
+        header::{ACCEPT, CONTENT_TYPE},
+    },
     response::{Html, IntoResponse, Response},
     routing::get,
 };
@@ -29,6 +32,7 @@ use crate::{
     health::Health,
     listener::{Connection, accept},
     metrics::Metrics,
+    openmetrics,
     status_page::status_page,
 };
 
@@ -127,7 +131,13 @@ impl AsyncWrite for HttpConnection {
     }
 }
 
-async fn scrape(State(metrics): State<Metrics>) -> Response {
+async fn scrape(State(metrics): State<Metrics>, headers: HeaderMap) -> Response {
+    if wants_open_metrics(&headers) {
+        return match tokio::task::spawn_blocking(move || metrics.open_metrics()).await {
+            Ok(text) => ([(CONTENT_TYPE, openmetrics::CONTENT_TYPE)], text).into_response(),
+            Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        };
+    }
     // The hooks take locks that others may hold while they write to a disk.
     let text = tokio::task::spawn_blocking(move || metrics.text()).await;
     match text {
@@ -139,6 +149,17 @@ async fn scrape(State(metrics): State<Metrics>) -> Response {
         // It panicked; the hook has told where.
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
+}
+
+/// Whether a scraper takes OpenMetrics: all of them that name it prefer it.
+fn wants_open_metrics(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut forms = accepted.flat_map(|value| value.split(','));
+    forms.any(|form| {
+        let mut parts = form.split(';').map(str::trim);
+        parts.next().is_some_and(|name| name.eq_ignore_ascii_case("application/openmetrics-text"))
+            && !parts.any(|part| matches!(part, "q=0" | "q=0.0" | "version=0.0.1"))
+    })
 }
 
 async fn page(State((metrics, health)): State<(Metrics, Health)>) -> Response {

@@ -27,6 +27,7 @@ mod jwt;
 mod listener;
 mod meter;
 mod metrics;
+mod openmetrics;
 mod operator;
 mod options;
 mod page;

@@ -9,8 +9,10 @@ use std::{
 
 use prometheus::{
     Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry, TextEncoder, core::Collector, process_collector::ProcessCollector,
+    Registry, TextEncoder, core::Collector, process_collector::ProcessCollector, proto::MetricFamily,
 };
+
+use crate::openmetrics::{self, Exemplars, TracedHistograms};
 
 /// Seconds of a gRPC call, as the semantic conventions have them, and two steps below for calls on one machine.
 pub const RPC_SECONDS: &[f64] =
@@ -32,6 +34,7 @@ pub struct Metrics {
     registry: Registry,
     families: Arc<Mutex<HashMap<String, Box<dyn Any + Send>>>>,
     hooks: Arc<Mutex<Vec<Hook>>>,
+    exemplars: Arc<Mutex<HashMap<String, Exemplars>>>,
 }
 
 type Hook = Box<dyn Fn() + Send>;
@@ -90,6 +93,19 @@ impl Metrics {
         self.family(name, || HistogramVec::new(opts(), labels))
     }
 
+    /// Histograms with labels, in the order of their names, whose buckets name a trace each.
+    pub(crate) fn traced_histograms(
+        &self,
+        name: &str,
+        help: &str,
+        bounds: &'static [f64],
+        labels: &[&str],
+    ) -> TracedHistograms {
+        let family = self.histograms(name, help, bounds, labels);
+        let exemplars = lock(&self.exemplars).entry(name.to_owned()).or_default().clone();
+        TracedHistograms { family, bounds, exemplars }
+    }
+
     /// Calls `hook` before every scrape: it reads numbers that others keep and sets metrics to them.
     pub fn before_scrape(&self, hook: impl Fn() + Send + 'static) {
         lock(&self.hooks).push(Box::new(hook));
@@ -100,12 +116,23 @@ impl Metrics {
     /// # Errors
     /// A metric cannot be written (a mistake in its registration).
     pub fn text(&self) -> Result<Vec<u8>, prometheus::Error> {
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&self.gather(), &mut text)?;
+        Ok(text)
+    }
+
+    /// As [`Self::text`], in the form of OpenMetrics, with exemplars.
+    #[must_use]
+    pub fn open_metrics(&self) -> String {
+        let families = self.gather();
+        openmetrics::text(&families, &lock(&self.exemplars))
+    }
+
+    fn gather(&self) -> Vec<MetricFamily> {
         // One scrape at a time: a hook resets a counter before it sets it.
         let hooks = lock(&self.hooks);
         hooks.iter().for_each(|hook| hook());
-        let mut text = Vec::new();
-        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
-        Ok(text)
+        self.registry.gather()
     }
 
     #[track_caller]

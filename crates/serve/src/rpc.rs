@@ -13,7 +13,7 @@ use std::{
 
 use futures_util::FutureExt;
 use http::{Request, Response};
-use prometheus::{HistogramVec, IntGauge};
+use prometheus::IntGauge;
 use prost::Message;
 use tokio::time::timeout_at;
 use tonic::{Status, body::Body};
@@ -32,6 +32,7 @@ use crate::{
     connections::Link,
     gate::{ClientNames, Denied, Gate, RoleProven},
     metrics::{Metrics, RPC_SECONDS},
+    openmetrics::TracedHistograms,
     peer::Peer,
     roles::{Need, need},
     server::{Callers, ServeError},
@@ -69,7 +70,7 @@ struct Shared {
     message_bytes_max: usize,
     message_time_max: Duration,
     call_time_max: Duration,
-    seconds: HistogramVec,
+    seconds: TracedHistograms,
     in_progress: IntGauge,
 }
 
@@ -169,7 +170,7 @@ impl RpcLayer {
             message_bytes_max: listen.message_bytes_max,
             message_time_max: listen.request_time_max,
             call_time_max: listen.call_time_max,
-            seconds: metrics.histograms(
+            seconds: metrics.traced_histograms(
                 "rpc_server_call_duration_seconds",
                 "Duration of gRPC calls, streams included, from the first byte to the last.",
                 RPC_SECONDS,

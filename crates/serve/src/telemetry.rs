@@ -11,7 +11,7 @@ use http::HeaderMap;
 use opentelemetry::{
     Context, KeyValue, global,
     propagation::{Extractor, Injector, TextMapPropagator},
-    trace::{Span as _, SpanKind, TraceContextExt, Tracer, TracerProvider},
+    trace::{Span as _, SpanKind, TraceContextExt, TraceId, Tracer, TracerProvider},
 };
 use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig};
 use opentelemetry_sdk::{
@@ -179,10 +179,16 @@ pub(crate) fn adopt(span: &Span, headers: &HeaderMap) {
         let _ = span.set_parent(context);
     }
     let own = span.context().span().span_context().trace_id();
-    let trace_id = if own == opentelemetry::TraceId::INVALID { caller.trace_id() } else { own };
-    if trace_id != opentelemetry::TraceId::INVALID {
+    let trace_id = if own == TraceId::INVALID { caller.trace_id() } else { own };
+    if trace_id != TraceId::INVALID {
         span.record("trace_id", trace_id.to_string());
     }
+}
+
+/// The trace of `span`, if it is one that is exported.
+pub(crate) fn sampled_trace(span: &Span) -> Option<TraceId> {
+    let context = span.context().span().span_context().clone();
+    context.is_sampled().then(|| context.trace_id())
 }
 
 /// Puts the trace context of the current span into the metadata of a call that is about to be made.
