@@ -18,7 +18,7 @@ pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 
 /// A trace that stands for a bucket: the last sampled one that fell into it.
 #[derive(Clone, Copy, Debug)]
-struct Exemplar {
+pub(crate) struct Exemplar {
     trace: TraceId,
     value: f64,
     at: SystemTime,
