@@ -173,7 +173,8 @@ fn a_server_runs_twice_for_who_asks() {
     fs::write(&elf, script(&EXIT_0)).expect("written");
     let elf = elf.to_str().expect("text");
     let url = format!("http://{}", server.grpc);
-    for (tier, expected) in [("native", "the interpreter's run was equal"), ("interpreter", "no native code ran")]
+    for (tier, expected) in
+        [("native", "the interpreter's run was equal"), ("interpreter", "no native code ran")]
     {
         let words = ["run", "--recheck", "--server", &url, "--tier", tier, elf];
         let output = antares(&words).output().expect("antares starts");

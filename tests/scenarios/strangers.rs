@@ -65,7 +65,12 @@ fn grpcurl_lists_describes_and_runs() {
         String::from_utf8(output.stdout).unwrap()
     };
     let services = ask(&[&server.address, "list"]);
-    assert!(services.contains("antares.v1.RunnerService"), "{services}");
+    for service in ["RunnerService", "CompilerService", "ProfileService", "AdminService"] {
+        assert!(services.contains(&format!("antares.v1.{service}")), "{services}");
+    }
+    // What stands in the details of errors can be read.
+    let detail = ask(&[&server.address, "describe", "google.rpc.QuotaFailure"]);
+    assert!(detail.contains("repeated .google.rpc.QuotaFailure.Violation violations"), "{detail}");
     let described = ask(&[&server.address, "describe", "antares.v1.RunnerService"]);
     assert!(described.contains("rpc Execute"), "{described}");
     let health = ask(&[&server.address, "grpc.health.v1.Health/Check"]);

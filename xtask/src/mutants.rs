@@ -30,20 +30,17 @@ enum Campaign {
     Programs,
     /// Generated transactions.
     Transactions,
+    /// A test of the suite: its package, its binary (none for those in the source) and its name.
+    Test([&'static str; 3]),
 }
 
 impl Campaign {
-    fn binary(self) -> &'static str {
+    /// Tries the mistake in `copy`: the first line that says what differs.
+    fn try_in(self, copy: &Path) -> anyhow::Result<Option<String>> {
         match self {
-            Self::Programs => "differential",
-            Self::Transactions => "transactions",
-        }
-    }
-
-    fn arguments(self) -> [&'static str; 3] {
-        match self {
-            Self::Programs => ["--programs", PROGRAMS, "--as-found"],
-            Self::Transactions => ["--scenarios", SCENARIOS, "--as-found"],
+            Self::Programs => generate(copy, "differential", ["--programs", PROGRAMS, "--as-found"]),
+            Self::Transactions => generate(copy, "transactions", ["--scenarios", SCENARIOS, "--as-found"]),
+            Self::Test(test) => test_alone(copy, test),
         }
     }
 }
@@ -60,7 +57,7 @@ pub(crate) fn run(filter: &str) -> anyhow::Result<()> {
     let mut missed = Vec::new();
     for mutant in list::all().filter(|mutant| mutant.name.contains(filter)) {
         renew(root, &copy)?;
-        let found = match apply(mutant, &copy).and_then(|()| try_one(&copy, mutant.campaign)) {
+        let found = match apply(mutant, &copy).and_then(|()| mutant.campaign.try_in(&copy)) {
             Ok(Some(found)) => found,
             other => {
                 missed.push(mutant.name);
@@ -98,18 +95,50 @@ fn apply(mutant: &Mutant, copy: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first line that says what differs.
-fn try_one(copy: &Path, campaign: Campaign) -> anyhow::Result<Option<String>> {
-    // A target folder of its own: cargo tells checkouts apart by their paths from the workspace's root alone.
-    let target = copy.join("target");
+/// Cargo in the copy.
+fn cargo(copy: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["build", "--quiet", "--release", "--package=antares-tests", "--bin", campaign.binary()]);
-    let output = command.current_dir(copy).env("CARGO_TARGET_DIR", &target).output()?;
-    // A mistake that does not compile proves nothing.
+    // A target folder of its own: cargo tells checkouts apart by their paths from the workspace's root alone.
+    command.args(words).current_dir(copy).env("CARGO_TARGET_DIR", copy.join("target"));
+    command
+}
+
+/// Builds in the copy. A mistake that does not compile proves nothing.
+fn build(copy: &Path, words: &[&str]) -> anyhow::Result<()> {
+    let output = cargo(copy, words).output()?;
     ensure!(output.status.success(), "does not compile:\n{}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+/// Runs a test by itself: what it says when it fails.
+fn test_alone(copy: &Path, [package, binary, name]: [&str; 3]) -> anyhow::Result<Option<String>> {
+    // Tests of processes start those of the same build.
+    build(copy, &["build", "--quiet", "--workspace", "--bins"])?;
+    let mut words = vec!["test", "--quiet", "--package", package];
+    if binary.is_empty() {
+        words.extend(["--lib", "--bins"]);
+    } else {
+        words.extend(["--test", binary]);
+    }
+    build(copy, &[&words[..], &["--no-run"]].concat())?;
+    let output = cargo(copy, &[&words[..], &["--", name]].concat()).output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    // A name that no test has any more finds nothing.
+    let ran = |line: &str| line.starts_with("running ") && !line.starts_with("running 0 ");
+    ensure!(text.lines().any(ran), "there is no test {name}");
+    if output.status.success() {
+        return Ok(None);
+    }
+    let failed = text.lines().skip_while(|line| !line.contains("panicked at")).take(2).collect::<Vec<_>>();
+    Ok(Some(failed.join(" ").chars().take(300).collect()))
+}
+
+/// Runs what makes programs or transactions and compares: the first line that says what differs.
+fn generate(copy: &Path, binary: &str, words: [&str; 3]) -> anyhow::Result<Option<String>> {
+    build(copy, &["build", "--quiet", "--release", "--package=antares-tests", "--bin", binary])?;
     let mut command = Command::new("timeout");
-    command.arg(SECONDS_MAX).arg(target.join("release").join(campaign.binary()));
-    let output = command.args(campaign.arguments()).current_dir(copy).output()?;
+    command.arg(SECONDS_MAX).arg(copy.join("target/release").join(binary));
+    let output = command.args(words).current_dir(copy).output()?;
     if output.status.success() {
         return Ok(None);
     }

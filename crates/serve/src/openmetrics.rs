@@ -166,7 +166,8 @@ mod tests {
         let text = metrics.open_metrics();
         let (one, three) = ("01".repeat(16), "03".repeat(16));
         for expected in [
-            "# TYPE antares_test counter\n# HELP antares_test Says \\\"so\\\".\nantares_test_total 3.0\n".to_owned(),
+            "# TYPE antares_test counter\n# HELP antares_test Says \\\"so\\\".\nantares_test_total 3.0\n"
+                .to_owned(),
             "antares_level{of=\"a\\\\b\"} -2.0\n".to_owned(),
             format!("antares_seconds_bucket{{how=\"well\",le=\"0.5\"}} 1 # {{trace_id=\"{one}\"}} 0.5 "),
             format!("antares_seconds_bucket{{how=\"well\",le=\"1.0\"}} 3 # {{trace_id=\"{three}\"}} 0.8 "),

@@ -1,6 +1,7 @@
 //! The mistakes, by what they break.
 
 mod blocks;
+mod services;
 mod transactions;
 
 use super::Campaign;
@@ -55,6 +56,9 @@ pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
         &blocks::TABLES,
         &REST,
         &transactions::VERDICTS,
+        &services::ADMITTED,
+        &services::TOLD,
+        &services::AUTHORED,
     ]
     .into_iter()
     .flatten()

@@ -1,0 +1,235 @@
+//! Mistakes in what stands between a caller and a run. The first number is that of the finding of a stranger's test of the services
+//! whose test must see the mistake.
+
+use super::{Campaign, Mutant};
+
+const fn service(
+    name: &'static str,
+    file: &'static str,
+    [from, to]: [&'static str; 2],
+    test: [&'static str; 3],
+) -> Mutant {
+    Mutant { name, file, from, to, campaign: Campaign::Test(test) }
+}
+
+const ADMISSION: &str = "crates/serve/src/admission.rs";
+const CONNECTIONS: &str = "crates/serve/src/connections.rs";
+const ACCOUNT: &str = "cache/src/account.rs";
+
+/// Admission: no client may stop another.
+pub(super) const ADMITTED: [Mutant; 12] = [
+    service(
+        "service-1-no-budget-for-requests",
+        ADMISSION,
+        [
+            "Budget::new(listen.request_bytes_max, listen.request_bytes_per_peer_max)",
+            "Budget::new(u64::MAX, u64::MAX)",
+        ],
+        ["antares-tests", "scenarios", "admission::half_sent_requests_are_held_within_a_budget"],
+    ),
+    service(
+        "service-2-one-peer-takes-all-places",
+        "crates/serve/src/budget.rs",
+        ["        if held > self.share_max {", "        if held > self.max {"],
+        ["antares-serve", "", "a_holder_has_its_share_and_others_the_reserve"],
+    ),
+    service(
+        "service-2-no-reserve",
+        "crates/serve/src/budget.rs",
+        ["max - max / RESERVE_PARTS\n", "max + max / RESERVE_PARTS\n"],
+        ["antares-serve", "", "a_holder_has_its_share_and_others_the_reserve"],
+    ),
+    service(
+        "service-3-idle-connections-keep-their-places",
+        CONNECTIONS,
+        [
+            "        link.room_wanted.notify_one();\n        self.remove(&link);\n        true",
+            "        drop(link);\n        false",
+        ],
+        ["antares-tests", "scenarios", "admission::idle_connections_of_one_client_shut_nobody_out"],
+    ),
+    service(
+        "service-4-nobody-pays-first",
+        ACCOUNT,
+        [
+            "(surplus > 0).then_some((owner, surplus.min(held)))",
+            "(surplus > bytes).then_some((owner, surplus.min(held)))",
+        ],
+        ["antares-cache", "policy", "one_owner_that_stores_much_pushes_out_its_own"],
+    ),
+    service(
+        "service-6-no-bound-on-ready-files",
+        "runner-svc/src/ready.rs",
+        [
+            "state.bytes > self.bytes_max || state.entries.len() > self.entries_max",
+            "state.bytes > self.bytes_max",
+        ],
+        ["antares-runner-svc", "", "ready::tests::small_files_are_few"],
+    ),
+    service(
+        "service-6-small-files-cost-nothing",
+        "runner-svc/src/ready.rs",
+        ["sealed.len().next_multiple_of(PAGE_BYTES) + FILE_BYTES", "sealed.len()"],
+        ["antares-runner-svc", "", "ready::tests::bytes_are_counted_once_and_given_back"],
+    ),
+    service(
+        "service-6-too-few-files-are-enough",
+        "crates/serve/src/files.rs",
+        ["    if is_enough(allowed) {", "    if is_enough(allowed) || needed > 0 {"],
+        ["antares-tests", "scenarios", "admission::a_server_that_may_open_too_few_files_does_not_start"],
+    ),
+    service(
+        "service-6-invented-tenants-grow",
+        "runner-svc/src/profiles.rs",
+        ["        key.tenant = OTHER_TENANTS.into();\n", ""],
+        ["antares-runner-svc", "", "invented_tenants_take_bounded_room_and_no_run_is_lost"],
+    ),
+    service(
+        "service-6-workers-talk-without-bound",
+        "crates/pool/src/terms.rs",
+        [" || self.debug().map(Lines::count).sum::<usize>() > DEBUG_LINES_MAX", ""],
+        ["antares-pool", "escapes", "more_lines_than_there_may_be_are_not_taken"],
+    ),
+    service(
+        "service-7-callers-mistakes-are-ours",
+        "crates/serve/src/status.rs",
+        [
+            "filter(|status| status.code() == Code::Internal)?;",
+            "filter(|status| status.code() == Code::Ok)?;",
+        ],
+        ["antares-tests", "scenarios", "wire::messages_that_lie_about_themselves_have_a_status"],
+    ),
+    service(
+        "service-7-a-stopped-worker-is-waited-for",
+        "crates/pool/src/talk.rs",
+        [
+            "const HANDOVER_MAX: Duration = Duration::from_secs(1);",
+            "const HANDOVER_MAX: Duration = Duration::from_secs(3_600);",
+        ],
+        [
+            "antares-pool",
+            "reuse",
+            "a_worker_that_was_stopped_between_jobs_is_replaced_and_costs_nobody_an_answer",
+        ],
+    ),
+];
+
+/// Profiles and signals that tell the truth.
+pub(super) const TOLD: [Mutant; 7] = [
+    service(
+        "service-8-equal-runs-have-equal-samples",
+        "runner-svc/src/sampling.rs",
+        [
+            "KEYS.hash_one(RUNS.fetch_add(1, Ordering::Relaxed))",
+            "KEYS.hash_one(RUNS.fetch_add(0, Ordering::Relaxed))",
+        ],
+        ["antares-tests", "scenarios", "fleet::profiles_of_equal_runs_converge"],
+    ),
+    service(
+        "service-8-equal-transactions-have-equal-samples",
+        "runner-svc/src/verify.rs",
+        ["order.sample_salt.unwrap_or_else(next_salt)", "order.sample_salt.unwrap_or_default()"],
+        ["antares-tests", "scenarios", "fleet::the_profile_of_a_repeated_transaction_converges"],
+    ),
+    service(
+        "service-9-details-are-not-in-reflection",
+        "crates/serve/src/server.rs",
+        ["                .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)\n", ""],
+        ["antares-tests", "scenarios", "strangers::grpcurl_lists_describes_and_runs"],
+    ),
+    service(
+        "service-10-a-store-that-is-gone-is-ready",
+        "cache/src/room.rs",
+        ["if !self.lock.is_there(&self.config.dir) {", "if false && !self.lock.is_there(&self.config.dir) {"],
+        ["antares-cache", "policy", "a_directory_that_is_gone_is_told"],
+    ),
+    service(
+        "service-10-one-damaged-entry-ends-salvage",
+        "cache/src/salvage.rs",
+        [
+            "let Some(bytes) = remains.read(id, &manifest, config.entry_bytes_max) else { continue };",
+            "let Some(bytes) = remains.read(id, &manifest, config.entry_bytes_max) else { break };",
+        ],
+        ["antares-cache", "damage", "a_flipped_bit_anywhere_costs_at_most_entries"],
+    ),
+    service(
+        "service-11-failed-calls-have-no-reason",
+        "crates/serve/src/call.rs",
+        [
+            "tracing::info!(elapsed_us, code, reason, \"call done\")",
+            "tracing::info!(elapsed_us, code, \"call done\")",
+        ],
+        ["antares-cli", "serve", "failed_calls_are_logged_with_their_particulars"],
+    ),
+    service(
+        "service-11-buckets-name-no-trace",
+        "crates/serve/src/openmetrics.rs",
+        ["buckets[bucket] = Some(Exemplar", "buckets[0] = Some(Exemplar"],
+        ["antares-serve", "", "every_kind_has_its_form_and_buckets_have_their_last_trace"],
+    ),
+];
+
+/// The author's first second.
+pub(super) const AUTHORED: [Mutant; 8] = [
+    service(
+        "service-12-other-machines-have-no-name",
+        "cli/src/input.rs",
+        ["is an ELF file for", "is a file for"],
+        ["antares-cli", "contract", "an_elf_of_another_machine_is_named"],
+    ),
+    service(
+        "service-13-nothing-is-compiled-behind",
+        "cli/src/behind.rs",
+        [
+            "    if wanted.is_empty() || kept.turn().is_none() {",
+            "    if !wanted.is_empty() || kept.turn().is_none() {",
+        ],
+        ["antares-cli", "kept", "the_first_run_has_the_baseline_and_later_ones_the_full_code"],
+    ),
+    service(
+        "service-14-users-in-addresses",
+        "cli/src/address.rs",
+        ["    if authority.as_str().contains('@') {", "    if authority.as_str().contains('#') {"],
+        ["antares-cli", "", "addresses_are_understood_or_refused"],
+    ),
+    service(
+        "service-15-pins-do-not-hold",
+        ACCOUNT,
+        ["!self.leases.contains_key(id) && !self.pinned.contains(id);", "!self.leases.contains_key(id);"],
+        [
+            "antares-cache",
+            "policy",
+            "what_is_pinned_stays_across_eviction_rebuild_and_restart_and_what_is_removed_is_gone",
+        ],
+    ),
+    service(
+        "service-16-stripped-functions-have-no-names",
+        "crates/profile-view/src/symbols.rs",
+        [
+            "let about = recognised(elf, &program);",
+            "let about: std::collections::BTreeMap<u64, String> = Default::default(); let _ = recognised;",
+        ],
+        ["antares-tests", "conformance", "insights::"],
+    ),
+    service(
+        "service-18-high-half-and-low-half-apart",
+        "crates/insights/src/fusions.rs",
+        ["(Op::Mulh | Op::Mulhu | Op::Mulhsu, Op::Mul) => Some(Rule::UnfusedWideMultiply),", ""],
+        ["antares-tests", "conformance", "insights::"],
+    ),
+    service(
+        "service-19-the-script-stays-at-home",
+        "cli/src/remote.rs",
+        [
+            "Err(status) if Problem::of(&status) == Problem::SourceUnavailable => {\n                execute(channel.clone(), request, Naming::Inline).await",
+            "Err(status) if Problem::of(&status) == Problem::SourceUnavailable => {\n                execute(channel.clone(), request, Naming::Digest).await",
+        ],
+        ["antares-cli", "serve", "a_script_goes_along_where_the_runner_has_no_compiler"],
+    ),
+    service(
+        "service-19-services-are-not-told-apart",
+        "cli/src/status.rs",
+        ["_ if status.code() == Code::Unimplemented => Self::NoSuchCall,", ""],
+        ["antares-cli", "serve", "a_server_of_another_kind_is_told_so"],
+    ),
+];
