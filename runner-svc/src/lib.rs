@@ -1,6 +1,7 @@
 //! The gRPC run service: fetch the artifact, lend a run worker, answer with the outcome.
 #![forbid(unsafe_code)]
 
+mod apart;
 pub mod app;
 mod batch;
 mod charge;

@@ -15,12 +15,15 @@ use antares_pool::{
     },
 };
 use antares_serve::past_span;
-use antares_transaction::{Environment, Fields, Mock, MockError, limits::PROGRAMS_MAX, programs};
+use antares_transaction::{
+    Environment, Fields, Group, Mock, MockError, groups, limits::PROGRAMS_MAX, programs,
+};
 use bytes::Bytes;
 use tokio::time::timeout_at;
 use tracing::{Instrument, Span};
 
 use crate::{
+    apart,
     charge::charge_verification,
     execute::{Ended, ExecuteError, Native, Runner, Shared},
     hot::Met,
@@ -97,7 +100,8 @@ impl Shared {
         let started = Instant::now();
         let account = &order.tenant.account;
         account.may_run().map_err(ExecuteError::Quota)?;
-        let mut candidates = self.candidates(&order).instrument(tracing::info_span!("transaction")).await?;
+        let Told { mut candidates, groups } =
+            self.read(&order).instrument(tracing::info_span!("transaction")).await?;
         let met = met(&candidates);
         candidates.extend(self.hot.find(&met.cells).into_iter().map(Candidate::from));
         let sealed = Arc::new(seal("antares-transaction", order.transaction.clone()).await?);
@@ -118,10 +122,14 @@ impl Shared {
         let is_native = !keys.is_empty();
         let draw = |()| self.recheck.draw(order.recheck, 1, order.run_time, again);
         let second = is_native.then_some(()).and_then(draw);
+        let apart = (self.limits.groups_apart && order.group.is_none()).then_some(groups);
         let run = move |pool: &Pool, until| {
             let libraries = libraries.iter().map(|(_, native)| &*native.library);
             let files: Vec<&Sealed> = libraries.chain(beside.iter().map(|elf| &**elf)).collect();
-            pool.verify(&job, &sealed, &files, until)
+            match apart {
+                Some(groups) => apart::verify(pool, &groups, &job, (&sealed, &files), &until),
+                None => pool.verify(&job, &sealed, &files, until),
+            }
         };
         let work = async {
             let began = Instant::now();
@@ -176,8 +184,8 @@ impl Shared {
         }
     }
 
-    /// Reads the transaction: whether it can be used, and what is worth compiling.
-    async fn candidates(&self, order: &VerifyOrder) -> Result<Vec<Candidate>, ExecuteError> {
+    /// Reads the transaction: whether it can be used, and what is in it.
+    async fn read(&self, order: &VerifyOrder) -> Result<Told, ExecuteError> {
         // The semaphore is never closed.
         let reading = self.reading.clone().acquire_owned().await.map_err(|_| ExecuteError::Internal)?;
         let (order, span) = (order.clone(), Span::current());
@@ -191,13 +199,21 @@ impl Shared {
     }
 }
 
-fn read(order: &VerifyOrder) -> Result<Vec<Candidate>, ExecuteError> {
+/// What a transaction tells before anything runs.
+struct Told {
+    /// What is worth compiling.
+    candidates: Vec<Candidate>,
+    groups: Vec<Group>,
+}
+
+fn read(order: &VerifyOrder) -> Result<Told, ExecuteError> {
     let mock = parse(order.form, &order.transaction).map_err(|error| ExecuteError::Transaction {
         field: place(error.path()).unwrap_or(field_of(order.form)).to_owned(),
         problem: error.to_string(),
     })?;
+    let groups = groups(&mock);
     if order.tier == Tier::Interpreter {
-        return Ok(Vec::new());
+        return Ok(Told { candidates: Vec::new(), groups });
     }
     let mut candidates = Vec::new();
     for program in programs(&mock, &order.environment) {
@@ -209,7 +225,7 @@ fn read(order: &VerifyOrder) -> Result<Vec<Candidate>, ExecuteError> {
         }
     }
     candidates.truncate(PROGRAMS_MAX);
-    Ok(candidates)
+    Ok(Told { candidates, groups })
 }
 
 /// Where these candidates are, for programs that turn out to be hot beside them.

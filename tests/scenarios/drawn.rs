@@ -15,8 +15,20 @@ const DETAIL_CHARS: usize = 200;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn drawn_transactions_are_equal_over_grpc() {
+    equal("").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn drawn_transactions_are_equal_with_a_worker_for_each_group() {
+    let server = equal("[runner]\ngroups_apart = true\n").await;
+    let workers = server.metric("antares_workers_spawned_total{role=\"run\"}");
+    assert!(workers > 1.3 * SCENARIOS as f64, "{workers} workers for {SCENARIOS} transactions");
+}
+
+/// Sends what is drawn to a server with these `sections` of configuration.
+async fn equal(sections: &str) -> Server {
     let data = tempfile::tempdir().unwrap();
-    let server = Server::start(&data);
+    let server = Server::start_with(&data, sections);
     let client = Client::connect(&server).await;
     let images = Images::get().unwrap();
     // Without more words the service takes all versions for active.
@@ -50,4 +62,5 @@ async fn drawn_transactions_are_equal_over_grpc() {
         swapped += u64::from(agreed.swaps > 0);
     }
     assert!(swapped > 2, "VMs were put aside in {swapped} scenarios only");
+    server
 }

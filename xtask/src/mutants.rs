@@ -5,6 +5,7 @@
 mod list;
 
 use std::{
+    ffi::OsString,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -95,17 +96,18 @@ fn apply(mutant: &Mutant, copy: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Cargo in the copy.
-fn cargo(copy: &Path, words: &[&str]) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // A target folder of its own: cargo tells checkouts apart by their paths from the workspace's root alone.
-    command.args(words).current_dir(copy).env("CARGO_TARGET_DIR", copy.join("target"));
-    command
+fn cargo_path() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// A target folder of its own: cargo tells checkouts apart by their paths from the workspace's root alone.
+fn in_copy<'a>(command: &'a mut Command, copy: &Path) -> &'a mut Command {
+    command.current_dir(copy).env("CARGO_TARGET_DIR", copy.join("target"))
 }
 
 /// Builds in the copy. A mistake that does not compile proves nothing.
 fn build(copy: &Path, words: &[&str]) -> anyhow::Result<()> {
-    let output = cargo(copy, words).output()?;
+    let output = in_copy(Command::new(cargo_path()).args(words), copy).output()?;
     ensure!(output.status.success(), "does not compile:\n{}", String::from_utf8_lossy(&output.stderr));
     Ok(())
 }
@@ -121,7 +123,12 @@ fn test_alone(copy: &Path, [package, binary, name]: [&str; 3]) -> anyhow::Result
         words.extend(["--test", binary]);
     }
     build(copy, &[&words[..], &["--no-run"]].concat())?;
-    let output = cargo(copy, &[&words[..], &["--", name]].concat()).output()?;
+    let mut test = Command::new("timeout");
+    test.arg(SECONDS_MAX).arg(cargo_path()).args(words).args(["--", name]);
+    let output = in_copy(&mut test, copy).output()?;
+    if output.status.code() == Some(TIMED_OUT) {
+        return Ok(Some(format!("not at its end after {SECONDS_MAX} s")));
+    }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     // A name that no test has any more finds nothing.
     let ran = |line: &str| line.starts_with("running ") && !line.starts_with("running 0 ");

@@ -4,14 +4,14 @@
 
 use std::{os::unix::fs::FileExt, time::Instant};
 
-use antares_abi::{CompileOptions, Hints, Isa, Sha256Digest};
+use antares_abi::{CompileOptions, Hints, Isa, Sha256Digest, parts_of};
 use antares_compiler::{CompileError, Limits, Output, Request};
 use antares_pool::{
     Files, OUTPUT_BYTES_MAX, Worker,
     job::{CompileJob, CompileLimits, CompileReport, CompileSummary, Stage},
     serve,
 };
-use antares_sandbox::{Jail, Policy, SandboxError};
+use antares_sandbox::{Jail, Policy, SandboxError, compile_file_bytes_max};
 use anyhow::Result;
 
 mod sample;
@@ -43,7 +43,7 @@ impl Worker for CompileWorker {
     fn jail(&self, job: &CompileJob) -> Result<Jail, SandboxError> {
         // One thread uses at most a second of processor time in a second.
         let cpu_seconds_max = job.limits.wall_ms_max.div_ceil(1000) + 1;
-        Jail::new(Policy::compile(job.limits.memory_bytes_max, cpu_seconds_max))
+        Jail::new(Policy::compile(job.limits.memory_bytes_max, cpu_seconds_max, files_of(job.stage)))
     }
 
     fn work(&mut self, job: CompileJob, files: &Files) -> Result<CompileReport, String> {
@@ -53,7 +53,7 @@ impl Worker for CompileWorker {
             Stage::Link => link(&elf),
             Stage::Check => check(&elf),
             stage => {
-                let request = request(job.options, stage, job.hints, &job.limits);
+                let request = request(job.options, stage, job.hints.clone(), &job.limits);
                 antares_compiler::compile(&elf, &request)
             }
         };
@@ -64,14 +64,24 @@ impl Worker for CompileWorker {
             }
             Err(CompileError::Failed { detail }) => return Ok(CompileReport::Failed { detail: cut(detail) }),
         };
+        let output_bytes_max =
+            compile_file_bytes_max(job.limits.memory_bytes_max, files_of(job.stage)).min(OUTPUT_BYTES_MAX);
         let file = files.extras().next().ok_or("there is no output file")?;
         let output_bytes = u64::try_from(output.bytes.len()).map_err(|error| error.to_string())?;
-        if output_bytes > OUTPUT_BYTES_MAX {
-            let detail = format!("{output_bytes} bytes of output, over the limit of {OUTPUT_BYTES_MAX}");
+        if output_bytes > output_bytes_max {
+            let detail = format!("{output_bytes} bytes of output, over the limit of {output_bytes_max}");
             return Ok(CompileReport::Failed { detail });
         }
         file.write_all_at(&output.bytes, 0).map_err(|error| format!("cannot write the output: {error}"))?;
         Ok(CompileReport::Done(summary(&output, output_bytes, started)))
+    }
+}
+
+/// Memory files that a stage makes for the linker: one for each part.
+fn files_of(stage: Stage) -> u64 {
+    match stage {
+        Stage::Library | Stage::Link => u64::from(parts_of(u64::MAX)),
+        _ => 0,
     }
 }
 

@@ -50,7 +50,7 @@ impl Worker for Hostile {
         let RunWorkerJob::Run(job) = job else { return Jail::new(Policy::run_load()) };
         let stage = job.args.first().map(Vec::as_slice).unwrap_or_default();
         Jail::new(match stage {
-            b"compile" => Policy::compile(1 << 30, 10),
+            b"compile" => Policy::compile(1 << 30, 10, 0),
             b"load-without-seccomp" => Policy { rules: Policy::zygote().rules, ..Policy::run_load() },
             b"load-without-rlimits" => Policy { limits: Vec::new(), ..Policy::run_load() },
             b"load-without-closed-fds" => Policy { kept_fds: &EVERY_FD, ..Policy::run_load() },
@@ -303,6 +303,7 @@ fn behave(name: &str) -> String {
         "panic" => panic!("out of bounds, says the machine"),
         "abort" => std::process::abort(),
         "exit" => call(libc::SYS_exit_group, [3, 0, 0, 0, 0, 0]),
+        "fill-memory-files" => fill_memory_files(),
         "allocate" => {
             let bytes = vec![1_u8; 100 << 30];
             format!("ok {}", bytes[99 << 30])
@@ -314,6 +315,31 @@ fn behave(name: &str) -> String {
         | "socket-without-stack"
         | "socket-after-spoiling" => evade(name),
         other => panic!("there is no attempt {other}"),
+    }
+}
+
+/// Makes memory files in place of all descriptors, as large as they get: how many MiB they have together.
+fn fill_memory_files() -> String {
+    // SAFETY: numbers that nothing of this process uses from now on, and calls that touch no memory of ours but `name`.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        (0..64).for_each(|number| _ = libc::close(number));
+        let mut bytes = 0_i64;
+        loop {
+            let file = libc::memfd_create(c"full".as_ptr(), 0);
+            if file < 0 {
+                break;
+            }
+            // As far as it goes: the kernel says no beyond the limit.
+            let largest = (0..40).rev().scan(0_i64, |length, bit| {
+                if libc::ftruncate(file, *length + (1 << bit)) == 0 {
+                    *length += 1 << bit;
+                }
+                Some(*length)
+            });
+            bytes += largest.last().unwrap_or(0);
+        }
+        format!("ok {}", bytes >> 20)
     }
 }
 

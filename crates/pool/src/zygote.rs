@@ -76,6 +76,7 @@ pub fn serve<W: Worker>(prepare: impl FnOnce() -> Result<W, String>) -> Result<(
     let ready = hold_numbers().and_then(|()| {
         // A signal from the terminal is for the service, which drains; the zygote ends with it.
         setsid().map_err(ZygoteError::io("leave the terminal"))?;
+        be_first_when_memory_is_out();
         let worker = prepare().map_err(ZygoteError::Prepare)?;
         Ok((worker, lock_in(supervisor)?))
     });
@@ -104,6 +105,12 @@ fn supervisor() -> Result<Pid, ZygoteError> {
         .filter(|number| *number > 0)
         .and_then(Pid::from_raw);
     supervisor.filter(|supervisor| getppid() == Some(*supervisor)).ok_or(ZygoteError::NotAsked)
+}
+
+/// Has the kernel take this process and its children before any other one when memory is out: a job is lost then, the service is not.
+fn be_first_when_memory_is_out() {
+    // Where it cannot be written the kernel takes whoever is largest, as it would have.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
 }
 
 /// Occupies the numbers that descriptors have in children, so that none that is received gets one of them.

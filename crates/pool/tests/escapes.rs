@@ -188,6 +188,13 @@ fn the_compile_stage_has_memory_files_only() {
     }
 }
 
+#[test]
+fn memory_files_of_a_compile_child_have_half_of_its_memory() {
+    let pool = start(2, &[]).unwrap();
+    // Of 1 GiB; all descriptors are gone then, the one of its supervisor's line too, and still it answers.
+    assert_eq!(attempt(&pool, "compile", "fill-memory-files", &[]), Verdict::Done("ok 511".to_owned()));
+}
+
 /// Whether the run stage lets a call with these arguments through, by its table.
 fn is_allowed(policy: &Policy, number: u64, argument: impl Fn(u8) -> u64) -> bool {
     policy.rules.iter().filter(|rule| rule.call.number.cast_unsigned() == number).any(|rule| {

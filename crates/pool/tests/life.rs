@@ -76,6 +76,9 @@ fn all_layers_stand_in_every_worker() {
         if is_user {
             assert!(!field("Uid").split('\t').any(|uid| uid == "0"), "{}", field("Uid"));
         }
+        // When memory is out it goes before its supervisor does.
+        let score = fs::read_to_string(format!("/proc/{number}/oom_score_adj")).unwrap();
+        assert_eq!(score.trim(), "1000");
     };
     check(zygote, "1");
     // The zygote's filter, the load stage's, the run stage's; and the deadline ends it.

@@ -25,7 +25,9 @@ pub use filter::{Filter, Instruction};
 pub use fork::{Fork, close_others, exit_now, fork, place};
 pub use jail::Jail;
 pub use layer::{Layer, LayerParseError, LayerStatus};
-pub use limits::{Limit, RUN_ADDRESS_SPACE_BYTES_MAX, RUN_CPU_SECONDS_MAX, RUN_DATA_BYTES_MAX};
+pub use limits::{
+    Limit, RUN_ADDRESS_SPACE_BYTES_MAX, RUN_CPU_SECONDS_MAX, RUN_DATA_BYTES_MAX, compile_file_bytes_max,
+};
 pub use naming::{CALL_OFFSET, SHARED_ADDRESS, name_violations};
 pub use policy::{Answer, Condition, Policy, Role, Rule, SystemCall, Test};
 pub use privilege::die_with;

@@ -108,10 +108,11 @@ impl Policy {
     }
 
     /// The policy of a compile child that may use `memory_bytes_max` bytes of address space and `cpu_seconds_max` seconds
-    /// of processor time. The wall-clock deadline is the supervisor's.
+    /// of processor time, and makes `files` memory files ([`compile_file_bytes_max`](crate::compile_file_bytes_max)). The
+    /// wall-clock deadline is the supervisor's.
     #[must_use]
-    pub fn compile(memory_bytes_max: u64, cpu_seconds_max: u64) -> Self {
-        Self::of(Role::Compile, limits::compile(memory_bytes_max, cpu_seconds_max))
+    pub fn compile(memory_bytes_max: u64, cpu_seconds_max: u64, files: u64) -> Self {
+        Self::of(Role::Compile, limits::compile(memory_bytes_max, cpu_seconds_max, files))
     }
 
     /// The policy of a run child until its library is loaded.
@@ -131,7 +132,7 @@ impl Policy {
     pub fn example(role: Role) -> Self {
         match role {
             Role::Zygote => Self::zygote(),
-            Role::Compile => Self::compile(8 << 30, 121),
+            Role::Compile => Self::compile(8 << 30, 121, 0),
             Role::RunLoad => Self::run_load(),
             Role::Run => Self::run(),
         }

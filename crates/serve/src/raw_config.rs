@@ -293,6 +293,8 @@ pub struct RawRunner {
     pub profile_keep_ms: u64,
     /// One native run in so many is run again in the interpreter and compared; 0 for none.
     pub recheck_one_in: u64,
+    /// Each script group of a transaction in a worker of its own.
+    pub groups_apart: bool,
 }
 
 impl Default for RawListen {
@@ -425,6 +427,7 @@ impl Default for RawRunner {
             sample_cycles: 2_097_152,
             profile_keep_ms: 3_600_000,
             recheck_one_in: 10_000,
+            groups_apart: false,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! template::expand       a text with placeholders for files      -> JSON
 //! Mock::from_json        ckb-debugger's mock transaction (JSON)  -> Mock
 //! Mock::from_molecule    the same in molecule encoding           -> Mock
+//! groups                 the scripts that run, and their cells  -> [Group]
 //! programs               the cells that are worth compiling      -> [ProgramCandidate]
 //! ```
 //! Nothing here runs a script or links a VM: this is what a service or the command line may know of a transaction.
@@ -12,6 +13,7 @@
 mod check;
 mod environment;
 mod error;
+mod groups;
 pub mod limits;
 mod mock;
 mod programs;
@@ -19,5 +21,6 @@ pub mod template;
 
 pub use environment::Environment;
 pub use error::{MockError, Place, Problem};
+pub use groups::{Group, groups};
 pub use mock::{CellFields, DepFields, Fields, Mock};
 pub use programs::{ProgramCandidate, programs};

@@ -131,13 +131,14 @@ prometheus.io/path: /metrics
 {{- add 256 (mul 2 (int .requestsMiB)) (div (int (dig "listen" "calls_max" 1024 .config)) 4) -}}
 {{- end -}}
 
-{{/* Resources of the compiler: its memory limit holds every worker at its most, 1 GiB for a baseline compile, the service, and
-downloads. */}}
+{{/* Resources of the compiler: its memory limit holds every worker at its most, 1 GiB for a baseline compile, half as much again for
+what they write to memory files, the service, and downloads. */}}
 {{- define "antares.compilerResources" -}}
-{{- $workers := mul (int .Values.compiler.workers) (int .Values.compiler.workerMemoryMiB) -}}
+{{- $addresses := add 1024 (mul (int .Values.compiler.workers) (int .Values.compiler.workerMemoryMiB)) -}}
+{{- $workers := div (mul 3 $addresses) 2 -}}
 {{- $downloads := mul 64 (int (include "antares.downloads" .)) -}}
 {{- $service := int (include "antares.serviceMiB" .Values.compiler) -}}
-{{- $memory := printf "%dMi" (add $workers 1024 $service $downloads) -}}
+{{- $memory := printf "%dMi" (add $workers $service $downloads) -}}
 {{- toYaml (mergeOverwrite (deepCopy .Values.compiler.resources) (dict "limits" (dict "memory" $memory))) -}}
 {{- end -}}
 

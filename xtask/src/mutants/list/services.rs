@@ -17,7 +17,7 @@ const CONNECTIONS: &str = "crates/serve/src/connections.rs";
 const ACCOUNT: &str = "cache/src/account.rs";
 
 /// Admission: no client may stop another.
-pub(super) const ADMITTED: [Mutant; 12] = [
+pub(super) const ADMITTED: [Mutant; 13] = [
     service(
         "service-1-no-budget-for-requests",
         ADMISSION,
@@ -46,7 +46,13 @@ pub(super) const ADMITTED: [Mutant; 12] = [
             "        link.room_wanted.notify_one();\n        self.remove(&link);\n        true",
             "        drop(link);\n        false",
         ],
-        ["antares-tests", "scenarios", "admission::idle_connections_of_one_client_shut_nobody_out"],
+        ["antares-serve", "", "a_newcomer_gets_the_place_of_who_has_most_and_does_least"],
+    ),
+    service(
+        "service-3-one-peer-has-all-connections",
+        CONNECTIONS,
+        ["own >= self.per_peer_max;", "own >= self.max;"],
+        ["antares-serve", "", "a_peer_has_its_share"],
     ),
     service(
         "service-4-nobody-pays-first",
