@@ -400,7 +400,12 @@ fn failed_calls_are_logged_with_their_particulars() {
     };
     until("the log has both", || line("SCRIPT_NOT_FOUND").is_some() && line("PROFILE_NOT_FOUND").is_some());
     let line = line("SCRIPT_NOT_FOUND").expect("a line");
-    for part in ["\"execution_id\":\"", "\"peer\":\"127.0.0.1\"", "\"code\":\"NOT_FOUND\""] {
+    for part in [
+        "\"reason\":\"SCRIPT_NOT_FOUND\"",
+        "\"execution_id\":\"",
+        "\"peer\":\"127.0.0.1\"",
+        "\"code\":\"NOT_FOUND\"",
+    ] {
         assert!(line.contains(part), "{part} is not in {line}");
     }
     assert_eq!(server.stop(), Some(0));

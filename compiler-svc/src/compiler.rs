@@ -20,6 +20,7 @@ use tokio::sync::{Mutex, Semaphore};
 use tracing::Instrument;
 
 use crate::{
+    again::Again,
     blocking::{Panicked, blocking},
     follow::Followers,
     metrics::CompilerMetrics,
@@ -138,6 +139,7 @@ pub(crate) struct Shared {
     pub(crate) uploads: Arc<Uploads>,
     pub(crate) operations: Operations,
     pub(crate) metrics: CompilerMetrics,
+    pub(crate) again: Again,
 }
 
 impl Compiler {
@@ -153,6 +155,7 @@ impl Compiler {
         let workers = usize::try_from(limits.workers_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         let shared = Shared {
             metrics: CompilerMetrics::new(metrics),
+            again: Again::new(limits.recompile_one_in, metrics),
             cache,
             tiers,
             pool,
@@ -240,7 +243,10 @@ impl Compiler {
         let key = order.kept_key();
         for _ in 0..JOINS_MAX {
             let (shared, mine) = (self.shared.clone(), order.clone());
-            let work = || async move { shared.find_or_make(&mine).await };
+            let work = || async move {
+                let made = shared.find_or_make(&mine).await;
+                made.inspect(|artifact| shared.compile_again(&mine, artifact))
+            };
             match self.shared.flights.join(key, work).await {
                 // Somebody else's quota; the next flight may be ours.
                 Some(Err(CompileError::Quota(_))) if order.account.may_compile().is_ok() => {}
@@ -390,7 +396,11 @@ impl Shared {
     }
 
     /// The compile itself, in a worker; the library has been checked.
-    async fn work(&self, order: &Order, elf: Bytes) -> Result<(CompileSummary, Sealed), CompileError> {
+    pub(crate) async fn work(
+        &self,
+        order: &Order,
+        elf: Bytes,
+    ) -> Result<(CompileSummary, Sealed), CompileError> {
         let queue = Duration::from_millis(self.limits.queue_ms_max);
         let waiting = self.metrics.queue_depth.clone();
         waiting.inc();

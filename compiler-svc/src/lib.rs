@@ -1,6 +1,7 @@
 //! The gRPC compile service: ask the cache, else lend a compile worker, store, answer.
 #![forbid(unsafe_code)]
 
+mod again;
 pub mod app;
 mod blocking;
 mod compiler;

@@ -361,6 +361,8 @@ WORKERS = [
              width=THIRD),
         panel("Second runs", "Native runs that were run again in the interpreter: equal, different, or passed over for want of room or "
               "time.", "ops", ("{{result}}", rate("antares_rechecks_total", "result"))),
+        panel("Second compiles", "Scripts that were compiled again by another worker: to the same bytes, to others, or passed over.",
+              "ops", ("{{result}}", rate("antares_recompiles_total", "result"))),
         stat("Quarantine", "Artifacts that are not run any more, because a worker that ran one was killed by the fence.",
              "none", ("artifacts", "sum(antares_artifacts_quarantined{})"), steps=[("green", None), ("red", 1)],
              width=THIRD),

@@ -119,3 +119,19 @@ async fn the_lot_falls_on_batches_and_transactions_too() {
         server.stop();
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn compiles_that_are_made_again_give_the_same_bytes() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, "[compiler]\nrecompile_one_in = 1\n");
+    let mut client = Client::connect(&server).await;
+    // Of one part and of two, from both generators.
+    for name in ["fib-imc", "rsa1024-imc"] {
+        let elf = guests::bytes(name).unwrap();
+        client.upload(&elf).await.unwrap();
+        client.execute(stored(&elf, &["1"], Tier::Native)).await.unwrap();
+    }
+    let count = |result: &str| server.metric(&format!("antares_recompiles_total{{result=\"{result}\"}}"));
+    until("all are made again, or had no turn", || count("equal") + count("passed_over") > 3.5);
+    assert!(count("equal") > 0.5 && count("different") < 0.5);
+}

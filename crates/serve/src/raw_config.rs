@@ -212,6 +212,8 @@ pub struct RawCompiler {
     pub timeout_ttl_ms: u64,
     /// How long a compile may wait for a free worker, milliseconds.
     pub queue_ms_max: u64,
+    /// One compile in so many is made again by another worker, and the libraries compared; 0 for none.
+    pub recompile_one_in: u64,
     /// Bytes of executable pages of a script.
     pub code_bytes_max: u64,
     /// Functions of a script.
@@ -384,6 +386,7 @@ impl Default for RawCompiler {
             refused_ttl_ms: 3_600_000,
             timeout_ttl_ms: 30_000,
             queue_ms_max: 60_000,
+            recompile_one_in: 1_000,
             code_bytes_max: 4 * MIB,
             functions_max: 100_000,
             blocks_max: 400_000,

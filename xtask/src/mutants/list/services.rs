@@ -156,7 +156,7 @@ pub(super) const TOLD: [Mutant; 7] = [
             "let Some(bytes) = remains.read(id, &manifest, config.entry_bytes_max) else { continue };",
             "let Some(bytes) = remains.read(id, &manifest, config.entry_bytes_max) else { break };",
         ],
-        ["antares-cache", "damage", "a_flipped_bit_anywhere_costs_at_most_entries"],
+        ["antares-cache", "damage", "flipped_bytes_in_a_closed_store_cost_what_they_hit"],
     ),
     service(
         "service-11-failed-calls-have-no-reason",

@@ -1,0 +1,144 @@
+//! Now and then a script is compiled a second time, by another worker, and the libraries are compared: builds are reproducible, so a
+//! difference is a worker that lied, a compiler that is not reproducible, or memory that fails.
+
+use std::sync::Arc;
+
+use antares_abi::Sha256Digest;
+use antares_cache::Space;
+use antares_serve::{Account, Metrics};
+use prometheus::IntCounterVec;
+use tokio::sync::Semaphore;
+
+use crate::{
+    blocking::blocking,
+    compiler::{Artifact, CompileError, Shared},
+    order::Order,
+};
+
+/// How a second compile ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Equal,
+    Different,
+    /// No worker was free, or it did not come to its end.
+    PassedOver,
+}
+
+impl Found {
+    const ALL: [Self; 3] = [Self::Equal, Self::Different, Self::PassedOver];
+
+    fn of(first: Sha256Digest, second: &Result<Sha256Digest, CompileError>) -> Self {
+        match second {
+            Ok(second) if *second == first => Self::Equal,
+            Ok(_) => Self::Different,
+            Err(_) => Self::PassedOver,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Equal => "equal",
+            Self::Different => "different",
+            Self::PassedOver => "passed_over",
+        }
+    }
+}
+
+/// Which compiles are made again, and what came of it.
+pub(crate) struct Again {
+    /// One in so many; 0 for none.
+    one_in: u64,
+    /// One at a time.
+    turn: Arc<Semaphore>,
+    results: IntCounterVec,
+}
+
+impl Again {
+    pub(crate) fn new(one_in: u64, metrics: &Metrics) -> Self {
+        let results = metrics.counters(
+            "antares_recompiles_total",
+            "Compiles that were made again, by whether the library was the same.",
+            &["result"],
+        );
+        // All there from the start, as zeros.
+        for found in Found::ALL {
+            results.with_label_values(&[found.name()]);
+        }
+        Self { one_in, turn: Arc::new(Semaphore::new(1)), results }
+    }
+
+    fn is_drawn(&self) -> bool {
+        self.one_in > 0 && rand::random::<u64>().is_multiple_of(self.one_in)
+    }
+
+    fn note(&self, found: Found) {
+        self.results.with_label_values(&[found.name()]).inc();
+    }
+}
+
+impl Shared {
+    /// Compiles what `order` asked for again, behind its answer, if it was just made and the lot falls on it.
+    pub(crate) fn compile_again(self: &Arc<Self>, order: &Order, artifact: &Artifact) {
+        if artifact.made.is_none() || !self.again.is_drawn() {
+            return;
+        }
+        let Ok(turn) = self.again.turn.clone().try_acquire_owned() else {
+            return self.again.note(Found::PassedOver);
+        };
+        let (shared, first) = (self.clone(), artifact.sha256);
+        // Nobody's quota pays for it.
+        let order = Order { account: Account::nobody(), ..order.clone() };
+        tokio::spawn(async move {
+            let second = shared.second(&order).await;
+            let found = Found::of(first, &second);
+            if let (Found::Different, Ok(second)) = (found, second) {
+                shared.retire(&order, [first, second]).await;
+            }
+            shared.again.note(found);
+            drop(turn);
+        });
+    }
+
+    async fn second(&self, order: &Order) -> Result<Sha256Digest, CompileError> {
+        let elf = match &order.elf {
+            Some(elf) => elf.clone(),
+            None => {
+                let stored = self.script_bytes(order.script).await?;
+                stored.ok_or(CompileError::ScriptNotFound(order.script))?
+            }
+        };
+        self.work(order, elf).await.map(|(summary, _)| summary.sha256)
+    }
+
+    /// Takes an artifact out of use that was another one the second time: which of the two is right nobody knows.
+    async fn retire(&self, order: &Order, digests: [Sha256Digest; 2]) {
+        let [first, second] = digests;
+        tracing::error!(script = %order.script, key = %order.key, %first, %second, "compiled twice, and differently");
+        let key = order.kept_key();
+        self.tiers.forget(Space::Artifact, key.0);
+        let (cache, trust) = (self.cache.clone(), self.signing.trust.clone());
+        // What stays there is refused for its digest, where the list of keys can be written.
+        let _ = blocking(move || {
+            for digest in digests {
+                if let Err(error) = trust.revoke(&digest.to_string()) {
+                    tracing::error!(%digest, %error, "cannot be revoked");
+                }
+            }
+            cache.remove(Space::Artifact, key.0)
+        })
+        .await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_compiles_are_compared_by_their_bytes() {
+        let [one, other] = [b"one".as_slice(), b"other"].map(Sha256Digest::of);
+        assert_eq!(Found::of(one, &Ok(one)), Found::Equal);
+        assert_eq!(Found::of(one, &Ok(other)), Found::Different);
+        assert_eq!(Found::of(one, &Err(CompileError::Internal)), Found::PassedOver);
+    }
+}
