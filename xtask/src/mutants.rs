@@ -31,7 +31,7 @@ enum Campaign {
     Programs,
     /// Generated transactions.
     Transactions,
-    /// A test of the suite: its package, its binary (none for those in the source) and its name.
+    /// A test of the suite: its package, its binary (`lib` or `bins` for those in the source) and its name.
     Test([&'static str; 3]),
 }
 
@@ -117,10 +117,10 @@ fn test_alone(copy: &Path, [package, binary, name]: [&str; 3]) -> anyhow::Result
     // Tests of processes start those of the same build.
     build(copy, &["build", "--quiet", "--workspace", "--bins"])?;
     let mut words = vec!["test", "--quiet", "--package", package];
-    if binary.is_empty() {
-        words.extend(["--lib", "--bins"]);
-    } else {
-        words.extend(["--test", binary]);
+    match binary {
+        "lib" => words.push("--lib"),
+        "bins" => words.push("--bins"),
+        binary => words.extend(["--test", binary]),
     }
     build(copy, &[&words[..], &["--no-run"]].concat())?;
     let mut test = Command::new("timeout");

@@ -31,13 +31,13 @@ pub(super) const ADMITTED: [Mutant; 13] = [
         "service-2-one-peer-takes-all-places",
         "crates/serve/src/budget.rs",
         ["        if held > self.share_max {", "        if held > self.max {"],
-        ["antares-serve", "", "a_holder_has_its_share_and_others_the_reserve"],
+        ["antares-serve", "lib", "a_holder_has_its_share_and_others_the_reserve"],
     ),
     service(
         "service-2-no-reserve",
         "crates/serve/src/budget.rs",
         ["max - max / RESERVE_PARTS\n", "max + max / RESERVE_PARTS\n"],
-        ["antares-serve", "", "a_holder_has_its_share_and_others_the_reserve"],
+        ["antares-serve", "lib", "a_holder_has_its_share_and_others_the_reserve"],
     ),
     service(
         "service-3-idle-connections-keep-their-places",
@@ -46,13 +46,13 @@ pub(super) const ADMITTED: [Mutant; 13] = [
             "        link.room_wanted.notify_one();\n        self.remove(&link);\n        true",
             "        drop(link);\n        false",
         ],
-        ["antares-serve", "", "a_newcomer_gets_the_place_of_who_has_most_and_does_least"],
+        ["antares-serve", "lib", "a_newcomer_gets_the_place_of_who_has_most_and_does_least"],
     ),
     service(
         "service-3-one-peer-has-all-connections",
         CONNECTIONS,
         ["own >= self.per_peer_max;", "own >= self.max;"],
-        ["antares-serve", "", "a_peer_has_its_share"],
+        ["antares-serve", "lib", "a_peer_has_its_share"],
     ),
     service(
         "service-4-nobody-pays-first",
@@ -70,13 +70,13 @@ pub(super) const ADMITTED: [Mutant; 13] = [
             "state.bytes > self.bytes_max || state.entries.len() > self.entries_max",
             "state.bytes > self.bytes_max",
         ],
-        ["antares-runner-svc", "", "ready::tests::small_files_are_few"],
+        ["antares-runner-svc", "lib", "ready::tests::small_files_are_few"],
     ),
     service(
         "service-6-small-files-cost-nothing",
         "runner-svc/src/ready.rs",
         ["sealed.len().next_multiple_of(PAGE_BYTES) + FILE_BYTES", "sealed.len()"],
-        ["antares-runner-svc", "", "ready::tests::bytes_are_counted_once_and_given_back"],
+        ["antares-runner-svc", "lib", "ready::tests::bytes_are_counted_once_and_given_back"],
     ),
     service(
         "service-6-too-few-files-are-enough",
@@ -88,7 +88,7 @@ pub(super) const ADMITTED: [Mutant; 13] = [
         "service-6-invented-tenants-grow",
         "runner-svc/src/profiles.rs",
         ["        key.tenant = OTHER_TENANTS.into();\n", ""],
-        ["antares-runner-svc", "", "invented_tenants_take_bounded_room_and_no_run_is_lost"],
+        ["antares-runner-svc", "lib", "invented_tenants_take_bounded_room_and_no_run_is_lost"],
     ),
     service(
         "service-6-workers-talk-without-bound",
@@ -171,7 +171,7 @@ pub(super) const TOLD: [Mutant; 7] = [
         "service-11-buckets-name-no-trace",
         "crates/serve/src/openmetrics.rs",
         ["buckets[bucket] = Some(Exemplar", "buckets[0] = Some(Exemplar"],
-        ["antares-serve", "", "every_kind_has_its_form_and_buckets_have_their_last_trace"],
+        ["antares-serve", "lib", "every_kind_has_its_form_and_buckets_have_their_last_trace"],
     ),
 ];
 
@@ -196,7 +196,7 @@ pub(super) const AUTHORED: [Mutant; 8] = [
         "service-14-users-in-addresses",
         "cli/src/address.rs",
         ["    if authority.as_str().contains('@') {", "    if authority.as_str().contains('#') {"],
-        ["antares-cli", "", "addresses_are_understood_or_refused"],
+        ["antares-cli", "bins", "addresses_are_understood_or_refused"],
     ),
     service(
         "service-15-pins-do-not-hold",
