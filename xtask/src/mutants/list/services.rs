@@ -176,7 +176,7 @@ pub(super) const TOLD: [Mutant; 7] = [
 ];
 
 /// The author's first second.
-pub(super) const AUTHORED: [Mutant; 8] = [
+pub(super) const AUTHORED: [Mutant; 9] = [
     service(
         "service-12-other-machines-have-no-name",
         "cli/src/input.rs",
@@ -216,6 +216,12 @@ pub(super) const AUTHORED: [Mutant; 8] = [
             "let about: std::collections::BTreeMap<u64, String> = Default::default(); let _ = recognised;",
         ],
         ["antares-tests", "conformance", "insights::"],
+    ),
+    service(
+        "service-17-refusals-are-no-answers",
+        "cli/src/run.rs",
+        ["    if refusal.is_of_the_vm() {", "    if refusal.is_of_the_vm() && request.elf.is_empty() {"],
+        ["antares-cli", "contract", "a_version_without_such_instructions_is_the_vms_error_in_every_tier"],
     ),
     service(
         "service-18-high-half-and-low-half-apart",
