@@ -6,7 +6,7 @@ use antares_abi::{CodeTier, CompileOptions, Isa, Sha256Digest};
 use antares_cache::{Cache, CacheConfig, Put, Space};
 use antares_proto::v1::{Outcome, Tier};
 use antares_tests::guests;
-use antares_trust::{Facts, Keyring};
+use antares_trust::{Facts, Keyring, Manifest};
 use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 
 use crate::{
@@ -69,6 +69,16 @@ pub(crate) fn mistake_a_constant(library: &mut [u8]) -> usize {
 
 /// The stored library of `elf` after `change`, signed with the service's own key.
 pub(crate) fn spoil(data: &tempfile::TempDir, elf: &[u8], change: impl FnOnce(&mut [u8]) -> usize) {
+    spoil_claiming(data, elf, change, |_| {});
+}
+
+/// The same, with a manifest that claims what `claim` makes of it. Gives the digest of the library.
+pub(crate) fn spoil_claiming(
+    data: &tempfile::TempDir,
+    elf: &[u8],
+    change: impl FnOnce(&mut [u8]) -> usize,
+    claim: impl FnOnce(&mut Manifest),
+) -> Sha256Digest {
     let script = Sha256Digest::of(elf);
     let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
     let key = Sha256Digest::for_artifact(script, options, CodeTier::Full);
@@ -78,11 +88,15 @@ pub(crate) fn spoil(data: &tempfile::TempDir, elf: &[u8], change: impl FnOnce(&m
     assert!(change(&mut library) > 0);
     let facts = Facts { key, script, digest: Sha256Digest::of(&library), length: library.len() as u64 };
     let keyring = Keyring::open(&Server::store(data).join("keys")).unwrap();
-    let manifest = keyring.sign(&facts, u64::from(u32::MAX)).unwrap();
+    let signed = keyring.sign(&facts, u64::from(u32::MAX)).unwrap();
+    let mut claimed = Manifest::claimed(&signed).unwrap();
+    claim(&mut claimed);
+    let manifest = keyring.sign_manifest(claimed).unwrap();
     let length = u32::try_from(manifest.len()).unwrap().to_le_bytes();
     let spoilt = [&library[..], &manifest[..], &length[..], &entry[entry.len() - 4..]].concat();
     assert!(cache.remove(Space::Artifact, key.0));
     assert_eq!(cache.put(Space::Artifact, key.0, &spoilt).unwrap(), Put::Stored);
+    facts.digest
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,10 +8,12 @@ use antares_cache::{Cache, CacheConfig, Put, Space};
 use antares_pool::worker_path;
 use antares_proto::v1::{CacheUse, Tier};
 use antares_tests::guests;
+use antares_trust::Manifest;
 use tempfile::TempDir;
 
 use crate::{
     client::{Client, exit_code, stored},
+    contained::{CONSTANT, mistake_a_constant, spoil_claiming},
     server::{Server, until},
 };
 
@@ -128,4 +130,53 @@ async fn keys_change_under_a_server_and_what_a_revoked_one_signed_is_compiled_ag
     until("it is counted", || refused(&server, "key_revoked") >= 1.0);
     assert!(!run(&mut client, &elf).await);
     assert!(keys(&data, &["list"]).contains(&format!("{old}  revoked")));
+}
+
+/// What the script exits with, and what native code of it does that has another constant.
+const RIGHT: i32 = 77;
+const WRONG: i32 = 78;
+
+/// The exit code of a native run, and whether it was compiled for it.
+async fn told(server: &Server, elf: &[u8]) -> (Option<i32>, bool) {
+    let mut client = Client::connect(server).await;
+    let answer = client.execute(stored(elf, &[], Tier::Native)).await.unwrap();
+    assert!(answer.tiers.as_ref().is_some_and(|tiers| tiers.native_cycles > 0));
+    (exit_code(&answer), answer.artifact.unwrap().cache() == CacheUse::Miss)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn native_code_that_is_not_for_here_and_now_is_never_run() {
+    let data = tempfile::tempdir().unwrap();
+    let elf = guests::assemble(CONSTANT).unwrap();
+    let server = Server::start_with(&data, SECTIONS);
+    Client::connect(&server).await.upload(&elf).await.unwrap();
+    assert_eq!(told(&server, &elf).await, (Some(RIGHT), true));
+    server.stop();
+    type Claim = fn(&mut Manifest);
+    let claims: [(&str, Claim); 5] = [
+        ("other_engine", |manifest| manifest.engine -= 1),
+        ("other_engine", |manifest| manifest.engine += 1),
+        ("other_cpu", |manifest| manifest.cpu = "x86-64-v9".to_owned()),
+        ("other_cpu", |manifest| manifest.features += ",+another"),
+        ("expired", |manifest| manifest.not_after = 1),
+    ];
+    for (reason, claim) in claims {
+        // Code that would tell, had it run.
+        spoil_claiming(&data, &elf, mistake_a_constant, claim);
+        let server = Server::start_with(&data, SECTIONS);
+        assert_eq!(told(&server, &elf).await, (Some(RIGHT), true), "{reason}");
+        assert!(refused(&server, reason) >= 1.0, "{reason}");
+        assert_eq!(told(&server, &elf).await, (Some(RIGHT), false), "{reason}");
+        server.stop();
+    }
+    // Nothing but its manifest had kept it from being run.
+    let digest = spoil_claiming(&data, &elf, mistake_a_constant, |_| {});
+    let server = Server::start_with(&data, SECTIONS);
+    assert_eq!(told(&server, &elf).await, (Some(WRONG), false));
+    server.stop();
+    keys(&data, &["revoke", &digest.to_string()]);
+    let server = Server::start_with(&data, SECTIONS);
+    assert_eq!(told(&server, &elf).await, (Some(RIGHT), true), "revoked");
+    assert!(refused(&server, "digest_revoked") >= 1.0);
+    server.stop();
 }

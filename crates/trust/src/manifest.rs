@@ -139,8 +139,7 @@ impl Keyring {
     }
 
     pub(crate) fn sign_for(&self, facts: &Facts, not_after: u64, cpu: (&str, &str)) -> Option<Vec<u8>> {
-        let (key_id, pair) = self.signer()?;
-        let manifest = Manifest {
+        self.sign_manifest(Manifest {
             key: facts.key.0,
             script: facts.script.0,
             digest: facts.digest.0,
@@ -148,9 +147,16 @@ impl Keyring {
             engine: ENGINE_VERSION,
             cpu: cpu.0.to_owned(),
             features: cpu.1.to_owned(),
-            key_id: key_id.to_owned(),
+            key_id: String::new(),
             not_after,
-        };
+        })
+    }
+
+    /// Signs what `manifest` says, with its own key's id in it.
+    #[must_use]
+    pub fn sign_manifest(&self, manifest: Manifest) -> Option<Vec<u8>> {
+        let (key_id, pair) = self.signer()?;
+        let manifest = Manifest { key_id: key_id.to_owned(), ..manifest };
         let mut bytes = postcard::to_allocvec(&manifest).ok()?;
         let signature = pair.sign(&signed_text(&bytes));
         bytes.extend_from_slice(signature.as_ref());
