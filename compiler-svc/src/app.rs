@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use antares_admin::COST_MODEL;
 use antares_admin::{ADMIN, AdminService};
 use antares_cache::{Cache, CacheConfig, CacheError};
 use antares_pool::{Layer, Pool, PoolConfig, PoolError, give_large_blocks_back, worker_path};
@@ -19,7 +20,6 @@ use tonic::service::Routes;
 
 use crate::{
     compiler::{Compiler, QUICK_WORKERS},
-    convert::COST_MODEL,
     operation_service::OperationService,
     service::Service,
     signed::Signing,

@@ -1,17 +1,12 @@
 //! The border between wire types and ours. Proto types go no further than this file and `service.rs`.
 
-use antares_abi::{
-    ABI_VERSION, CodeTier, CompileOptions, ENGINE_VERSION, HINTS_MAX, Hints, Isa, LLVM_VERSION, Seen,
-    Sha256Digest, TARGET_CPU, TARGET_FEATURES, TARGET_TRIPLE,
-};
+use antares_abi::{CodeTier, CompileOptions, HINTS_MAX, Hints, Isa, Seen, Sha256Digest};
+use antares_admin::{quotas, versions};
 use antares_pool::LayerStatus;
 use antares_proto::v1;
 use antares_serve::{Account, Fault, RawCompiler};
 
 use crate::compiler::{Artifact, Compiler};
-
-/// Where the table of cycles per instruction is from.
-pub const COST_MODEL: &str = "ckb-vm 0.24.15";
 
 /// VM versions that scripts can have.
 pub(crate) const VM_VERSIONS: [u32; 3] = [0, 1, 2];
@@ -120,18 +115,6 @@ pub(crate) fn capabilities(
     }
 }
 
-fn quotas(account: &Account) -> v1::TenantQuotas {
-    let quota = account.quota();
-    v1::TenantQuotas {
-        tenant: account.tenant().to_owned(),
-        calls_max: quota.calls_max,
-        guest_cycles_per_second: quota.guest_cycles_per_second,
-        compile_seconds_per_hour: quota.compile_seconds_per_hour,
-        stored_bytes_max: quota.stored_bytes_max,
-        calls_in_progress: account.calls_in_progress(),
-    }
-}
-
 fn limits(limits: &RawCompiler, message_bytes_max: u64) -> v1::CompilerLimits {
     v1::CompilerLimits {
         message_bytes_max,
@@ -162,19 +145,6 @@ fn layer(status: &LayerStatus) -> v1::SandboxLayer {
     }
 }
 
-fn versions() -> v1::EngineVersions {
-    v1::EngineVersions {
-        server: env!("CARGO_PKG_VERSION").to_owned(),
-        engine: ENGINE_VERSION,
-        abi: ABI_VERSION,
-        llvm: LLVM_VERSION.to_owned(),
-        target_triple: TARGET_TRIPLE.to_owned(),
-        target_cpu: TARGET_CPU.to_owned(),
-        target_features: TARGET_FEATURES.to_owned(),
-        cost_model: COST_MODEL.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,12 +172,5 @@ mod tests {
         let text = "AB".repeat(32);
         assert_eq!(digest("x", &text).unwrap().to_string(), text.to_lowercase());
         assert_eq!(digest("x", "abc").unwrap_err().reason(), "DIGEST_MALFORMED");
-    }
-
-    #[test]
-    fn the_cost_model_is_the_ckb_vm_that_is_linked() {
-        let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock")).unwrap();
-        let (name, version) = COST_MODEL.split_once(' ').unwrap();
-        assert!(lock.contains(&format!("name = \"{name}\"\nversion = \"{version}\"")));
     }
 }

@@ -27,5 +27,4 @@ mod upload;
 mod uploads;
 
 pub use compiler::{Artifact, CompileError, Compiler};
-pub use convert::COST_MODEL;
 pub use scripts::StoreScriptError;

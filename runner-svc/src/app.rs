@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use antares_admin::COST_MODEL;
 use antares_admin::{ADMIN, AdminService};
 use antares_pool::{Layer, Pool, PoolConfig, PoolError, Reuse, give_large_blocks_back, worker_path};
 use antares_proto::{
@@ -15,7 +16,6 @@ use antares_serve::{App, Config, Health, Metrics};
 use tonic::service::Routes;
 
 use crate::{
-    convert::COST_MODEL,
     execute::Runner,
     profile_service::{self, ProfileService},
     push,

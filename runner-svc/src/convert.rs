@@ -6,10 +6,8 @@ pub(crate) mod transaction;
 
 use std::time::Duration;
 
-use antares_abi::{
-    ABI_VERSION, CodeTier, CompileOptions, ENGINE_VERSION, Isa, LLVM_VERSION, TARGET_CPU, TARGET_FEATURES,
-    TARGET_TRIPLE,
-};
+use antares_abi::{CodeTier, CompileOptions, Isa};
+use antares_admin::{quotas, versions};
 use antares_pool::{
     LayerStatus,
     job::{RunJob, RunOutcome, RunReport, Tier},
@@ -27,9 +25,6 @@ use crate::{
     source::Fallback,
     tenant::Tenant,
 };
-
-/// Where the table of cycles per instruction is from.
-pub const COST_MODEL: &str = "ckb-vm 0.24.15";
 
 /// VM versions that scripts can have.
 const VM_VERSIONS: [u32; 3] = [0, 1, 2];
@@ -281,34 +276,13 @@ pub(crate) fn capabilities(
     message_bytes_max: u64,
 ) -> v1::RunnerCapabilities {
     v1::RunnerCapabilities {
-        versions: Some(v1::EngineVersions {
-            server: env!("CARGO_PKG_VERSION").to_owned(),
-            engine: ENGINE_VERSION,
-            abi: ABI_VERSION,
-            llvm: LLVM_VERSION.to_owned(),
-            target_triple: TARGET_TRIPLE.to_owned(),
-            target_cpu: TARGET_CPU.to_owned(),
-            target_features: TARGET_FEATURES.to_owned(),
-            cost_model: COST_MODEL.to_owned(),
-        }),
+        versions: Some(versions()),
         limits: Some(runner_limits(runner.limits(), message_bytes_max)),
         vm_versions: VM_VERSIONS.to_vec(),
         isas: ISAS.map(str::to_owned).to_vec(),
         syscalls: SYSCALLS.to_vec(),
         sandbox: runner.layers().iter().map(layer).collect(),
         quotas: Some(quotas(account)),
-    }
-}
-
-fn quotas(account: &Account) -> v1::TenantQuotas {
-    let quota = account.quota();
-    v1::TenantQuotas {
-        tenant: account.tenant().to_owned(),
-        calls_max: quota.calls_max,
-        guest_cycles_per_second: quota.guest_cycles_per_second,
-        compile_seconds_per_hour: quota.compile_seconds_per_hour,
-        stored_bytes_max: quota.stored_bytes_max,
-        calls_in_progress: account.calls_in_progress(),
     }
 }
 

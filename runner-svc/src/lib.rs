@@ -36,7 +36,6 @@ mod status;
 mod tenant;
 mod verify;
 
-pub use convert::COST_MODEL;
 pub use execute::Runner;
 #[cfg(feature = "embedded")]
 pub use local::LocalSource;

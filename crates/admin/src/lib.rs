@@ -1,5 +1,7 @@
-//! The calls of `AdminService`: what an operator does to the process, of whichever service it is.
+//! The calls of `AdminService`, what an operator does to the process, of whichever service it is; and what both services tell of themselves.
 #![forbid(unsafe_code)]
+
+mod capabilities;
 
 use std::sync::Arc;
 
@@ -7,6 +9,8 @@ use antares_proto::v1::{self, admin_service_server};
 use antares_serve::{CallNotes, Fault, drain, is_operator, set_log_filter};
 use antares_trust::{KeyError, Trust, is_key_id};
 use tonic::{Request, Response, Status, async_trait};
+
+pub use capabilities::{COST_MODEL, quotas, versions};
 
 /// Full name of the service, for health checks.
 pub const ADMIN: &str = "antares.v1.AdminService";
