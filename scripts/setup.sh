@@ -2,7 +2,7 @@
 # Installs what Antares needs on Debian 12 (x86-64) with Rust. Looks first; installs only what is missing, and says what.
 #
 #   scripts/setup.sh build    compiler, LLVM 22, lld, the RISC-V guest toolchain: enough for `make demo`
-#   scripts/setup.sh test     the above and what the tests call: Prometheus, Go, Python, shellcheck
+#   scripts/setup.sh test     the above and what the tests call: Prometheus, Go, Python, shellcheck, a Rust for RISC-V
 #   scripts/setup.sh bench    what `make bench` compares with: clang, WebAssembly's linker, qemu, valgrind
 #   scripts/setup.sh --check build|test|bench    change nothing; exit 1 if something is missing
 set -euo pipefail
@@ -18,7 +18,8 @@ build_packages=(
     gcc-riscv64-unknown-elf binutils-riscv64-unknown-elf picolibc-riscv64-unknown-elf
 )
 # Prometheus scrapes the services in the scenarios, nginx stands before them, openssl makes their certificates; python3-venv carries the Python client; curl asks the metrics page.
-test_packages=(openssl prometheus nginx-light runc python3 python3-venv curl shellcheck)
+# rustc-web with rust-web-src builds guests in Rust, linked by lld: its /usr/bin/rustc is called by that name alone, and stands behind rustup's on the PATH.
+test_packages=(openssl prometheus nginx-light runc python3 python3-venv curl shellcheck rustc-web rust-web-src lld-22)
 # clang builds twins and WebAssembly, wasm-ld is lld's; valgrind counts instructions; LLVM 15 is for the engine of ckb-vm-contrib.
 bench_packages=(clang-22 lld-22 qemu-user valgrind llvm-15-dev)
 

@@ -6,6 +6,7 @@ mod attacks;
 mod check;
 mod compiles;
 mod contract;
+mod corpus;
 mod coverage;
 mod formats;
 mod insights;

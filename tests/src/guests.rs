@@ -6,6 +6,7 @@ mod build;
 mod libraries;
 mod published;
 mod recipes;
+mod rust;
 
 use std::path::PathBuf;
 
@@ -15,6 +16,7 @@ pub use build::{Foreign, assemble, foreign_compile, guest_compiler, hidden, nati
 pub use libraries::Library;
 pub use published::{PublishedScript, debugger_examples, published_scripts};
 pub use recipes::{Guest, Memory, Source, guest_named, guests};
+pub use rust::{RUST_GUESTS, RustLevel, rust_guest};
 
 /// Folder of the guests' own sources.
 #[must_use]

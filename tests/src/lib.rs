@@ -6,6 +6,7 @@
 
 pub mod asm;
 pub mod authorities;
+pub mod corpus;
 pub mod coverage;
 pub mod crates;
 pub mod differential;

@@ -98,7 +98,7 @@ pub fn guest_compiler() -> Result<String> {
 }
 
 /// Where built guests are kept.
-fn kept_folder() -> PathBuf {
+pub(super) fn kept_folder() -> PathBuf {
     target_folder().join("guests")
 }
 

@@ -1,0 +1,165 @@
+//! The corpus of today's scripts: programs whose recovery is hard, in the forms in which they are published, and how
+//! they become native by what their runs teach.
+
+use std::{fs, path::PathBuf, process::Command};
+
+use antares_abi::{CodeTier, CompileOptions, Hints, Isa};
+use antares_vm::Machine;
+use anyhow::{Context, Result, anyhow, ensure};
+use bytes::Bytes;
+
+use crate::{
+    differential::{Equal, compare},
+    guests::{self, RUST_GUESTS, RustLevel, rust_guest},
+    native,
+    oracle::Case,
+};
+
+/// What every program is compiled and run as: a script of today.
+pub const OPTIONS: CompileOptions = CompileOptions { vm_version: 2, isa: Isa(Isa::B.0 | Isa::MOP.0) };
+
+/// Cycles that no program of the corpus reaches.
+pub const CYCLES_MAX: u64 = 1 << 40;
+
+/// Runs until a program is native: one that meets what is unknown, one with what that taught, and one more.
+pub const RUNS: usize = 3;
+
+/// One program with its arguments.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Its name in tables.
+    pub name: String,
+    /// The ELF with all that its linker wrote.
+    pub elf: Vec<u8>,
+    /// What it is called with.
+    pub args: Vec<Bytes>,
+}
+
+/// How a file is published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As the linker wrote it.
+    Whole,
+    /// Without symbols, by `llvm-strip`.
+    Stripped,
+    /// Without section headers either, by `llvm-objcopy --strip-sections`.
+    Sections,
+}
+
+impl Form {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Whole, Self::Stripped, Self::Sections];
+
+    /// As in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::Stripped => "stripped",
+            Self::Sections => "without sections",
+        }
+    }
+
+    /// The file in this form.
+    ///
+    /// # Errors
+    ///
+    /// LLVM's tools are not installed, or refuse the file.
+    pub fn of(self, elf: &[u8]) -> Result<Vec<u8>> {
+        let argument = match self {
+            Self::Whole => return Ok(elf.to_vec()),
+            Self::Stripped => "--strip-all",
+            Self::Sections => "--strip-sections",
+        };
+        let folder = tempfile::tempdir()?;
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        fs::write(&from, elf)?;
+        let output = Command::new(objcopy()).arg(argument).arg(&from).arg(&to).output();
+        let output = output.context("llvm-objcopy is not installed; run the set-up script")?;
+        ensure!(output.status.success(), "llvm-objcopy: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(fs::read(to)?)
+    }
+}
+
+/// The one beside the LLVM that we are linked with.
+fn objcopy() -> PathBuf {
+    let prefix = std::env::var_os("LLVM_SYS_221_PREFIX").unwrap_or_else(|| "/usr/lib/llvm-22".into());
+    PathBuf::from(prefix).join("bin/llvm-objcopy")
+}
+
+/// The programs that are built here: guests in Rust at both levels, and Lua. `rounds` is how often each repeats its work.
+///
+/// # Errors
+///
+/// A guest cannot be built.
+pub fn programs(rounds: u32) -> Result<Vec<Program>> {
+    let args = vec![Bytes::from(rounds.to_string())];
+    let mut programs = Vec::new();
+    for level in RustLevel::ALL {
+        for name in RUST_GUESTS {
+            let elf = rust_guest(name, level)?;
+            programs.push(Program { name: format!("{name}-{}", level.name()), elf, args: args.clone() });
+        }
+    }
+    for name in ["lua-imc", "lua-b"] {
+        programs.push(Program { name: name.to_owned(), elf: guests::bytes(name)?, args: args.clone() });
+    }
+    Ok(programs)
+}
+
+/// A program's way to native code.
+#[derive(Clone, Debug)]
+pub struct Learnt {
+    /// Each run as it was, the first without hints.
+    pub runs: Vec<Equal>,
+    /// What they taught.
+    pub hints: Hints,
+}
+
+impl Learnt {
+    /// Natively run cycles of run number `index`, per mille of all, cut off.
+    #[must_use]
+    pub fn share(&self, index: usize) -> u64 {
+        self.runs.get(index).map_or(0, |run| run.native_cycles * 1000 / run.cycles.max(1))
+    }
+}
+
+/// The case of `elf` with `args`.
+#[must_use]
+pub fn case(elf: &[u8], args: &[Bytes]) -> Case {
+    Case {
+        elf: Bytes::copy_from_slice(elf),
+        args: args.to_vec(),
+        options: OPTIONS,
+        cycles_max: CYCLES_MAX,
+        code: None,
+    }
+}
+
+/// Runs a case natively with `hints` and compares it with the oracle.
+///
+/// # Errors
+///
+/// The compiler refused or failed, or something differs.
+pub fn run(machine: &mut Machine, case: &Case, tier: CodeTier, hints: &Hints) -> Result<Equal> {
+    let library = native::compile_with(&case.elf, case.options, tier, hints)?;
+    let library = library.map_err(|reason| anyhow!("refused: {reason}"))?;
+    compare(machine, case, Some(&library))?.map_err(|difference| anyhow!("{tier}: {difference}"))
+}
+
+/// Runs a case `runs` times on the baseline's code, each with what those before have taught.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn learn(machine: &mut Machine, case: &Case, runs: usize) -> Result<Learnt> {
+    let mut learnt = Learnt { runs: Vec::new(), hints: Hints::default() };
+    for _ in 0..runs {
+        let equal = run(machine, case, CodeTier::Baseline, &learnt.hints)?;
+        if let Some(seen) = &equal.seen {
+            learnt.hints = learnt.hints.learn(seen);
+        }
+        learnt.runs.push(equal);
+    }
+    Ok(learnt)
+}

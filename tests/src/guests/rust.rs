@@ -1,0 +1,167 @@
+//! Guests in Rust: the workspace `guests/rust`, built by Debian's `rustc-web` with the standard library's sources of
+//! `rust-web-src`, since a Rust for this machine need not have one for RISC-V.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{Mutex, PoisonError},
+};
+
+use antares_abi::Sha256Digest;
+use anyhow::{Context, Result, ensure};
+
+use super::{build::kept_folder, source_folder};
+use crate::crates::cargo;
+
+/// The compiler of Debian's package `rustc-web`, by its full path: the one on the path is another.
+const COMPILER: &str = "/usr/bin/rustc";
+
+/// Where the package `rust-web-src` has the standard library.
+const STANDARD_LIBRARY: &str = "/usr/lib/rustlib/src/rust/library/core/Cargo.toml";
+
+const TARGET: &str = "riscv64imac-unknown-none-elf";
+
+/// As ckb-std's users build, but for atomics: scripts have no extension A, and what is left of atomics are functions of
+/// the guests' crate `atomics`.
+const FLAGS: [&str; 4] = [
+    "-Crelocation-model=static",
+    "-Clinker-flavor=ld.lld",
+    "-Clinker=ld.lld-22",
+    "-Ctarget-feature=-a,+forced-atomics,+zba,+zbb,+zbc,+zbs",
+];
+
+/// The guests, as their packages are called.
+pub const RUST_GUESTS: [&str; 4] = ["collections", "formats", "handlers", "witness"];
+
+/// How a guest is optimised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RustLevel {
+    /// `opt-level = 3`.
+    Fast,
+    /// `opt-level = "z"`.
+    Small,
+}
+
+impl RustLevel {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Fast, Self::Small];
+
+    /// As in `opt-level`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fast => "3",
+            Self::Small => "z",
+        }
+    }
+
+    /// The profile of the guests' workspace.
+    fn profile(self) -> &'static str {
+        match self {
+            Self::Fast => "release",
+            Self::Small => "small",
+        }
+    }
+}
+
+/// The ELF of a guest, with its symbols. The first call builds all guests at this level, which takes a minute.
+///
+/// # Errors
+///
+/// Debian's Rust is not installed, a crate cannot be fetched, or the compiler refuses the sources.
+pub fn rust_guest(name: &str, level: RustLevel) -> Result<Vec<u8>> {
+    // One build at a time for each level; between processes cargo sees to that.
+    static BUILDING: [Mutex<()>; 2] = [const { Mutex::new(()) }; 2];
+    let building = BUILDING[level as usize].lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = kept_folder().join(key(level)?.to_string());
+    if !folder.join(name).exists() {
+        build(level, &folder).context("building the guests in Rust")?;
+    }
+    drop(building);
+    fs::read(folder.join(name)).with_context(|| format!("no guest in Rust is named {name:?}"))
+}
+
+/// Where the guests' workspace is.
+fn workspace() -> PathBuf {
+    source_folder().join("rust")
+}
+
+/// Digest of all that decides what is built.
+fn key(level: RustLevel) -> Result<Sha256Digest> {
+    let version = Command::new(COMPILER).arg("-vV").output();
+    let version =
+        version.ok().filter(|output| output.status.success() && Path::new(STANDARD_LIBRARY).exists());
+    let version =
+        version.context("rustc-web and rust-web-src are not installed; run the set-up script")?.stdout;
+    let mut seen = [FLAGS.join("\n").as_bytes(), level.profile().as_bytes(), &version].concat();
+    let mut files = Vec::new();
+    collect(&workspace(), &mut files)?;
+    files.sort();
+    for file in files {
+        seen.extend_from_slice(&Sha256Digest::of(&fs::read(&file)?).0);
+    }
+    Ok(Sha256Digest::of(&seen))
+}
+
+/// The sources and manifests in `folder` and below.
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
+        let path = entry?.path();
+        if path.is_dir() { collect(&path, files)? } else { files.push(path) }
+    }
+    Ok(())
+}
+
+fn build(level: RustLevel, folder: &Path) -> Result<()> {
+    // What cargo leaves there is large and of no use once the sources have changed.
+    let target = kept_folder().join(format!("rust-{}", level.profile()));
+    let mut error = String::new();
+    // Offline if the crates are there, else they are fetched.
+    let is_built = [&["--offline"][..], &[]].into_iter().any(|network| {
+        let output = command(level, &target).args(network).output();
+        match output {
+            Ok(output) if output.status.success() => true,
+            Ok(output) => {
+                error = String::from_utf8_lossy(&output.stderr).into_owned();
+                false
+            }
+            Err(failure) => {
+                error = failure.to_string();
+                false
+            }
+        }
+    });
+    ensure!(is_built, "cargo failed:\n{error}");
+    fs::create_dir_all(folder)?;
+    for name in RUST_GUESTS {
+        let built = target.join(TARGET).join(level.profile()).join(name);
+        let fresh = tempfile::NamedTempFile::new_in(folder)?.into_temp_path();
+        fs::copy(&built, &fresh).with_context(|| format!("copying {}", built.display()))?;
+        fresh.persist(folder.join(name))?;
+    }
+    Ok(fs::remove_dir_all(target)?)
+}
+
+fn command(level: RustLevel, target: &Path) -> Command {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
+    // Panics name files: the guest is the same wherever crates are kept.
+    let renamed = home.map(|home| format!("--remap-path-prefix={}=cargo", home.display()));
+    let flags: Vec<&str> = FLAGS.into_iter().chain(renamed.as_deref()).collect();
+    let mut command = cargo();
+    command
+        .args(["build", "--quiet", "--locked", "-Zbuild-std=core,alloc", "--target", TARGET])
+        .args(["--profile", level.profile()])
+        .arg("--target-dir")
+        .arg(target)
+        .arg("--manifest-path")
+        .arg(workspace().join("Cargo.toml"))
+        // What builds these tests must not build the guests: the profile is theirs, and clippy would only look.
+        .env_remove("RUSTC_WRAPPER")
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
+        .env("RUSTC", COMPILER)
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
+    command
+}
