@@ -147,6 +147,10 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 fn check_member(path: &str, manifest: &Table) -> Vec<Finding> {
+    // The root of a workspace apart, which is no package.
+    if manifest.get("package").is_none() && manifest.get("workspace").is_some() {
+        return Vec::new();
+    }
     let Some(name) = manifest.get("package").and_then(|package| package.get("name")).and_then(Value::as_str)
     else {
         return vec![Finding::of_file(path, "no package name")];
