@@ -20,10 +20,6 @@ use anyhow::{Context, Result, anyhow, ensure};
 /// Natively run cycles from the third run on, per mille.
 const SHARE_MIN: u64 = 990;
 
-/// What rustc makes at `opt-level = "z"`: LLVM's outliner has functions share ends that load the link register and go on in
-/// another function, which recovery takes for functions. Native code leaves there, and hints cannot mend it.
-const OUTLINED: &str = "-z";
-
 /// One program in one form, through all tiers.
 fn check(machine: &mut Machine, program: &Program, form: Form) -> Result<Learnt> {
     let case = case(&form.of(&program.elf)?, &program.args);
@@ -33,9 +29,6 @@ fn check(machine: &mut Machine, program: &Program, form: Form) -> Result<Learnt>
     let full = run(machine, &case, CodeTier::Full, &learnt.hints)?;
     for equal in learnt.runs.iter().chain([&full]) {
         ensure!((&equal.outcome, equal.cycles) == (&interpreted.outcome, interpreted.cycles));
-    }
-    if program.name.ends_with(OUTLINED) {
-        return Ok(learnt);
     }
     // The generators share recovery, so that what is native in one is in the other.
     let share = full.native_cycles * 1000 / full.cycles.max(1);

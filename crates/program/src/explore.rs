@@ -217,8 +217,8 @@ impl Explorer {
         }
     }
 
-    /// Makes jumps to the shared end of functions (`-msave-restore`) jumps inside of this one. As a function of its own such an
-    /// end would return elsewhere than it was called from: it loads the address that its caller was called with.
+    /// Makes jumps to the shared end of functions (`-msave-restore`, LLVM's outliner) jumps inside of this one. As a function of its
+    /// own such an end would return, or go on, elsewhere than it was called from: it loads the address that its caller was called with.
     fn take_shared_ends(&mut self, decoder: &mut Decoder) {
         let new: Vec<u64> = self.draft.tails.difference(&self.others).copied().collect();
         for tail in new {
@@ -232,21 +232,33 @@ impl Explorer {
         }
     }
 
-    /// The instructions from `start` on, if they only load registers, the link among them, give the stack back, and return.
+    /// The instructions from `start` on, if they are such an end: a line that loads the link register from the stack frame that
+    /// it found, and then returns or goes to a known place for good. A function would have made a frame first.
     fn shared_end(&self, decoder: &mut Decoder, start: u64) -> Option<Vec<u64>> {
         let (mut pc, mut pcs, mut loads_link) = (start, Vec::new(), false);
+        let mut line = Line::new();
         while pcs.len() < SHARED_END_INSTRUCTIONS_MAX {
             let instruction = decoder.decode(pc)?;
             let Instruction { op, rd, rs1, imm, length, .. } = instruction;
             pcs.push(pc);
             match op {
-                Op::Ld if rs1 == Reg::SP && rd != Reg::SP => loads_link |= rd == self.link,
-                Op::Addi if rs1 == Reg::SP && rd == Reg::SP && imm > 0 => {}
-                Op::Jalr if rd == Reg::ZERO && rs1 == self.link && imm == 0 => {
+                Op::Jalr if rd == Reg::ZERO && (rs1 == self.link && imm == 0) => {
                     return loads_link.then_some(pcs);
                 }
-                _ => return None,
+                Op::Jal if rd == Reg::ZERO => return loads_link.then_some(pcs),
+                Op::Jalr if rd == Reg::ZERO => {
+                    let target = line.jump_target(&instruction, self.vm_version);
+                    return target.filter(|_| loads_link).map(|_| pcs);
+                }
+                // Calls come back.
+                Op::Jal | Op::Jalr | Op::FarJumpRel | Op::FarJumpAbs if !loads_link => {}
+                Op::Jal | Op::Jalr | Op::FarJumpRel | Op::FarJumpAbs | Op::Ecall | Op::Ebreak => return None,
+                Op::Ld if rd == self.link => loads_link |= rs1 == Reg::SP,
+                _ if rd == Reg::SP && (op != Op::Addi || rs1 != Reg::SP || imm <= 0) => return None,
+                _ if instruction.is_branch() => return None,
+                _ => {}
             }
+            line.step(pc, &instruction);
             pc = pc.wrapping_add(u64::from(length));
         }
         None
