@@ -180,3 +180,23 @@ async fn native_code_that_is_not_for_here_and_now_is_never_run() {
     assert!(refused(&server, "digest_revoked") >= 1.0);
     server.stop();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_compiler_makes_again_of_a_revoked_artifact_is_not_run() {
+    let data = tempfile::tempdir().unwrap();
+    let elf = guests::assemble(CONSTANT).unwrap();
+    let server = Server::start_with(&data, SECTIONS);
+    Client::connect(&server).await.upload(&elf).await.unwrap();
+    assert_eq!(told(&server, &elf).await, (Some(RIGHT), true));
+    server.stop();
+    // As it is.
+    let digest = spoil_claiming(&data, &elf, |_| 1, |_| {});
+    keys(&data, &["revoke", &digest.to_string()]);
+    let server = Server::start_with(&data, SECTIONS);
+    let mut client = Client::connect(&server).await;
+    // Compiles are reproducible: the same bytes come back, and only the interpreter is left.
+    let answer = client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap();
+    assert_eq!((exit_code(&answer), answer.tiers.unwrap().native_cycles), (Some(RIGHT), 0));
+    assert!(client.execute(stored(&elf, &[], Tier::Native)).await.is_err());
+    assert!(refused(&server, "digest_revoked") >= 1.0);
+}
