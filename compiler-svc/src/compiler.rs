@@ -71,7 +71,7 @@ pub enum CompileError {
     /// The script cannot be compiled, now or later.
     #[error("{reason}: {detail}")]
     Refused {
-        /// From the closed set of `CompileReport::Refused`, or `worker_lost`.
+        /// From the closed set of `CompileReport::Refused`, `worker_lost` or `revoked`.
         reason: String,
         /// What and where.
         detail: String,
@@ -371,6 +371,7 @@ impl Shared {
 
     async fn make(&self, order: &Order, elf: Bytes) -> Result<Arc<Artifact>, CompileError> {
         let (summary, library) = self.work(order, elf).await?;
+        self.signing.allows(&summary.sha256)?;
         let cache = self.cache.clone();
         let (key, kept, script, digest) = (order.key, order.kept_key(), order.script, summary.sha256);
         let manifest = self.signing.sign(&Facts { key, script, digest, length: library.len() });

@@ -11,6 +11,11 @@ use antares_trust::{Facts, Manifest, Refusal, Trust};
 use bytes::Bytes;
 use prometheus::IntCounterVec;
 
+use crate::compiler::CompileError;
+
+/// Why there is no native code of a script whose native code was revoked.
+pub(crate) const REVOKED: &str = "revoked";
+
 /// What an entry ends with.
 const MAGIC: &[u8; 4] = b"ASG1";
 
@@ -43,6 +48,16 @@ impl Signing {
         let signed = self.trust.keyring().sign(facts, (now + self.valid).as_secs());
         // Without one it is refused wherever it comes to, and nothing else happens.
         signed.unwrap_or_default().into()
+    }
+
+    /// Whether native code with this digest may be given to anybody. Compiles are reproducible: what was revoked comes back.
+    pub(crate) fn allows(&self, digest: &Sha256Digest) -> Result<(), CompileError> {
+        if !self.trust.keyring().is_digest_revoked(digest) {
+            return Ok(());
+        }
+        self.note(Refusal::DigestRevoked);
+        let detail = format!("its native code, {digest}, was revoked");
+        Err(CompileError::Refused { reason: REVOKED.to_owned(), detail })
     }
 
     /// Counts a refusal.

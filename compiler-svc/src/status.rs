@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use antares_serve::Fault;
 
-use crate::{compiler::CompileError, failures::LOST, scripts::StoreScriptError, uploads::UploadError};
+use crate::{
+    compiler::CompileError, failures::LOST, scripts::StoreScriptError, signed::REVOKED, uploads::UploadError,
+};
 
 /// How long a caller should wait for a free compile worker or for room in the store.
 const RETRY_BUSY: Duration = Duration::from_secs(2);
@@ -41,6 +43,7 @@ fn refused(reason: &str, detail: &str) -> Fault {
         "limit_blocks" => "LIMIT_BLOCKS",
         "limit_operations" => "LIMIT_OPERATIONS",
         LOST => "COMPILE_LOST",
+        REVOKED => "ARTIFACT_REVOKED",
         "options" => return Fault::invalid("OPTIONS_INVALID", detail),
         _ => return Fault::invalid("SCRIPT_INVALID", detail),
     };
@@ -106,6 +109,7 @@ mod tests {
         check(refusal("elf"), Code::InvalidArgument, "SCRIPT_INVALID", false);
         check(refusal("options"), Code::InvalidArgument, "OPTIONS_INVALID", false);
         check(refusal(LOST), Code::FailedPrecondition, "COMPILE_LOST", false);
+        check(refusal(REVOKED), Code::FailedPrecondition, "ARTIFACT_REVOKED", false);
         check(refusal("limit_blocks"), Code::FailedPrecondition, "LIMIT_BLOCKS", false);
         check(CompileError::Timeout { wall_ms_max: 5 }, Code::FailedPrecondition, "COMPILE_TIMEOUT", false);
         check(CompileError::Busy { queue_ms_max: 5 }, Code::ResourceExhausted, "WORKERS_BUSY", true);

@@ -10,9 +10,10 @@ use antares_proto::v1::{CacheUse, Tier};
 use antares_tests::guests;
 use antares_trust::Manifest;
 use tempfile::TempDir;
+use tonic::Code;
 
 use crate::{
-    client::{Client, exit_code, stored},
+    client::{Client, exit_code, reason, stored},
     contained::{CONSTANT, mistake_a_constant, spoil_claiming},
     server::{Server, until},
 };
@@ -197,6 +198,10 @@ async fn what_the_compiler_makes_again_of_a_revoked_artifact_is_not_run() {
     // Compiles are reproducible: the same bytes come back, and only the interpreter is left.
     let answer = client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap();
     assert_eq!((exit_code(&answer), answer.tiers.unwrap().native_cycles), (Some(RIGHT), 0));
-    assert!(client.execute(stored(&elf, &[], Tier::Native)).await.is_err());
-    assert!(refused(&server, "digest_revoked") >= 1.0);
+    for _ in 0..3 {
+        let status = client.execute(stored(&elf, &[], Tier::Native)).await.unwrap_err();
+        assert_eq!((status.code(), &*reason(&status)), (Code::FailedPrecondition, "ARTIFACT_REVOKED"), "{status}");
+    }
+    // It is not compiled again for each call: once refused as it was stored, and once as it was made.
+    assert_eq!(refused(&server, "digest_revoked"), 2.0);
 }

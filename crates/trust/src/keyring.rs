@@ -224,7 +224,9 @@ impl Keyring {
         self.list.revoked_keys.contains(id)
     }
 
-    pub(crate) fn is_digest_revoked(&self, digest: &Sha256Digest) -> bool {
+    /// Whether these bytes are not to be run, whoever signed them.
+    #[must_use]
+    pub fn is_digest_revoked(&self, digest: &Sha256Digest) -> bool {
         !self.list.revoked_digests.is_empty() && self.list.revoked_digests.contains(&digest.to_string())
     }
 }
