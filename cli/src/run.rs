@@ -30,6 +30,7 @@ pub(crate) struct Request {
     /// Wall time of the run; none for the default of whoever runs it.
     pub deadline: Option<Duration>,
     /// Whether a server is to run it twice and compare.
+    #[cfg_attr(not(feature = "server"), expect(dead_code, reason = "there is no client in this binary"))]
     pub recheck: bool,
 }
 

@@ -32,6 +32,7 @@ pub(crate) struct Request {
     /// Wall time, without compiles.
     pub deadline: Option<Duration>,
     /// Whether a server is to verify it twice and compare.
+    #[cfg_attr(not(feature = "server"), expect(dead_code, reason = "there is no client in this binary"))]
     pub recheck: bool,
 }
 

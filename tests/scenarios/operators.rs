@@ -118,10 +118,10 @@ async fn an_operator_revokes_changes_the_log_and_drains() {
         client.compiler.compile(compile(&elf).unwrap()).await.unwrap().into_inner().cache(),
         v1::CacheUse::Hit
     );
-    // In force at once.
+    // In force at once: it is no hit any more, and a compile makes the same bytes.
     admin.revoke(v1::RevokeRequest { name: compiled.artifact_sha256 }).await.unwrap();
-    let again = client.compiler.compile(compile(&elf).unwrap()).await.unwrap().into_inner();
-    assert_eq!(again.cache(), v1::CacheUse::Miss);
+    let status = client.compiler.compile(compile(&elf).unwrap()).await.unwrap_err();
+    assert_eq!((status.code(), reason(&status).as_str()), (Code::FailedPrecondition, "ARTIFACT_REVOKED"));
     for name in ["", "nonsense", &"0".repeat(16)] {
         let status = admin.revoke(v1::RevokeRequest { name: name.to_owned() }).await.unwrap_err();
         assert_eq!(

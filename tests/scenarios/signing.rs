@@ -200,7 +200,11 @@ async fn what_the_compiler_makes_again_of_a_revoked_artifact_is_not_run() {
     assert_eq!((exit_code(&answer), answer.tiers.unwrap().native_cycles), (Some(RIGHT), 0));
     for _ in 0..3 {
         let status = client.execute(stored(&elf, &[], Tier::Native)).await.unwrap_err();
-        assert_eq!((status.code(), &*reason(&status)), (Code::FailedPrecondition, "ARTIFACT_REVOKED"), "{status}");
+        assert_eq!(
+            (status.code(), &*reason(&status)),
+            (Code::FailedPrecondition, "ARTIFACT_REVOKED"),
+            "{status}"
+        );
     }
     // It is not compiled again for each call: once refused as it was stored, and once as it was made.
     assert_eq!(refused(&server, "digest_revoked"), 2.0);
