@@ -20,7 +20,7 @@ use crate::{
 enum Found {
     Equal,
     Different,
-    /// No worker was free, or it did not come to its end.
+    /// Another one had the turn, or it did not come to its end.
     PassedOver,
 }
 
@@ -100,13 +100,7 @@ impl Shared {
     }
 
     async fn second(&self, order: &Order) -> Result<Sha256Digest, CompileError> {
-        let elf = match &order.elf {
-            Some(elf) => elf.clone(),
-            None => {
-                let stored = self.script_bytes(order.script).await?;
-                stored.ok_or(CompileError::ScriptNotFound(order.script))?
-            }
-        };
+        let elf = self.elf_of(order).await?;
         self.work(order, elf).await.map(|(summary, _)| summary.sha256)
     }
 

@@ -282,13 +282,7 @@ impl Shared {
             return Err(error);
         }
         order.account.may_compile().map_err(CompileError::Quota)?;
-        let elf = match &order.elf {
-            Some(elf) => elf.clone(),
-            None => {
-                let stored = self.script_bytes(order.script).await?;
-                stored.ok_or(CompileError::ScriptNotFound(order.script))?
-            }
-        };
+        let elf = self.elf_of(order).await?;
         let span =
             tracing::info_span!("compile", script = %order.script, key = %order.key, tier = %order.tier);
         let made = self.make(order, elf).instrument(span).await;
@@ -306,6 +300,14 @@ impl Shared {
             }
         }
         made
+    }
+
+    /// The bytes of the script.
+    pub(crate) async fn elf_of(&self, order: &Order) -> Result<Bytes, CompileError> {
+        if let Some(elf) = &order.elf {
+            return Ok(elf.clone());
+        }
+        self.script_bytes(order.script).await?.ok_or(CompileError::ScriptNotFound(order.script))
     }
 
     /// The stored artifact, if there is one and it is a library of ours. Anything else is a miss.

@@ -145,14 +145,20 @@ async fn told(server: &Server, elf: &[u8]) -> (Option<i32>, bool) {
     (exit_code(&answer), answer.artifact.unwrap().cache() == CacheUse::Miss)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn native_code_that_is_not_for_here_and_now_is_never_run() {
+/// A store with the native code of the script, whose server has stopped.
+async fn compiled() -> (TempDir, Vec<u8>) {
     let data = tempfile::tempdir().unwrap();
     let elf = guests::assemble(CONSTANT).unwrap();
     let server = Server::start_with(&data, SECTIONS);
     Client::connect(&server).await.upload(&elf).await.unwrap();
     assert_eq!(told(&server, &elf).await, (Some(RIGHT), true));
     server.stop();
+    (data, elf)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn native_code_that_is_not_for_here_and_now_is_never_run() {
+    let (data, elf) = compiled().await;
     type Claim = fn(&mut Manifest);
     let claims: [(&str, Claim); 5] = [
         ("other_engine", |manifest| manifest.engine -= 1),
@@ -184,12 +190,7 @@ async fn native_code_that_is_not_for_here_and_now_is_never_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_compiler_makes_again_of_a_revoked_artifact_is_not_run() {
-    let data = tempfile::tempdir().unwrap();
-    let elf = guests::assemble(CONSTANT).unwrap();
-    let server = Server::start_with(&data, SECTIONS);
-    Client::connect(&server).await.upload(&elf).await.unwrap();
-    assert_eq!(told(&server, &elf).await, (Some(RIGHT), true));
-    server.stop();
+    let (data, elf) = compiled().await;
     // As it is.
     let digest = spoil_claiming(&data, &elf, |_| 1, |_| {});
     keys(&data, &["revoke", &digest.to_string()]);

@@ -36,7 +36,7 @@ enum Campaign {
 }
 
 impl Campaign {
-    /// Tries the mistake in `copy`: the first line that says what differs.
+    /// Runs the campaign on the mutant in `copy`: the first line that says what differs.
     fn try_in(self, copy: &Path) -> anyhow::Result<Option<String>> {
         match self {
             Self::Programs => generate(copy, "differential", ["--programs", PROGRAMS, "--as-found"]),

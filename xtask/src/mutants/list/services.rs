@@ -1,5 +1,5 @@
-//! Mistakes in what stands between a caller and a run. The first number is that of the finding of a stranger's test of the services
-//! whose test must see the mistake.
+//! Mutants of the services and the command line, each with the one test that must kill it. The numbers count what a test of the whole by
+//! outsiders had found.
 
 use super::{Campaign, Mutant};
 
