@@ -39,8 +39,11 @@ pub(crate) const PROFILE_SCRIPTS_MAX: usize = 128;
 /// Tenants in a window that have a profile of their own beside those of scripts; others count together.
 pub(crate) const PROFILE_TENANTS_MAX: usize = 128;
 
-/// Stacks of a script's profile in a window; cycles with others count as other. A stack takes about 100 bytes.
+/// Nodes of a script's profile in a window; with more, callers that cost least are folded away. One takes about 100 bytes.
 pub(crate) const PROFILE_NODES_MAX: usize = 4096;
+
+/// Nodes of a run's profile that are added: what a folded profile of a window has room for.
+pub(crate) const PROFILE_RUN_NODES_MAX: usize = PROFILE_NODES_MAX / 4;
 
 /// Profiles of scripts and tenants that wait for the next push; runs of others are left out and counted.
 pub(crate) const PROFILE_PENDING_MAX: usize = 2 * PROFILE_SCRIPTS_MAX;

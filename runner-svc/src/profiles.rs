@@ -8,11 +8,11 @@ use std::{
 
 use antares_abi::Sha256Digest;
 use antares_pool::job::Samples;
-use antares_profile::{NodeId, Profile, Value};
+use antares_profile::{NodeId, Profile, Value, limits::NODES_MAX};
 
 use crate::limits::{
-    PROFILE_CLAIMS_MAX, PROFILE_NODES_MAX, PROFILE_PENDING_MAX, PROFILE_SCRIPTS_MAX, PROFILE_TENANTS_MAX,
-    PROFILE_WINDOWS_MAX, PROFILES_NODES_MAX,
+    PROFILE_CLAIMS_MAX, PROFILE_NODES_MAX, PROFILE_PENDING_MAX, PROFILE_RUN_NODES_MAX, PROFILE_SCRIPTS_MAX,
+    PROFILE_TENANTS_MAX, PROFILE_WINDOWS_MAX, PROFILES_NODES_MAX,
 };
 
 /// Whose profile it is.
@@ -75,8 +75,11 @@ impl Window {
 }
 
 fn decoded(samples: &Samples) -> Option<Sampled> {
-    let profile = Profile::decode(&samples.profile).ok()?;
+    let mut profile = Profile::decode(&samples.profile).ok()?;
     let claims = Profile::decode(&samples.claims).ok()?;
+    if profile.nodes().len() > PROFILE_RUN_NODES_MAX {
+        profile.fold(PROFILE_RUN_NODES_MAX, &[]);
+    }
     Some(Sampled { profile, claims, unseen: samples.unseen_cycles })
 }
 
@@ -124,6 +127,7 @@ impl Entry {
         self.runs += 1;
         match sampled {
             Some(Sampled { profile, claims, unseen }) => {
+                self.make_room(profile.nodes().len() + claims.nodes().len(), PROFILE_NODES_MAX);
                 self.profile.merge(profile);
                 self.unseen = self.unseen.saturating_add(*unseen);
                 let nodes = self.profile.place_under(None, claims);
@@ -144,12 +148,26 @@ impl Entry {
     /// Adds another time of the same script's runs.
     fn merge(&mut self, other: &Self) {
         self.runs = self.runs.saturating_add(other.runs);
+        self.make_room(other.profile.nodes().len(), NODES_MAX);
         let nodes = self.profile.place_under(None, &other.profile);
         self.profile.merge(&other.profile);
         self.unseen = self.unseen.saturating_add(other.unseen);
         let moved = |(id, cycles): &(NodeId, u64)| Some(((*nodes.get(id.0 as usize)?)?, *cycles));
         self.claims.extend(other.claims.iter().filter_map(moved));
         self.settle();
+    }
+
+    /// Folds stacks where there is no room for `more` within `nodes_max`.
+    fn make_room(&mut self, more: usize, nodes_max: usize) {
+        if self.profile.nodes().len() + more <= nodes_max {
+            return;
+        }
+        let held: Vec<NodeId> = self.claims.iter().map(|(id, _)| *id).collect();
+        let places = self.profile.fold(nodes_max / 2, &held);
+        self.claims = std::mem::take(&mut self.claims)
+            .into_iter()
+            .filter_map(|(id, cycles)| Some(((*places.get(id.0 as usize)?)?, cycles)))
+            .collect();
     }
 
     /// Counts what samples claim, as far as there are cycles that nobody saw: each sample stands for one period, of its own run
@@ -223,9 +241,13 @@ impl Profiles {
             }
         });
         let mut entries = scripts.into_values();
-        let mut all = entries.next()?.profile;
-        entries.for_each(|entry| all.merge(&entry.profile));
-        Some(all.canonical())
+        let mut all = entries.next()?;
+        for mut entry in entries {
+            all.make_room(NODES_MAX / 2, NODES_MAX);
+            entry.make_room(NODES_MAX / 2, NODES_MAX);
+            all.profile.merge(&entry.profile);
+        }
+        Some(all.profile.canonical())
     }
 
     /// What was run for `tenant` in the last `window`: cycles and runs by script, most cycles first.
@@ -300,7 +322,7 @@ impl Profiles {
 
 #[cfg(test)]
 mod tests {
-    use antares_profile::Frame;
+    use antares_profile::{Frame, Program};
 
     use super::*;
 
@@ -345,6 +367,44 @@ mod tests {
         }
         assert_eq!(known(), (100, 160));
         assert!(store.lock().windows.len() > 1);
+    }
+
+    #[test]
+    fn more_stacks_than_there_is_room_for_keep_the_shares_of_what_runs() {
+        let store = Profiles::new(Duration::from_secs(3600), false);
+        let program = Program { elf: None, vm_version: 2, isa: 3 };
+        let mut sum = 0;
+        // Two functions have a quarter and three quarters, from ever new callers.
+        for run in 0..400 {
+            let (mut profile, mut claims) = (Profile::new(), Profile::new());
+            let programs = [&mut profile, &mut claims].map(|profile| profile.program(&program).unwrap());
+            for caller in 0..40 {
+                let code = |pc| Frame::Code { program: programs[0], pc };
+                let stack = [
+                    code(1 << 20),
+                    code((2 << 20) + 40 * run + caller),
+                    code(64 * u64::from(caller % 4 == 0)),
+                ];
+                profile.add(&stack, Value::cycles(100));
+                sum += 100;
+            }
+            claims.add(&[Frame::Code { program: programs[1], pc: 8 }], Value::cycles(1));
+            let [profile, claims] = [profile, claims].map(|profile| profile.encode().unwrap());
+            let samples = Samples { profile, claims, unseen_cycles: 0, mismatch_cycles: 0 };
+            assert_eq!(store.add(&key("a", 1), told(Some(&samples), 4000)), 0);
+        }
+        let profile = store.get(Some("a"), None, None).unwrap();
+        let own = |at| {
+            let nodes = profile
+                .nodes()
+                .iter()
+                .filter(|node| matches!(node.frame, Frame::Code { pc, .. } if pc == at));
+            nodes.map(|node| node.value.cycles).sum::<u64>()
+        };
+        assert_eq!((own(0), own(64), profile.sum().cycles), (sum / 4 * 3, sum / 4, sum));
+        assert!(store.stats().nodes <= PROFILE_NODES_MAX as u64);
+        // Claims outlive the folding.
+        assert_eq!(store.lock().windows[0].entries[&key("a", 1)].claims.len(), 400);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 mod canonical;
 mod encode;
+mod fold;
 mod frame;
 pub mod limits;
 mod profile;
