@@ -128,7 +128,11 @@ if [ "${1:-}" = --check ]; then
 fi
 case ${1:-} in
     build) packages=("${build_packages[@]}") ;;
-    test) packages=("${build_packages[@]}" "${test_packages[@]}") ;;
+    test)
+        # Debian's npm brings some hundred packages along; any other one will do. It fetches ckb-js-vm.
+        command -v npm >/dev/null || test_packages+=(npm)
+        packages=("${build_packages[@]}" "${test_packages[@]}")
+        ;;
     bench) packages=("${build_packages[@]}" "${bench_packages[@]}") ;;
     *) fail "usage: scripts/setup.sh [--check] build|test|bench" ;;
 esac

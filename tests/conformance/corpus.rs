@@ -1,4 +1,4 @@
-//! Scripts as they are written today, in Rust and in Lua, whole, stripped and without section headers: equal in all
+//! Scripts as they are written today, in Rust, Lua and JavaScript, whole, stripped and without section headers: equal in all
 //! tiers, and native once runs have taught what recovery could not know.
 
 use std::{
@@ -13,6 +13,7 @@ use antares_abi::{CodeTier, Hints};
 use antares_tests::{
     corpus::{Form, Learnt, Program, RUNS, case, learn, programs, run},
     differential::compare,
+    guests::{self, Source},
 };
 use antares_vm::Machine;
 use anyhow::{Context, Result, anyhow, ensure};
@@ -20,14 +21,21 @@ use anyhow::{Context, Result, anyhow, ensure};
 /// Natively run cycles from the third run on, per mille.
 const SHARE_MIN: u64 = 990;
 
+fn is_js_vm(program: &Program) -> bool {
+    program.name.starts_with("ckb-js-vm")
+}
+
 /// One program in one form, through all tiers.
 fn check(machine: &mut Machine, program: &Program, form: Form) -> Result<Learnt> {
     let case = case(&form.of(&program.elf)?, &program.args);
     let interpreted =
         compare(machine, &case, None)?.map_err(|difference| anyhow!("interpreter: {difference}"))?;
     let learnt = learn(machine, &case, RUNS)?;
-    // The generators share recovery: one full compile for each program is enough, and Lua's, which takes longest, are made elsewhere.
-    let has_full = form == Form::Stripped && !program.name.starts_with("lua");
+    // The generators share recovery: one full compile for each ELF is enough, and Lua's, which takes long, are made elsewhere.
+    let has_full = match program.name.as_str() {
+        "ckb-js-vm calls" => form == Form::Whole,
+        name => form == Form::Stripped && !name.starts_with("lua"),
+    };
     let full = has_full.then(|| run(machine, &case, CodeTier::Full, &learnt.hints)).transpose()?;
     for equal in learnt.runs.iter().chain(&full) {
         ensure!((&equal.outcome, equal.cycles) == (&interpreted.outcome, interpreted.cycles));
@@ -45,8 +53,10 @@ fn check(machine: &mut Machine, program: &Program, form: Form) -> Result<Learnt>
 #[test]
 fn todays_scripts_become_native_in_every_form() {
     let programs = programs(3).unwrap();
+    let all = programs.iter().flat_map(|program| Form::ALL.map(|form| (program, form)));
+    // ckb-js-vm is published stripped.
     let jobs: Vec<(&Program, Form)> =
-        programs.iter().flat_map(|program| Form::ALL.map(|form| (program, form))).collect();
+        all.filter(|(program, form)| !(is_js_vm(program) && *form == Form::Stripped)).collect();
     let (next, lines, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     let work = || {
         let mut machine = Machine::new().unwrap();
@@ -63,6 +73,40 @@ fn todays_scripts_become_native_in_every_form() {
     let (mut lines, failures) = (lines.into_inner().unwrap(), failures.into_inner().unwrap());
     lines.sort();
     println!("program | form | % native in runs 1 to {RUNS} | hints\n{}", lines.join("\n"));
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Programs of the bench lose nothing with their symbols and section headers: after three runs they are native.
+#[test]
+fn guests_become_native_without_symbols() {
+    let guests = guests::guests();
+    // Lua is part of the corpus.
+    let programs = guests
+        .iter()
+        .filter(|guest| matches!(guest.source, Source::Program { .. }) && !guest.name.starts_with("lua"));
+    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let jobs: Vec<_> = programs.flat_map(|guest| Form::ALL.map(|form| (guest, form))).collect();
+    let work = || {
+        let mut machine = Machine::new().unwrap();
+        while let Some((guest, form)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let elf = form.of(&guests::bytes(&guest.name).unwrap()).unwrap();
+            let learnt = learn(&mut machine, &case(&elf, &["-".into(), "1".into()]), RUNS).unwrap();
+            let (first, last) = (learnt.share(0), learnt.share(RUNS - 1));
+            if first < SHARE_MIN {
+                println!("{} | {} | {first} per mille native in the first run", guest.name, form.name());
+            }
+            if last < SHARE_MIN {
+                failures.lock().unwrap().push(format!(
+                    "{} {}: {last} per mille native",
+                    guest.name,
+                    form.name()
+                ));
+            }
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 

@@ -87,11 +87,11 @@ fn objcopy() -> PathBuf {
     PathBuf::from(prefix).join("bin/llvm-objcopy")
 }
 
-/// The programs that are built here: guests in Rust at both levels, and Lua. `rounds` is how often each repeats its work.
+/// Guests in Rust at both levels and Lua, which repeat their work `rounds` times, and ckb-js-vm.
 ///
 /// # Errors
 ///
-/// A guest cannot be built.
+/// A guest cannot be built or fetched.
 pub fn programs(rounds: u32) -> Result<Vec<Program>> {
     let args = vec![Bytes::from(rounds.to_string())];
     let mut programs = Vec::new();
@@ -104,7 +104,20 @@ pub fn programs(rounds: u32) -> Result<Vec<Program>> {
     for name in ["lua-imc", "lua-b"] {
         programs.push(Program { name: name.to_owned(), elf: guests::bytes(name)?, args: args.clone() });
     }
+    programs.extend(javascript()?);
     Ok(programs)
+}
+
+/// ckb-js-vm, which is published stripped, with each of our programs in JavaScript; none where it cannot be fetched.
+fn javascript() -> Result<Vec<Program>> {
+    let Some(elf) = guests::js_vm()? else { return Ok(Vec::new()) };
+    let programs = ["calls", "text", "numbers"].into_iter().map(|name| {
+        let source = guests::source_folder().join("javascript").join(name).with_extension("js");
+        let source = fs::read(&source).with_context(|| format!("reading {}", source.display()))?;
+        let args = vec![Bytes::from("-e"), Bytes::from(source)];
+        Ok(Program { name: format!("ckb-js-vm {name}"), elf: elf.clone(), args })
+    });
+    programs.collect()
 }
 
 /// A program's way to native code.

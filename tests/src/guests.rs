@@ -4,6 +4,7 @@
 
 mod build;
 mod libraries;
+mod npm;
 mod published;
 mod recipes;
 mod rust;
@@ -12,8 +13,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-pub use build::{Foreign, assemble, foreign_compile, guest_compiler, hidden, native_compile, script};
+pub use build::{
+    Foreign, PICOLIBC_HEADERS, assemble, foreign_compile, guest_compiler, hidden, libgcc, native_compile,
+    script,
+};
 pub use libraries::Library;
+pub use npm::js_vm;
 pub use published::{PublishedScript, debugger_examples, published_scripts};
 pub use recipes::{Guest, Memory, Source, guest_named, guests};
 pub use rust::{RUST_GUESTS, RustLevel, rust_guest};

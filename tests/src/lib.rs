@@ -9,6 +9,7 @@ pub mod authorities;
 pub mod corpus;
 pub mod coverage;
 pub mod crates;
+pub mod csmith;
 pub mod differential;
 pub mod elf;
 pub mod fuzzing;

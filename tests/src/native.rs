@@ -29,13 +29,30 @@ pub fn compile_with(
     tier: CodeTier,
     hints: &Hints,
 ) -> Result<Result<Library, String>> {
+    Ok(match library_with(elf, options, tier, hints)? {
+        Ok(bytes) => Ok(load(&bytes)?),
+        Err(reason) => Err(reason),
+    })
+}
+
+/// The bytes of a library; the inner error is the reason of a refusal.
+///
+/// # Errors
+///
+/// The compiler failed.
+pub fn library_with(
+    elf: &[u8],
+    options: CompileOptions,
+    tier: CodeTier,
+    hints: &Hints,
+) -> Result<Result<Vec<u8>, String>> {
     let stage = match tier {
         CodeTier::Baseline => Stage::Baseline,
         CodeTier::Full => Stage::Library,
     };
     let request = Request { hints: hints.clone(), ..request(options, stage) };
     match antares_compiler::compile(elf, &request) {
-        Ok(output) => Ok(Ok(load(&output.bytes)?)),
+        Ok(output) => Ok(Ok(output.bytes)),
         Err(CompileError::Refused { reason, .. }) => Ok(Err(reason.to_owned())),
         Err(CompileError::Failed { detail }) => Err(anyhow!("the compiler failed: {detail}")),
     }

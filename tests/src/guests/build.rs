@@ -19,6 +19,9 @@ const GUEST_COMPILER: &str = "riscv64-unknown-elf-gcc";
 /// picolibc, built for rv64imac (Debian package `picolibc-riscv64-unknown-elf`).
 const PICOLIBC: &str = "/usr/lib/picolibc/riscv64-unknown-elf/lib/rv64imac/lp64/libc.a";
 
+/// picolibc's headers.
+pub const PICOLIBC_HEADERS: &str = "/usr/lib/picolibc/riscv64-unknown-elf/include";
+
 /// Flags of every guest.
 const GUEST_FLAGS: [&str; 13] = [
     "-mabi=lp64",
@@ -34,7 +37,7 @@ const GUEST_FLAGS: [&str; 13] = [
     "-Wl,--gc-sections",
     "-Wl,--build-id=none",
     "-isystem",
-    "/usr/lib/picolibc/riscv64-unknown-elf/include",
+    PICOLIBC_HEADERS,
 ];
 
 /// Flags of all builds for other engines.
@@ -46,7 +49,7 @@ const FOREIGN_FLAGS: [&str; 9] = [
     "-ffreestanding",
     "-fbuiltin",
     "-isystem",
-    "/usr/lib/picolibc/riscv64-unknown-elf/include",
+    PICOLIBC_HEADERS,
     "-DNDEBUG",
 ];
 
@@ -303,17 +306,25 @@ impl Sources {
 
 /// What a C guest is linked with, beside what its twin is.
 fn guest_libraries(memory: Memory) -> Result<Vec<PathBuf>> {
-    let output = Command::new(GUEST_COMPILER)
-        .args(["-march=rv64imac", "-mabi=lp64", "-print-libgcc-file-name"])
-        .output()
-        .with_context(|| format!("{GUEST_COMPILER} is not installed; run the set-up script"))?;
-    let gcc = PathBuf::from(String::from_utf8(output.stdout)?.trim());
     let own = match memory {
         Memory::Bytes => Some(source_folder().join("memory.c")),
         Memory::Words => None,
         Memory::Picolibc => Some(PathBuf::from(PICOLIBC)),
     };
-    Ok(own.into_iter().chain([gcc]).collect())
+    Ok(own.into_iter().chain([libgcc()?]).collect())
+}
+
+/// What compilers call for what the machine has no instruction for.
+///
+/// # Errors
+///
+/// The compiler is not installed.
+pub fn libgcc() -> Result<PathBuf> {
+    let output = Command::new(GUEST_COMPILER)
+        .args(["-march=rv64imac", "-mabi=lp64", "-print-libgcc-file-name"])
+        .output()
+        .with_context(|| format!("{GUEST_COMPILER} is not installed; run the set-up script"))?;
+    Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim()))
 }
 
 fn compile(compiler: &str, flags: &[OsString], sources: &Sources, path: &Path) -> Result<()> {

@@ -1,0 +1,69 @@
+//! Scripts inside npm packages.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use antares_abi::Sha256Digest;
+use anyhow::{Context, Result, ensure};
+
+use super::build::kept_folder;
+
+/// The package that ships ckb-js-vm, QuickJS as a script.
+const PACKAGE: &str = "ckb-testtool@1.0.5";
+
+/// Where in it.
+const JS_VM: &str = "package/src/unittest/defaultScript/ckb-js-vm";
+
+/// SHA-256 of the script: npm is not believed.
+const JS_VM_DIGEST: &str = "721318de24bff4d8b26d20d4d05a9b8e79c04dadfb29da3fd0863e2b9f0da8c4";
+
+/// ckb-js-vm as it is published, stripped. The first call fetches it; none, with a line that says why, where npm cannot.
+///
+/// # Errors
+///
+/// The package has another file.
+pub fn js_vm() -> Result<Option<Vec<u8>>> {
+    let kept = kept_folder().join(JS_VM_DIGEST).join("ckb-js-vm");
+    if !kept.exists() {
+        let folder = tempfile::tempdir()?;
+        match packed(folder.path()) {
+            Ok(archive) => unpack(&archive, &kept)?,
+            Err(error) => {
+                eprintln!("without ckb-js-vm, which cannot be fetched: {error:#}");
+                return Ok(None);
+            }
+        }
+    }
+    checked(fs::read(&kept)?).map(Some)
+}
+
+fn checked(elf: Vec<u8>) -> Result<Vec<u8>> {
+    let found = Sha256Digest::of(&elf).to_string();
+    ensure!(found == JS_VM_DIGEST, "ckb-js-vm of {PACKAGE} has the digest {found}");
+    Ok(elf)
+}
+
+fn packed(folder: &Path) -> Result<PathBuf> {
+    let output = Command::new("npm")
+        .args(["pack", PACKAGE, "--silent", "--pack-destination", "."])
+        .current_dir(folder)
+        .output()
+        .context("npm is not installed; run the set-up script")?;
+    ensure!(output.status.success(), "npm: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(folder.join(String::from_utf8(output.stdout)?.trim()))
+}
+
+fn unpack(archive: &Path, kept: &Path) -> Result<()> {
+    let output =
+        Command::new("tar").args(["-xzOf".as_ref(), archive.as_os_str(), JS_VM.as_ref()]).output()?;
+    ensure!(output.status.success(), "tar: {}", String::from_utf8_lossy(&output.stderr));
+    let place = kept.parent().context("a kept guest has a folder")?;
+    fs::create_dir_all(place)?;
+    let fresh = tempfile::NamedTempFile::new_in(place)?.into_temp_path();
+    fs::write(&fresh, checked(output.stdout)?)?;
+    fresh.persist(kept)?;
+    Ok(())
+}
