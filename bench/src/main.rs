@@ -1,6 +1,6 @@
 //! `bench [--quick | --instructions] [NAME...]`: how fast scripts run, as ratios to peers in one interleaved loop:
-//! programs to the same C built for this machine, `transactions` and `failures` to ckb-vm's `AsmMachine`; `rsa-cycles`
-//! stand beside published numbers, `profiling` is what always-on samples cost, and `service` (only when it is named) is the
+//! programs to the same C built for this machine, `transactions`, `failures` and `corpus` (today's scripts) to ckb-vm's
+//! `AsmMachine`; `rsa-cycles` stand beside published numbers, `profiling` is what always-on samples cost, and `service` (only when it is named) is the
 //! way through pool and gRPC beside its targets.
 //!
 //! With `--quick` there are three rounds instead of fifteen. With `--instructions` instructions are counted instead of
@@ -8,6 +8,7 @@
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 
+mod corpus;
 mod engine;
 mod failures;
 mod instructions;
@@ -33,6 +34,7 @@ use crate::{measure::measure, programs::PROGRAMS, report::Report};
 const TRANSACTIONS: &str = "transactions";
 const FAILURES: &str = "failures";
 const RSA: &str = "rsa-cycles";
+const CORPUS: &str = "corpus";
 const SERVICE: &str = "service";
 const PROFILING: &str = "profiling";
 
@@ -51,7 +53,7 @@ fn main() -> Result<()> {
     };
     let (is_counting, is_quick) = (take("--instructions"), take("--quick"));
     let is_known = |name: &String| {
-        [TRANSACTIONS, FAILURES, RSA, SERVICE, PROFILING].contains(&name.as_str())
+        [TRANSACTIONS, FAILURES, RSA, CORPUS, SERVICE, PROFILING].contains(&name.as_str())
             || PROGRAMS.iter().any(|program| program.name == *name)
     };
     if let Some(unknown) = wanted.iter().find(|name| !is_known(name)) {
@@ -76,6 +78,9 @@ fn main() -> Result<()> {
     }
     if is_wanted(RSA) {
         report::write("rsa.json", &serde_json::to_string_pretty(&rsa::measure()?)?)?;
+    }
+    if is_wanted(CORPUS) {
+        report::write("corpus.json", &serde_json::to_string_pretty(&corpus::measure(rounds)?)?)?;
     }
     // It measures the machine's processors together, and so has none to spare for the others.
     if is_named(SERVICE) {

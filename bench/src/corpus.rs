@@ -1,0 +1,159 @@
+//! Today's scripts, in the form in which they are published, against the interpreter in the same loop.
+
+use antares_abi::{CodeTier, Hints};
+use antares_tests::{
+    corpus::{Form, OPTIONS, Program, RUNS, case, learn, programs},
+    native,
+    oracle::Case,
+    stopwatch::timed,
+};
+use antares_vm::{Library, Limits, Machine, Report, Script, Tier};
+use anyhow::{Result, anyhow, ensure};
+use serde_json::{Value, json};
+
+use crate::{engine::CYCLES_MAX, report::Spread};
+
+/// How often guests in Rust and Lua repeat their work.
+const REPETITIONS: u32 = 200;
+
+const LIMITS: Limits = Limits { cycles_max: CYCLES_MAX, debug_bytes_max: 1 << 20 };
+
+/// What is wanted.
+const SHARE_MIN: f64 = 0.99;
+const FASTER_MIN: f64 = 8.0;
+const FIRST_MAX: f64 = 1.3;
+const COMPILE_S_MAX: f64 = 12.0;
+const CODE_BYTES_MAX: usize = 6 << 20;
+
+/// What one program took.
+struct Row {
+    name: String,
+    cycles: u64,
+    /// Native share of the last of [`RUNS`] runs on the baseline's code.
+    share: f64,
+    /// The interpreter's time to that of the first run, without hints.
+    first: Spread,
+    /// The interpreter's time to that of the baseline's and the full tier's code, with hints.
+    baseline: Spread,
+    full: Spread,
+    interpreter_ms: f64,
+    compile_s: f64,
+    code_bytes: usize,
+}
+
+/// Measures all of them; prints a line for each, and what is not reached.
+pub(crate) fn measure(rounds: usize) -> Result<Vec<Value>> {
+    println!(
+        "corpus: time of AsmMachine to that of the full tier's code, the baseline's, and of a first run without hints"
+    );
+    let mut rows = Vec::new();
+    for program in programs(REPETITIONS)? {
+        let row = one(&program, rounds)?;
+        println!(
+            "{:<18} {} times, baseline {}, first {}   {:.1} ms interpreted, {} cycles, native {:.4}   compile {:.2} s, {} bytes",
+            row.name,
+            row.full,
+            row.baseline,
+            row.first,
+            row.interpreter_ms,
+            row.cycles,
+            row.share,
+            row.compile_s,
+            row.code_bytes
+        );
+        rows.push(row);
+    }
+    rows.iter().flat_map(gaps).for_each(|gap| println!("not reached: {gap}"));
+    Ok(rows.iter().map(to_json).collect())
+}
+
+fn one(program: &Program, rounds: usize) -> Result<Row> {
+    let case = case(&Form::Stripped.of(&program.elf)?, &program.args);
+    let mut machine = Machine::new()?;
+    let learnt = learn(&mut machine, &case, RUNS)?;
+    let compile = |tier, hints: &Hints| -> Result<Vec<u8>> {
+        native::library_with(&case.elf, OPTIONS, tier, hints)?.map_err(|reason| anyhow!("refused: {reason}"))
+    };
+    let (full, compile_time) = timed(|| compile(CodeTier::Full, &learnt.hints));
+    let full = full?;
+    let first = native::load(&compile(CodeTier::Baseline, &Hints::default())?)?;
+    let baseline = native::load(&compile(CodeTier::Baseline, &learnt.hints)?)?;
+    let full_library = native::load(&full)?;
+    let mut times: [Vec<f64>; 4] = Default::default();
+    for _ in 0..rounds {
+        for (at, library) in
+            [None, Some(&first), Some(&baseline), Some(&full_library)].into_iter().enumerate()
+        {
+            let (report, time) = run(&mut machine, &case, library)?;
+            ensure!(report.cycles == learnt.runs[0].cycles, "{}: cycles differ", program.name);
+            times[at].push(time);
+        }
+    }
+    let faster =
+        |at: usize| Spread::of(times[0].iter().zip(&times[at]).map(|(theirs, ours)| theirs / ours).collect());
+    Ok(Row {
+        name: program.name.clone(),
+        cycles: learnt.runs[0].cycles,
+        share: learnt.share(RUNS - 1) as f64 / 1000.0,
+        first: faster(1),
+        baseline: faster(2),
+        full: faster(3),
+        interpreter_ms: Spread::of(times[0].clone()).median * 1e3,
+        compile_s: compile_time.as_secs_f64(),
+        code_bytes: full.len(),
+    })
+}
+
+fn run(machine: &mut Machine, case: &Case, library: Option<&Library>) -> Result<(Report, f64)> {
+    let script =
+        Script { elf: &case.elf, args: &case.args, vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 };
+    let tier = if library.is_some() { Tier::Native } else { Tier::Interpreter };
+    let (report, time) = timed(|| machine.run(&script, &LIMITS, tier, library));
+    Ok((report?, time.as_secs_f64()))
+}
+
+/// What is wanted of a program and not reached.
+fn gaps(row: &Row) -> Vec<String> {
+    let wanted = [
+        (
+            row.share < SHARE_MIN,
+            format!("{:.1} % native in run {RUNS}, of {:.0} %", row.share * 100.0, SHARE_MIN * 100.0),
+        ),
+        (
+            row.full.median < FASTER_MIN,
+            format!("{:.1} times the interpreter's speed, of {FASTER_MIN:.0}", row.full.median),
+        ),
+        (
+            1.0 / row.first.median > FIRST_MAX,
+            format!(
+                "a first run takes {:.2} of the interpreter's time, of {FIRST_MAX}",
+                1.0 / row.first.median
+            ),
+        ),
+        (
+            row.compile_s > COMPILE_S_MAX,
+            format!("{:.1} s of compile time, of {COMPILE_S_MAX:.0} s", row.compile_s),
+        ),
+        (row.code_bytes > CODE_BYTES_MAX, format!("{} bytes of code, of {CODE_BYTES_MAX}", row.code_bytes)),
+    ];
+    wanted
+        .into_iter()
+        .filter(|(is_missed, _)| *is_missed)
+        .map(|(_, gap)| format!("{}: {gap}", row.name))
+        .collect()
+}
+
+fn to_json(row: &Row) -> Value {
+    json!({
+        "name": row.name,
+        "faster": row.full.median,
+        "faster_quartiles": [row.full.low, row.full.high],
+        "faster_baseline": row.baseline.median,
+        "faster_first": row.first.median,
+        "native_share": row.share,
+        "interpreter_ms": row.interpreter_ms,
+        "cycles": row.cycles,
+        "compile_s": row.compile_s,
+        "code_bytes": row.code_bytes,
+    })
+}
