@@ -1,14 +1,17 @@
 //! What a compile gives does not depend on what was compiled before it, nor on how it was divided; and its time stays in
 //! bounds for functions that no compiler would write.
 
-use antares_abi::parts_of;
+use antares_abi::{CodeTier, Hints, parts_of};
 use antares_compiler::{Limits, Request, Stage, compile_in_parallel};
 use antares_tests::{
     asm::{encode, operations},
+    differential::compare,
     elf::{Elf, Segment},
     generate::Random,
     guests, native,
+    oracle::Case,
 };
+use antares_vm::Machine;
 
 use crate::check::{check_within, script};
 
@@ -43,7 +46,7 @@ fn a_library_is_the_same_in_parts() {
     let request = Request {
         options: script(2),
         stage: Stage::Library,
-        hints: antares_abi::Hints::default(),
+        hints: Hints::default(),
         limits: Limits::default(),
     };
     let parts = compile_in_parallel(&elf, &request, 2).unwrap();
@@ -146,7 +149,7 @@ fn parts_in_two_groups_share_nothing_and_link() {
     let request = Request {
         options: script(2),
         stage: Stage::Library,
-        hints: antares_abi::Hints::default(),
+        hints: Hints::default(),
         limits: Limits::default(),
     };
     assert!(whole.bytes == compile_in_parallel(&elf, &request, 2).unwrap().bytes);
@@ -157,9 +160,15 @@ fn a_giant_function_compiles_and_runs() {
     check_within("giant", &giant(300 << 10), &[], script(2), 10_000_000).unwrap();
 }
 
-/// Takes a minute or two and 4.5 GB.
+/// LLVM would take 4.5 GB for it: the baseline has code for it, the full tier refuses.
 #[test]
-#[ignore = "long"]
-fn two_megabytes_in_one_function_compile() {
-    check_within("giant", &giant(2 << 20), &[], script(2), 10_000_000).unwrap();
+fn two_megabytes_in_one_function_are_the_baseline_s() {
+    let elf = giant(2 << 20);
+    let full = native::compile_with(&elf, script(2), CodeTier::Full, &Hints::default()).unwrap();
+    assert_eq!(full.err().as_deref(), Some("limit_operations"));
+    let library =
+        native::compile_with(&elf, script(2), CodeTier::Baseline, &Hints::default()).unwrap().unwrap();
+    let case = Case { elf: elf.into(), args: vec![], options: script(2), cycles_max: 10_000_000, code: None };
+    let equal = compare(&mut Machine::new().unwrap(), &case, Some(&library)).unwrap().unwrap();
+    assert_eq!(equal.native_cycles, equal.cycles);
 }

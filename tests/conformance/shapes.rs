@@ -1,14 +1,18 @@
 //! Shapes of code that compilers of interpreters and attackers write: each compiles in a time that grows as the code does, and runs
 //! as in ckb-vm.
 
+use antares_abi::{CodeTier, Hints};
 use antares_compiler::Stage;
 use antares_tests::{
     asm::{encode, operations},
+    differential::compare,
     elf::{Elf, Segment},
     generate::Random,
-    native,
+    guests, native,
+    oracle::Case,
     stopwatch::timed,
 };
+use antares_vm::Machine;
 
 use crate::check::{check_within, script};
 
@@ -67,7 +71,9 @@ fn chain(functions: usize) -> Vec<u32> {
 
 #[test]
 fn a_chain_of_functions_with_one_caller_each() {
-    check("chain", &chain(1000));
+    check("chain", &chain(250));
+    // So many that none is optimized.
+    check("long chain", &chain(1000));
 }
 
 /// LLVM's scheduler compares each load and store of a line with all others.
@@ -101,4 +107,73 @@ fn thousands_of_tiny_functions() {
         words.extend([encode::i(0x13, 0, 10, 10, (function % 2000) as i32), encode::i(0x67, 0, 0, 1, 0)]);
     }
     check("tiny functions", &words);
+}
+
+/// Functions that end in each other, a million times, as gcc makes of state machines: a jump each, not a call that uses up the
+/// native stack.
+#[test]
+fn mutual_tail_calls_take_no_stack() {
+    let text = "
+        .globl _start
+        _start: li a0, 20000000
+            li a1, 12345
+            li a2, 678
+            call first
+            li a0, 1000001
+            call second
+            li a0, 1000002
+            call third
+            andi a0, a0, 63
+            li a7, 93
+            ecall
+        .type first, @function
+        first: beqz a0, 2f
+            addi a0, a0, -1
+            andi a3, a1, 1
+            bnez a3, 1f
+            xor a2, a2, a0
+            add a1, a1, a2
+            tail third
+        1:  slli a4, a1, 1
+            add a1, a1, a4
+            addi a2, a2, 1
+            tail second
+        2:  xor a0, a1, a2
+            ret
+        .type second, @function
+        second: beqz a0, 2f
+            addi a0, a0, -1
+            andi a3, a2, 2
+            bnez a3, 1f
+            sub a1, a1, a2
+            tail third
+        1:  srli a1, a1, 1
+            tail first
+        2:  add a0, a1, a2
+            ret
+        .type third, @function
+        third: beqz a0, 2f
+            addi a0, a0, -1
+            andi a3, a0, 4
+            bnez a3, 1f
+            xor a1, a1, a0
+            tail second
+        1:  xor a2, a2, a1
+            addi a1, a1, 1
+            tail first
+        2:  sub a0, a1, a2
+            ret
+    ";
+    let case = Case {
+        elf: guests::assemble(text).unwrap().into(),
+        args: vec![],
+        options: script(2),
+        cycles_max: 1_000_000_000,
+        code: None,
+    };
+    for tier in CodeTier::ALL {
+        let library = native::compile_with(&case.elf, script(2), tier, &Hints::default()).unwrap().unwrap();
+        let equal = compare(&mut Machine::new().unwrap(), &case, Some(&library)).unwrap().unwrap();
+        assert_eq!((equal.restarted, equal.native_cycles), (None, equal.cycles), "{tier}");
+    }
 }

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use crate::ABI_VERSION;
 
 /// Version of the code generator; raised with every change that alters generated code.
-pub const ENGINE_VERSION: u32 = 18;
+pub const ENGINE_VERSION: u32 = 19;
 /// Major and minor version of LLVM that generates the code.
 pub const LLVM_VERSION: &str = "22.1";
 /// Target triple of generated code.

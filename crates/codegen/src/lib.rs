@@ -43,6 +43,16 @@ pub enum CodegenError {
         /// LLVM's words.
         message: String,
     },
+    /// Functions that are too big for LLVM's passes are too many.
+    #[error(
+        "{operations} operations in functions that are too big to be optimized, the limit is {operations_max}"
+    )]
+    Giants {
+        /// Of all such functions.
+        operations: usize,
+        /// The limit.
+        operations_max: usize,
+    },
     /// The linker failed.
     #[error("lld: {message}")]
     Link {
@@ -116,13 +126,17 @@ struct Division {
     has_giants: bool,
     /// Whether two parts emit the same functions.
     in_pairs: bool,
+    /// Whether no part is optimized.
+    is_crowd: bool,
 }
 
 impl Division {
     fn of(module: &Module) -> Self {
+        let is_crowd = emit::giants::is_crowd(module);
         Self {
             has_giants: emit::giants::has_giants(module),
-            in_pairs: module.code_end - module.code_start < PAIRS_CODE_BYTES_MAX,
+            in_pairs: !is_crowd && module.code_end - module.code_start < PAIRS_CODE_BYTES_MAX,
+            is_crowd,
         }
     }
 }
@@ -151,24 +165,26 @@ impl Part {
 /// Generates code for `part` of `module`.
 ///
 /// # Errors
-/// Only when we or LLVM fail; any module that the verifier of `antares-lift` accepts has code.
+/// When we or LLVM fail, and [`CodegenError::Giants`]; any other module that the verifier of `antares-lift` accepts has code.
 pub fn compile(module: &Module, part: Part, form: Form) -> Result<Vec<u8>, CodegenError> {
     optimize::with_options(|| generate(module, part, form))
 }
 
 fn generate(module: &Module, part: Part, form: Form) -> Result<Vec<u8>, CodegenError> {
+    emit::giants::check(module)?;
     let context = Context::create();
     if form == Form::Object {
         optimize::forget_names(&context);
     }
     let division = Division::of(module);
     let share = part.emitted(division);
-    let target = optimize::target_machine(share.is_giants())?;
+    let is_plain = division.is_crowd || share.is_giants();
+    let target = optimize::target_machine(is_plain)?;
     let emitted = emit::module(&context, module, share, &target)?;
     if form == Form::LlvmBefore {
         return Ok(emitted.print_to_string().to_string().into_bytes());
     }
-    if share.is_giants() {
+    if is_plain {
         optimize::forbid_vectors(&emitted);
     } else {
         optimize::run(&emitted, part.kept(division), &target)?;
@@ -189,7 +205,7 @@ mod tests {
     fn parts_are_shares_of_what_is_emitted() {
         let divisions = [(false, true), (true, true), (false, false), (true, false)];
         for (of, (has_giants, in_pairs)) in (1..=17).flat_map(|of| divisions.map(|division| (of, division))) {
-            let division = Division { has_giants, in_pairs };
+            let division = Division { has_giants, in_pairs, is_crowd: false };
             let shares: Vec<_> = (0..of).map(|index| Part { index, of }).collect();
             let groups = shares.last().map(|part| part.emitted(division).index + 1);
             assert!(shares.iter().all(|part| Some(part.emitted(division).of) == groups));

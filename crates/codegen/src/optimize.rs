@@ -112,9 +112,9 @@ pub(crate) fn forget_names(context: &Context) {
     unsafe { llvm_sys::core::LLVMContextSetDiscardValueNames(context.as_ctx_ref(), 1) }
 }
 
-/// The machine that code is generated for; for giants it is generated without looking at more than an instruction, in a time
-/// that grows as they do.
-pub(crate) fn target_machine(for_giants: bool) -> Result<TargetMachine, CodegenError> {
+/// The machine that code is generated for; plain code is generated without looking at more than an instruction, in a time
+/// that grows as it does.
+pub(crate) fn target_machine(is_plain: bool) -> Result<TargetMachine, CodegenError> {
     start();
     let triple = TargetTriple::create(TARGET_TRIPLE);
     let target = Target::from_triple(&triple).map_err(llvm_error("target"))?;
@@ -123,7 +123,7 @@ pub(crate) fn target_machine(for_giants: bool) -> Result<TargetMachine, CodegenE
         &triple,
         TARGET_CPU,
         &features,
-        if for_giants { OptimizationLevel::None } else { OptimizationLevel::Default },
+        if is_plain { OptimizationLevel::None } else { OptimizationLevel::Default },
         RelocMode::PIC,
         CodeModel::Default,
     );

@@ -117,7 +117,12 @@ impl From<VerifyError> for CompileError {
 
 impl From<CodegenError> for CompileError {
     fn from(error: CodegenError) -> Self {
-        Self::Failed { detail: error.to_string() }
+        match error {
+            CodegenError::Giants { .. } => {
+                Self::Refused { reason: "limit_operations", detail: error.to_string() }
+            }
+            error => Self::Failed { detail: error.to_string() },
+        }
     }
 }
 

@@ -39,11 +39,11 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
                 Ok(())
             }
             Terminator::Call { callee, to } => {
-                self.call(*callee, self.emitter.sp_after(*callee))?;
+                self.call(*callee, self.emitter.sp_after(*callee), false)?;
                 self.jump(*to)
             }
             Terminator::TailCall { callee, link } => {
-                self.call(*callee, SpAfter::Moved)?;
+                self.call(*callee, SpAfter::Moved, true)?;
                 // The function came back to where `link` says; that is our caller, or else nobody's business of ours.
                 self.expect_own_link(link.map(value))?;
                 self.give_back()
@@ -208,8 +208,9 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         Ok(())
     }
 
-    /// Calls a function and takes its results, after which `sp` has to be as `sp_after` says.
-    fn call(&self, callee: FunctionId, sp_after: SpAfter) -> Result<(), CodegenError> {
+    /// Calls a function and takes its results, after which `sp` has to be as `sp_after` says. The last one becomes a jump where
+    /// these are the caller's results, and nothing is left to do.
+    fn call(&self, callee: FunctionId, sp_after: SpAfter, is_last: bool) -> Result<(), CodegenError> {
         let signature = self.emitter.signature(callee);
         let mut arguments: Vec<BasicMetadataValueEnum> = vec![self.base.into(), self.cycles_left()?.into()];
         for register in &signature.params {
@@ -217,7 +218,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         }
         signature.handed.iter().try_for_each(|register| self.hand_over(*register))?;
         let sp = if sp_after == SpAfter::Compared { Some(self.get(Reg::SP)?) } else { None };
-        let results = self.emitter.call_guest(callee, &arguments)?;
+        let results = self.emitter.call_guest(callee, &arguments, is_last)?;
         self.set_cycles_left(results[0])?;
         for (register, value) in signature.results.iter().zip(&results[1..]) {
             self.set(*register, *value)?;

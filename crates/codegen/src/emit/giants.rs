@@ -1,6 +1,9 @@
-//! Functions so big that LLVM's passes would take too long: they have a part for themselves, which none of them sees.
+//! What LLVM's passes would take too long for, and does not see: functions that are too big, which have a part for themselves, and
+//! crowds of tiny ones.
 
 use antares_lift::ir::{Function, Module};
+
+use crate::CodegenError;
 
 /// A function with more blocks than this is not optimized.
 pub(crate) const OPTIMIZED_BLOCKS_MAX: usize = 4000;
@@ -8,13 +11,41 @@ pub(crate) const OPTIMIZED_BLOCKS_MAX: usize = 4000;
 /// A function with more operations than this is not optimized.
 const OPTIMIZED_OPERATIONS_MAX: usize = 100_000;
 
+/// Operations of all giants together, at most: LLVM takes up to 1.2 KB of memory for one, and the baseline's code is no slower.
+const GIANT_OPERATIONS_MAX: usize = 700_000;
+
 /// LLVM's time grows faster than a function: giants are not optimized.
 pub(crate) fn is_giant(function: &Function) -> bool {
-    let operations: usize = function.blocks.iter().map(|block| block.ops.len()).sum();
-    function.blocks.len() > OPTIMIZED_BLOCKS_MAX || operations > OPTIMIZED_OPERATIONS_MAX
+    function.blocks.len() > OPTIMIZED_BLOCKS_MAX || operations(function) > OPTIMIZED_OPERATIONS_MAX
+}
+
+fn operations(function: &Function) -> usize {
+    function.blocks.iter().map(|block| block.ops.len()).sum()
+}
+
+/// Refuses what would take too much memory.
+pub(crate) fn check(module: &Module) -> Result<(), CodegenError> {
+    let giants = module.functions.iter().filter(|function| is_giant(function));
+    match giants.map(operations).sum() {
+        0..=GIANT_OPERATIONS_MAX => Ok(()),
+        operations => Err(CodegenError::Giants { operations, operations_max: GIANT_OPERATIONS_MAX }),
+    }
 }
 
 /// Whether a module has any.
 pub(crate) fn has_giants(module: &Module) -> bool {
     module.functions.iter().any(is_giant)
+}
+
+/// Fewer functions are no crowd.
+const CROWD_FUNCTIONS_MIN: usize = 256;
+
+/// Mean number of operations of a crowd's functions, at most. Those of programs that somebody wrote have three times as many or more.
+const CROWD_OPERATIONS_MAX: usize = 24;
+
+/// LLVM starts all its passes for each function, which takes a millisecond: in a crowd of tiny ones none is optimized.
+pub(crate) fn is_crowd(module: &Module) -> bool {
+    let count = module.functions.len();
+    let operations: usize = module.functions.iter().map(operations).sum();
+    count >= CROWD_FUNCTIONS_MIN && operations <= count * CROWD_OPERATIONS_MAX
 }

@@ -203,7 +203,7 @@ impl<'c> Emitter<'c, '_> {
                 kept.push((register, self.read_state(base, Field::register(register))?));
             }
         }
-        let results = self.call_guest(function.id, &arguments)?;
+        let results = self.call_guest(function.id, &arguments, false)?;
         self.write_state(base, Field::CYCLES_LEFT, results[0])?;
         for (register, value) in signature.results.iter().zip(&results[1..]) {
             self.write_state(base, Field::register(*register), *value)?;
@@ -240,8 +240,10 @@ impl<'c> Emitter<'c, '_> {
         &self,
         id: antares_program::FunctionId,
         arguments: &[BasicMetadataValueEnum<'c>],
+        is_last: bool,
     ) -> Result<Vec<IntValue<'c>>, CodegenError> {
         let call = self.builder.build_call(self.function(id), arguments, "call")?;
+        call.set_tail_call(is_last);
         self.set_up_call(call, u32::try_from(arguments.len()).unwrap_or(0));
         let Some(aggregate) = call.try_as_basic_value().basic() else { return Ok(Vec::new()) };
         let aggregate = aggregate.into_struct_value();
