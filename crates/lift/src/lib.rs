@@ -103,7 +103,7 @@ fn lift_with(
         indirect_changes: antares_program::RegSet::EMPTY,
         functions,
     };
-    targets::name(&mut module, program.entry);
+    targets::name(&mut module, program, tier);
     loops::double(&mut module, tier == CodeTier::Full);
     leave::mark_resumable(&mut module);
     meter::place(&mut module);

@@ -2,31 +2,66 @@
 //!
 //! What the address is decides, not what recovery thought: none of them is one more way to go, the call by address.
 
-use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
+use std::collections::{BTreeMap, BTreeSet};
+
+use antares_abi::CodeTier;
+use antares_program::{BlockId, FunctionId, GuestAddr, Program, Reg};
 
 use crate::ir::{BinaryOp, Block, Function, Module, Op, SpAfter, Terminator, Value};
 
-/// With more functions that are found by their address, comparing would cost more than it saves.
+/// With more functions that are found by their address, comparing would cost more than it saves, unless a table lists them.
 const TARGETS_MAX: usize = 6;
 
-/// Compares the addresses of calls with the functions that are found by theirs, but for the one at `start`. They give back `sp`
-/// as the stack's analysis found, as it assumes of calls by address.
-pub(crate) fn name(module: &mut Module, start: GuestAddr) {
+/// Functions of all tables that a function computes the addresses of, at most.
+const LISTED_MAX: usize = 16;
+
+/// Comparisons with what tables list, at most: each is a block.
+const COMPARISONS_MAX: usize = 4096;
+
+/// Compares the addresses of calls with the functions that are found by theirs, but for the one at `start`: with all of them if
+/// they are few, else with those that stand in tables of the caller. They give back `sp` as the stack's analysis found, as it
+/// assumes of calls by address.
+pub(crate) fn name(module: &mut Module, program: &Program, tier: CodeTier) {
     let is_target = |function: &&Function| {
-        let is_found = function.is_exposed && function.link == Reg::RA && function.entry != start;
+        let is_found = function.is_exposed && function.link == Reg::RA && function.entry != program.entry;
         is_found && function.sp_after == SpAfter::Same
     };
-    let targets: Vec<_> = module.functions.iter().filter(is_target).map(|f| (f.entry, f.id)).collect();
-    if targets.len() > TARGETS_MAX {
-        return;
-    }
+    let all: BTreeMap<_, _> = module.functions.iter().filter(is_target).map(|f| (f.entry, f.id)).collect();
+    let mut left = COMPARISONS_MAX;
     for function in &mut module.functions {
+        let targets: Vec<_> = if all.len() <= TARGETS_MAX {
+            all.iter().map(|(entry, id)| (*entry, *id)).collect()
+        } else if tier == CodeTier::Full {
+            // The baseline calls by address as quickly as by name.
+            listed(function, program).iter().filter_map(|entry| Some((*entry, *all.get(entry)?))).collect()
+        } else {
+            continue;
+        };
         for index in 0..function.blocks.len() {
-            if let Some(call) = Call::of(&function.blocks[index]) {
+            if let Some(call) = Call::of(&function.blocks[index])
+                && targets.len() <= left
+            {
+                left -= if all.len() > TARGETS_MAX { targets.len() } else { 0 };
                 call.compare(function, index, &targets);
             }
         }
     }
+}
+
+/// What the tables list whose addresses `function` computes; nothing if that is too much.
+fn listed(function: &Function, program: &Program) -> BTreeSet<GuestAddr> {
+    let is_call = |block: &Block| matches!(block.terminator, Terminator::CallIndirect { .. });
+    let mut listed = BTreeSet::new();
+    if function.blocks.iter().any(is_call) {
+        for op in function.blocks.iter().flat_map(|block| &block.ops) {
+            if let Op::Const(number) = op
+                && let Some(table) = program.function_tables.get(&number.cast_unsigned())
+            {
+                listed.extend(table);
+            }
+        }
+    }
+    if listed.len() > LISTED_MAX { BTreeSet::new() } else { listed }
 }
 
 /// A call by an address that a register still holds at the end of its block.

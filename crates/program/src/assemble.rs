@@ -51,6 +51,7 @@ pub(crate) fn assemble(
         writable: image.writable_range(),
         code: image.code(),
         functions,
+        function_tables: BTreeMap::new(),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     assemble::assemble,
     explore::{Draft, Surroundings, explore},
     jump_table::references,
-    taken::{code_addresses_in_data, code_words_in_data},
+    taken::{code_addresses_in_data, code_words_in_data, function_tables},
 };
 
 /// Limits on what is recovered.
@@ -55,6 +55,8 @@ pub struct Program {
     pub code: Vec<(u64, Vec<u8>)>,
     /// Functions by entry pc, then link register.
     pub functions: Vec<Function>,
+    /// Tables of functions in data, by an address that code computes: a guess, and what they held at the start.
+    pub function_tables: BTreeMap<u64, Vec<GuestAddr>>,
 }
 
 impl Program {
@@ -170,8 +172,10 @@ pub fn recover(image: &Image, limits: &Limits, hints: &Hints) -> Result<Program,
     if hints.distrust_tables() {
         drafts.values_mut().for_each(|draft| draft.tables.clear());
     }
+    let constants = drafts.values().flat_map(|draft| &draft.constants);
+    let function_tables = function_tables(image, constants, &recovery.exposed);
     let program = assemble(image, &mut decoder, &drafts, &recovery.exposed);
-    Ok(Program { hints: hints.clone(), ..program })
+    Ok(Program { hints: hints.clone(), function_tables, ..program })
 }
 
 /// A function's identity: entry and link register.

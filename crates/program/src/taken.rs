@@ -1,6 +1,11 @@
 //! Addresses that may become targets of indirect calls: code addresses found in data.
 
-use crate::Image;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{GuestAddr, Image};
+
+/// Functions of a table: longer ones are not looked at.
+const TABLE_FUNCTIONS_MAX: usize = 16;
 
 /// Every even code address that stands as an aligned 64-bit word in loaded memory, ascending, once each.
 ///
@@ -39,4 +44,23 @@ pub(crate) fn code_words_in_data(image: &Image) -> Vec<u64> {
     found.sort_unstable();
     found.dedup();
     found
+}
+
+/// At which of `constants` two or more of the functions `exposed` stand one after another, and which.
+pub(crate) fn function_tables<'a>(
+    image: &Image,
+    constants: impl Iterator<Item = &'a u64>,
+    exposed: &BTreeSet<u64>,
+) -> BTreeMap<u64, Vec<GuestAddr>> {
+    let constants: BTreeSet<u64> = constants.copied().filter(|address| address.is_multiple_of(8)).collect();
+    let entry = |address: u64| {
+        let word = u64::from_le_bytes(image.bytes::<8>(address)?);
+        exposed.contains(&word).then_some(GuestAddr(word))
+    };
+    let table = |start: &u64| {
+        let places = (0..=TABLE_FUNCTIONS_MAX as u64).map(|index| start.checked_add(8 * index));
+        let entries: Vec<GuestAddr> = places.map_while(|place| entry(place?)).collect();
+        (2..=TABLE_FUNCTIONS_MAX).contains(&entries.len()).then_some((*start, entries))
+    };
+    constants.iter().filter_map(table).collect()
 }

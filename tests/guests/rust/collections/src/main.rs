@@ -57,7 +57,7 @@ fn sorted(numbers: &mut Numbers) -> u64 {
     let first = entries.first().map_or(0, |entry| entry.weight);
     entries.sort_unstable_by_key(|entry| Reverse(entry.weight));
     entries.dedup_by_key(|entry| entry.weight & 0xff);
-    first ^ entries.iter().map(|entry| entry.weight).fold(0, |sum, weight| sum * 3 + (weight & 0xffff) >> 1)
+    first ^ entries.iter().map(|entry| entry.weight).fold(0_u64, |sum, weight| sum.rotate_left(3) ^ weight)
 }
 
 fn counted(numbers: &mut Numbers) -> u64 {
