@@ -337,13 +337,14 @@ WORKERS = [
                f"1 + {rate('antares_workers_reused_total', 'role')} / {rate('antares_workers_spawned_total', 'role')}")),
         panel("Workers lost, killed, late",
               "Workers that died without an answer, that the fence killed, and that ran out of time; zygotes that were"
-              " replaced. Per second.",
+              " lost and replaced, and that were renewed in time. Per second.",
               "ops",
               *[(f"{name}: {{{{role}}}}", rate(metric, "role"))
                 for name, metric in (("lost", "antares_workers_lost_total"),
                                      ("violation", "antares_sandbox_violations_total"),
                                      ("late", "antares_workers_deadline_total"),
-                                     ("zygote replaced", "antares_zygote_restarts_total"))]),
+                                     ("zygote replaced", "antares_zygote_restarts_total"),
+                                     ("zygote renewed", "antares_zygote_renewals_total"))]),
     ),
     (
         "Fence",

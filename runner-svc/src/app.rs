@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use antares_admin::COST_MODEL;
 use antares_admin::{ADMIN, AdminService};
-use antares_pool::{Layer, Pool, PoolConfig, PoolError, Reuse, give_large_blocks_back, worker_path};
+use antares_pool::{Layer, Pool, PoolConfig, PoolError, Renewal, Reuse, give_large_blocks_back, worker_path};
 use antares_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
@@ -50,6 +50,7 @@ pub fn start_pool(config: &Config) -> Result<Pool, PoolError> {
     let workers_max = usize::try_from(config.runner.workers_max).unwrap_or(usize::MAX);
     Pool::start(PoolConfig {
         allow_degraded: config.allow_degraded.iter().filter_map(|name| name.parse().ok()).collect(),
+        renewal: Renewal { workers_max: config.zygote_workers_max, age_max: config.zygote_age_max },
         reuse: Reuse {
             policy: config.runner.reuse.parse().unwrap_or_default(),
             runs_max: config.runner.reuse_runs_max,

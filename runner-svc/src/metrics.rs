@@ -423,5 +423,6 @@ pub(crate) fn worker_numbers(pool: &Pool) -> WorkerNumbers {
         inspected_total: stats.inspected_total,
         unfenced_total: stats.unfenced_total,
         zygote_restarts_total: stats.zygote_restarts_total,
+        zygote_renewals_total: stats.zygote_renewals_total,
     }
 }

@@ -2,12 +2,16 @@
 
 use std::{
     collections::HashMap,
-    os::fd::{AsFd, OwnedFd},
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use rustix::process::{Signal, pidfd_send_signal};
+use rustix::{
+    event::{EventfdFlags, eventfd},
+    process::{Signal, pidfd_send_signal},
+};
 
 use crate::{
     PoolError, PoolStats, Reuse, Verdict,
@@ -33,6 +37,8 @@ pub(crate) enum Fate {
 pub(crate) struct Link {
     pub(crate) socket: Arc<OwnedFd>,
     pub(crate) pid: u32,
+    /// Which zygote of the pool it is.
+    pub(crate) number: u64,
 }
 
 /// What a job was given.
@@ -49,6 +55,8 @@ pub(crate) const FIRST_TURN: u64 = 0;
 
 #[derive(Debug, Default)]
 struct Entry {
+    /// Whose child it is.
+    zygote: u64,
     handle: Option<OwnedFd>,
     /// The supervisor's end, to be closed when the child has ended.
     line: Option<Arc<Line>>,
@@ -94,8 +102,10 @@ pub(crate) struct Ledger {
     state: Mutex<State>,
     /// A slot came free, or a zygote came up.
     vacancy: Condvar,
-    /// A child's fate became known, or the pool was closed.
+    /// A child's fate became known.
     news: Condvar,
+    /// Wakes the supervisor: the pool was closed, or a child of a zygote that retires has ended.
+    bell: OwnedFd,
 }
 
 /// What counts in the statistics beside the ledger's own events.
@@ -108,12 +118,15 @@ pub(crate) enum Count {
     /// A library whose machine code was refused.
     CodeRefused,
     Deadline,
+    ZygoteLost,
+    ZygoteRenewed,
 }
 
 impl Ledger {
-    pub(crate) fn new(workers_max: usize, reuse: Reuse) -> Self {
+    pub(crate) fn new(workers_max: usize, reuse: Reuse) -> io::Result<Self> {
         let (state, vacancy, news) = Default::default();
-        Self { workers_max, reuse, state, vacancy, news }
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { workers_max, reuse, state, vacancy, news, bell })
     }
 
     pub(crate) fn reuse(&self) -> &Reuse {
@@ -144,7 +157,7 @@ impl Ledger {
                 }
                 if let Some(link) = state.link.clone() {
                     if state.alive < self.workers_max + self.reuse.idle_max {
-                        return Ok(Admission::Fresh { ticket: state.enter(), link });
+                        return Ok(Admission::Fresh { ticket: state.enter(link.number), link });
                     }
                     // Who rests makes room, unless somebody is making room already.
                     if state.alive == state.busy + state.resting.len() {
@@ -193,8 +206,9 @@ impl Ledger {
     /// The child of `warm` has done its job and waits for another one, unless it has ended or was taken back.
     pub(crate) fn rest(&self, warm: Warm) {
         let mut state = self.state();
+        let present = state.link.as_ref().map(|link| link.number);
         let Some(entry) = state.entries.get_mut(&warm.ticket) else { return };
-        if entry.condemned || entry.fate.is_some() {
+        if entry.condemned || entry.fate.is_some() || Some(entry.zygote) != present {
             drop(state);
             return self.forget(warm.ticket);
         }
@@ -232,7 +246,7 @@ impl Ledger {
         if let Some(line) = entry.line.take() {
             line.close();
         }
-        let rests = entry.rests;
+        let (rests, zygote) = (entry.rests, entry.zygote);
         if entry.forgotten || rests {
             state.entries.remove(&ticket);
         }
@@ -242,9 +256,13 @@ impl Ledger {
         } else {
             state.busy -= 1;
         }
+        let retires = state.link.as_ref().is_some_and(|link| link.number != zygote);
         drop(state);
         self.vacancy.notify_one();
         self.news.notify_all();
+        if retires {
+            self.ring_bell();
+        }
     }
 
     /// The caller takes back the job with this ticket and turn, or one that waits for its ticket.
@@ -294,16 +312,37 @@ impl Ledger {
         }
     }
 
-    /// A zygote is ready. Answers whether it is still wanted.
-    pub(crate) fn link(&self, link: Link) -> bool {
+    /// A zygote is ready, and makes the workers from now on. Those of another one that rest end; the others do when they are done.
+    pub(crate) fn link(&self, link: Link) {
         let mut state = self.state();
-        if state.closed {
-            return false;
-        }
         state.link = Some(link);
+        while !state.resting.is_empty() {
+            state.retire_longest();
+        }
         drop(state);
         self.vacancy.notify_all();
-        true
+    }
+
+    /// Whether no child of the zygote `number` is alive.
+    pub(crate) fn is_idle(&self, number: u64) -> bool {
+        !self.state().entries.values().any(|entry| entry.zygote == number && entry.fate.is_none())
+    }
+
+    /// What is readable when the supervisor has something to look at.
+    pub(crate) fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// Answers whether the pool is still open.
+    pub(crate) fn hear_bell(&self) -> bool {
+        // It may have been heard before.
+        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+        !self.state().closed
+    }
+
+    fn ring_bell(&self) {
+        // It fails only if it rings already.
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
 
     /// The zygote behind `link` does not listen any more; its end will be noticed. Until then nobody shall ask it.
@@ -314,50 +353,33 @@ impl Ledger {
         }
     }
 
-    /// The zygote is gone: so are all its children. Answers whether another one is wanted.
-    pub(crate) fn unlink(&self) -> bool {
+    /// The zygote `number` is gone: so are all its children.
+    pub(crate) fn unlink(&self, number: u64) {
         let mut state = self.state();
-        state.link = None;
-        let tickets: Vec<u64> = state
-            .entries
-            .iter()
-            .filter(|(_, entry)| entry.fate.is_none())
-            .map(|(ticket, _)| *ticket)
-            .collect();
-        for entry in state.entries.values() {
-            // Their parent-death signal does the same; this is for a kernel that loses it.
-            entry.execute();
+        if state.link.as_ref().is_some_and(|link| link.number == number) {
+            state.link = None;
         }
-        let wanted = !state.closed;
-        state.stats.zygote_restarts_total += u64::from(wanted);
+        let living = state.entries.iter().filter(|(_, entry)| entry.zygote == number && entry.fate.is_none());
+        let tickets: Vec<u64> = living
+            .map(|(ticket, entry)| {
+                // Their parent-death signal does the same; this is for a kernel that loses it.
+                entry.execute();
+                *ticket
+            })
+            .collect();
         drop(state);
         for ticket in tickets {
             self.ended(ticket, Fate::ZygoteLost);
         }
-        wanted
     }
 
-    /// Waits for `pause`, or until the pool is closed. Answers whether it is still open.
-    pub(crate) fn pause(&self, pause: Duration) -> bool {
-        let until = Instant::now() + pause;
-        let mut state = self.state();
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            if state.closed || left == Duration::ZERO {
-                return !state.closed;
-            }
-            state = self.news.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-
-    /// No zygote is wanted any more. Answers with the socket of the present one.
-    pub(crate) fn close(&self) -> Option<Link> {
+    /// No zygote is wanted any more.
+    pub(crate) fn close(&self) {
         let mut state = self.state();
         state.closed = true;
-        let link = state.link.take();
+        state.link = None;
         drop(state);
-        self.news.notify_all();
-        link
+        self.ring_bell();
     }
 
     pub(crate) fn count(&self, count: Count) {
@@ -371,6 +393,8 @@ impl Ledger {
             }
             Count::CodeRefused => state.stats.code_refused_total += 1,
             Count::Deadline => state.stats.deadline_total += 1,
+            Count::ZygoteLost => state.stats.zygote_restarts_total += 1,
+            Count::ZygoteRenewed => state.stats.zygote_renewals_total += 1,
         }
     }
 
@@ -390,12 +414,12 @@ impl Ledger {
 
 impl State {
     /// Takes a slot for a child that is not there yet.
-    fn enter(&mut self) -> u64 {
+    fn enter(&mut self, zygote: u64) -> u64 {
         self.next_ticket += 1;
         self.busy += 1;
         self.alive += 1;
         self.stats.spawned_total += 1;
-        self.entries.insert(self.next_ticket, Entry::default());
+        self.entries.insert(self.next_ticket, Entry { zygote, ..Entry::default() });
         self.next_ticket
     }
 

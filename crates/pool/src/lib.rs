@@ -46,6 +46,6 @@ pub use output::OUTPUT_BYTES_MAX;
 pub use pool::{
     BatchEnd, Compiled, Pool, PoolConfig, PoolStats, Verdict, WORKERS_MAX, batch_output_bytes, worker_path,
 };
-pub use reuse::{Reuse, ReusePolicy};
+pub use reuse::{Renewal, Reuse, ReusePolicy};
 pub use sealed::Sealed;
 pub use zygote::{ZygoteError, serve};

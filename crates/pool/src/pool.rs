@@ -10,10 +10,9 @@ use std::{
 };
 
 use antares_sandbox::{Layer, LayerStatus};
-use rustix::net::{Shutdown, shutdown};
 
 use crate::{
-    PoolError, REPORT_BYTES_MAX, Reuse, ReusePolicy, Sealed, Until,
+    PoolError, REPORT_BYTES_MAX, Renewal, Reuse, ReusePolicy, Sealed, Until,
     begun::Begun,
     errand::Errand,
     inspect::inspect,
@@ -59,13 +58,17 @@ pub struct PoolConfig {
     pub allow_degraded: Vec<Layer>,
     /// How workers are used again.
     pub reuse: Reuse,
+    /// How long a zygote makes workers.
+    pub renewal: Renewal,
 }
 
 impl PoolConfig {
-    /// A pool of `workers_max` times `worker` that accepts no missing layer and uses workers again as [`Reuse::default`] says.
+    /// A pool of `workers_max` times `worker` that accepts no missing layer, uses workers again as [`Reuse::default`] says and renews
+    /// its zygote as [`Renewal::default`] does.
     #[must_use]
     pub fn new(worker: PathBuf, workers_max: usize) -> Self {
-        Self { worker, workers_max, allow_degraded: Vec::new(), reuse: Reuse::default() }
+        let (reuse, renewal) = Default::default();
+        Self { worker, workers_max, allow_degraded: Vec::new(), reuse, renewal }
     }
 }
 
@@ -158,8 +161,10 @@ pub struct PoolStats {
     pub inspected_total: u64,
     /// Of these, workers whose fence was not whole.
     pub unfenced_total: u64,
-    /// Times the zygote was replaced.
+    /// Times the zygote was lost and replaced.
     pub zygote_restarts_total: u64,
+    /// Times the zygote was replaced because it had made enough workers, or was old.
+    pub zygote_renewals_total: u64,
     /// Process id of the zygote; none while it is being replaced.
     pub zygote_pid: Option<u32>,
 }
@@ -181,10 +186,8 @@ struct Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if let Some(link) = self.ledger.close() {
-            // Wakes the supervisor's thread, which then ends the zygote. It fails only if the zygote is gone.
-            let _ = shutdown(&link.socket, Shutdown::Both);
-        }
+        // Wakes the supervisor's thread, which then ends the zygotes.
+        self.ledger.close();
         if let Some(supervisor) = self.supervisor.take() {
             // It has nothing to say.
             let _ = supervisor.join();
@@ -201,7 +204,8 @@ impl Pool {
         if !(1..=WORKERS_MAX).contains(&config.workers_max) {
             return Err(PoolError::WorkersMax { found: config.workers_max, most: WORKERS_MAX });
         }
-        let ledger = Arc::new(Ledger::new(config.workers_max, config.reuse));
+        let ledger = Ledger::new(config.workers_max, config.reuse).map_err(PoolError::io("make a bell"))?;
+        let ledger = Arc::new(ledger);
         let (started, starting) = sync_channel(1);
         let supervised = Arc::clone(&ledger);
         let supervisor = std::thread::Builder::new()

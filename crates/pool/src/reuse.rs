@@ -1,4 +1,4 @@
-//! Which jobs may share a worker, and for how long.
+//! Which jobs may share a worker, which workers a zygote, and for how long.
 
 use std::{
     fmt,
@@ -71,6 +71,22 @@ pub struct Reuse {
 impl Default for Reuse {
     fn default() -> Self {
         Self { policy: ReusePolicy::default(), runs_max: 10_000, idle_max: 16 }
+    }
+}
+
+/// When a zygote is replaced by one that is executed anew: its workers have the same addresses as the zygote, and so as each other. The
+/// workers that it made finish what they do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renewal {
+    /// After so many workers.
+    pub workers_max: u64,
+    /// After so long.
+    pub age_max: Duration,
+}
+
+impl Default for Renewal {
+    fn default() -> Self {
+        Self { workers_max: 10_000, age_max: Duration::from_secs(3600) }
     }
 }
 

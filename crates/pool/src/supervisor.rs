@@ -1,4 +1,5 @@
-//! The thread that owns a zygote: starts it, hears its news, replaces it when it dies.
+//! The thread that owns the zygotes: starts them, hears their news, replaces one that dies, and one that has made enough workers or
+//! is old by one with another layout of its address space. The workers of that one finish what they do.
 
 use std::{
     io,
@@ -9,11 +10,14 @@ use std::{
 };
 
 use antares_sandbox::{Layer, LayerStatus};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
 
 use crate::{
     PoolConfig, PoolError,
-    ledger::{Fate, Ledger, Link},
+    ledger::{Count, Fate, Ledger, Link},
     wire::{self, NEWS_BYTES_MAX, News},
     zygote::ZYGOTE_ARGUMENT,
 };
@@ -25,6 +29,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// A zygote that lived this long was not broken from the start; the pause begins anew.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
+/// A zygote is never older: longer times cannot be added to clocks.
+const AGE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Environment that a zygote sees; the rest may hold secrets.
 const ENVIRONMENT: [&str; 3] = ["LD_LIBRARY_PATH", "PATH", "RUST_BACKTRACE"];
 
@@ -36,54 +42,189 @@ pub(crate) fn supervise(
     ledger: &Arc<Ledger>,
     started: &SyncSender<Result<Vec<LayerStatus>, PoolError>>,
 ) {
-    let (mut zygote, layers) = match Zygote::start(config) {
-        Ok(zygote) => zygote,
-        Err(error) => {
+    let mut supervisor = match Supervisor::new(config, ledger) {
+        Ok((supervisor, layers)) => {
             // Nobody listens only if the caller is gone.
+            let _ = started.send(Ok(layers));
+            supervisor
+        }
+        Err(error) => {
             let _ = started.send(Err(error));
             return;
         }
     };
-    let wanted = ledger.link(zygote.link());
-    let _ = started.send(Ok(layers));
-    if !wanted {
-        return;
-    }
-    let mut pause = PAUSE_MIN;
-    loop {
-        let since = Instant::now();
-        zygote.hear(ledger);
-        let wanted = ledger.unlink();
-        drop(zygote);
-        if !wanted {
-            return;
-        }
-        tracing::warn!(worker = %config.worker.display(), "zygote lost, replacing it");
-        if since.elapsed() > SETTLED_AFTER {
-            pause = PAUSE_MIN;
-        }
-        zygote = loop {
-            if !ledger.pause(pause) {
-                return;
-            }
-            pause = (pause * 2).min(PAUSE_MAX);
-            match Zygote::start(config) {
-                Ok((zygote, _)) => break zygote,
-                Err(error) => {
-                    tracing::error!(worker = %config.worker.display(), %error, "zygote not replaced")
-                }
-            }
-        };
-        if !ledger.link(zygote.link()) {
-            return;
-        }
+    while supervisor.attend() {}
+    for zygote in supervisor.present.iter().chain(&supervisor.retired) {
+        ledger.unlink(zygote.number);
     }
 }
 
-/// A zygote that is ready. Dropping it kills and reaps it.
+/// Who makes workers, and when that changes.
+struct Supervisor<'a> {
+    config: &'a PoolConfig,
+    ledger: &'a Ledger,
+    /// The zygote that makes workers.
+    present: Option<Zygote>,
+    /// The one before it, until its last worker has ended.
+    retired: Option<Zygote>,
+    /// The next one, which must be ready by then.
+    coming: Option<(Zygote, Instant)>,
+    /// When another one is to be started, whatever happens.
+    start_at: Instant,
+    /// When the present one became that.
+    since: Instant,
+    pause: Duration,
+    zygotes: u64,
+}
+
+impl<'a> Supervisor<'a> {
+    /// One with a zygote, and that one's layers.
+    fn new(config: &'a PoolConfig, ledger: &'a Ledger) -> Result<(Self, Vec<LayerStatus>), PoolError> {
+        let mut zygote = Zygote::start(config, 1)?;
+        let layers = zygote.wait_until_ready(config)?;
+        let now = Instant::now();
+        let (present, retired, coming) = (None, None, None);
+        let mut supervisor = Self {
+            config,
+            ledger,
+            present,
+            retired,
+            coming,
+            start_at: now,
+            since: now,
+            pause: PAUSE_MIN,
+            zygotes: 1,
+        };
+        supervisor.link(zygote);
+        Ok((supervisor, layers))
+    }
+
+    /// Waits for something to do, and does it. Answers whether there may be more.
+    fn attend(&mut self) -> bool {
+        self.retired.take_if(|zygote| self.ledger.is_idle(zygote.number));
+        if self.coming.is_none() && self.is_due() {
+            self.start();
+        }
+        let Some([bell, present, retired, coming]) = self.wait() else { return false };
+        if bell && !self.ledger.hear_bell() {
+            return false;
+        }
+        if present && !self.present.as_mut().is_some_and(|zygote| zygote.hear(self.ledger)) {
+            self.lose();
+        }
+        if retired
+            && let Some(zygote) = &mut self.retired
+            && !zygote.hear(self.ledger)
+        {
+            self.ledger.unlink(zygote.number);
+        }
+        if let Some((_, until)) = &self.coming
+            && (coming || Instant::now() >= *until)
+        {
+            self.welcome();
+        }
+        true
+    }
+
+    /// Whether another zygote is to be started now. There are two with workers at most.
+    fn is_due(&self) -> bool {
+        match &self.present {
+            None => Instant::now() >= self.start_at,
+            Some(present) => {
+                self.retired.is_none()
+                    && (Instant::now() >= self.start_at || present.forked >= self.config.renewal.workers_max)
+            }
+        }
+    }
+
+    /// Which of the bell, the present, the retired, and the coming zygote have something to say. None if the kernel fails.
+    fn wait(&self) -> Option<[bool; 4]> {
+        let at = match &self.coming {
+            Some((_, until)) => Some(*until),
+            None if self.present.is_some() && self.retired.is_some() => None,
+            None => Some(self.start_at),
+        };
+        let left = at.map(|at| at.saturating_duration_since(Instant::now()));
+        // A time that the kernel cannot count to does not come.
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        let bell = self.ledger.bell();
+        // The bell stands in for who is not there.
+        let coming = self.coming.as_ref().map(|(zygote, _)| zygote);
+        let zygotes = [self.present.as_ref(), self.retired.as_ref(), coming];
+        let socket = |index: usize| zygotes[index].map_or(bell, |zygote| zygote.socket.as_fd());
+        let fds = [bell, socket(0), socket(1), socket(2)];
+        let mut polled = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        match poll(&mut polled, left.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => {
+                tracing::error!(%error, "cannot wait for zygotes");
+                return None;
+            }
+        }
+        let is_ready = |index: usize| !polled[index].revents().is_empty();
+        let speaks = |index: usize| zygotes[index - 1].is_some() && is_ready(index);
+        Some([is_ready(0), speaks(1), speaks(2), speaks(3)])
+    }
+
+    /// Starts the next zygote.
+    fn start(&mut self) {
+        self.zygotes += 1;
+        match Zygote::start(self.config, self.zygotes) {
+            Ok(zygote) => self.coming = Some((zygote, Instant::now() + READY_WITHIN)),
+            Err(error) => self.give_up(&error),
+        }
+    }
+
+    /// Hears the coming zygote's first word, and has it make workers from now on.
+    fn welcome(&mut self) {
+        let Some((mut zygote, _)) = self.coming.take() else { return };
+        match zygote.ready(self.config) {
+            Ok(_) => self.link(zygote),
+            Err(error) => self.give_up(&error),
+        }
+    }
+
+    fn link(&mut self, zygote: Zygote) {
+        self.ledger.link(zygote.link());
+        if let Some(before) = self.present.replace(zygote) {
+            tracing::info!(worker = %self.config.worker.display(), "zygote renewed");
+            self.ledger.count(Count::ZygoteRenewed);
+            self.retired = Some(before);
+        }
+        self.since = Instant::now();
+        self.start_at = self.since + self.config.renewal.age_max.min(AGE_MAX);
+    }
+
+    /// The next zygote did not get ready. Another one is tried after a pause, which doubles.
+    fn give_up(&mut self, error: &PoolError) {
+        tracing::error!(worker = %self.config.worker.display(), %error, "zygote not replaced");
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        self.start_at = Instant::now() + self.pause;
+        if let Some(present) = &mut self.present {
+            // It is renewed later.
+            present.forked = 0;
+        }
+    }
+
+    /// The present zygote is gone.
+    fn lose(&mut self) {
+        let Some(zygote) = self.present.take() else { return };
+        self.ledger.count(Count::ZygoteLost);
+        self.ledger.unlink(zygote.number);
+        tracing::warn!(worker = %self.config.worker.display(), "zygote lost, replacing it");
+        self.pause = if self.since.elapsed() > SETTLED_AFTER { PAUSE_MIN } else { self.pause };
+        self.start_at = Instant::now() + self.pause;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// A zygote. Dropping it kills and reaps it.
 struct Zygote {
+    number: u64,
     process: Child,
     socket: Arc<OwnedFd>,
+    /// Workers that it made.
+    forked: u64,
 }
 
 impl Drop for Zygote {
@@ -95,8 +236,8 @@ impl Drop for Zygote {
 }
 
 impl Zygote {
-    fn start(config: &PoolConfig) -> Result<(Self, Vec<LayerStatus>), PoolError> {
-        let path = || config.worker.clone();
+    /// Executes the worker binary.
+    fn start(config: &PoolConfig, number: u64) -> Result<Self, PoolError> {
         let (ours, theirs) = wire::packet_pair().map_err(PoolError::io("make a socket for a zygote"))?;
         let environment = ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
         let process = Command::new(&config.worker)
@@ -107,21 +248,32 @@ impl Zygote {
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
             .spawn()
-            .map_err(|source| PoolError::Start { path: path(), source })?;
-        let mut zygote = Self { process, socket: Arc::new(ours) };
-        let layers = zygote.ready().map_err(|detail| PoolError::NotReady { path: path(), detail })?;
-        let missing = missing(&layers, &config.allow_degraded);
-        if missing.is_empty() { Ok((zygote, layers)) } else { Err(PoolError::LayersMissing { missing }) }
+            .map_err(|source| PoolError::Start { path: config.worker.clone(), source })?;
+        Ok(Self { number, process, socket: Arc::new(ours), forked: 0 })
     }
 
     fn link(&self) -> Link {
-        Link { socket: Arc::clone(&self.socket), pid: self.process.id() }
+        Link { socket: Arc::clone(&self.socket), pid: self.process.id(), number: self.number }
     }
 
     /// Waits for the first news.
-    fn ready(&mut self) -> Result<Vec<LayerStatus>, String> {
-        let within = Timespec::try_from(READY_WITHIN).map_err(|error| error.to_string())?;
-        let polled = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&within));
+    fn wait_until_ready(&mut self, config: &PoolConfig) -> Result<Vec<LayerStatus>, PoolError> {
+        let within = Timespec::try_from(READY_WITHIN).ok();
+        // What went wrong shows when it is heard.
+        let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], within.as_ref());
+        self.ready(config)
+    }
+
+    /// Its layers, from its first news, if that is there now.
+    fn ready(&mut self, config: &PoolConfig) -> Result<Vec<LayerStatus>, PoolError> {
+        let failed = |detail| PoolError::NotReady { path: config.worker.clone(), detail };
+        let layers = self.first_word().map_err(failed)?;
+        let missing = missing(&layers, &config.allow_degraded);
+        if missing.is_empty() { Ok(layers) } else { Err(PoolError::LayersMissing { missing }) }
+    }
+
+    fn first_word(&mut self) -> Result<Vec<LayerStatus>, String> {
+        let polled = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&Timespec::default()));
         if polled.map_err(|error| error.to_string())? == 0 {
             return Err(format!("no word from it within {} s", READY_WITHIN.as_secs()));
         }
@@ -136,25 +288,25 @@ impl Zygote {
         }
     }
 
-    /// Enters the zygote's news into the ledger, until it is gone or talks nonsense.
-    fn hear(&self, ledger: &Ledger) {
-        loop {
-            match wire::receive::<_, NEWS_BYTES_MAX>(self.socket.as_fd()).and_then(|news| enter(ledger, news))
-            {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(error) => {
-                    tracing::error!(%error, "zygote not understood");
-                    return;
-                }
+    /// Enters one piece of the zygote's news into the ledger. Answers whether there may be more: it may be gone, or talk nonsense.
+    fn hear(&mut self, ledger: &Ledger) -> bool {
+        match wire::receive::<_, NEWS_BYTES_MAX>(self.socket.as_fd()) {
+            Ok(Some((news, fds))) => {
+                self.forked += u64::from(matches!(news, News::Spawned { .. }));
+                enter(ledger, news, fds)
             }
+            Ok(None) => Ok(false),
+            Err(error) => Err(error),
         }
+        .unwrap_or_else(|error| {
+            tracing::error!(%error, "zygote not understood");
+            false
+        })
     }
 }
 
-/// Enters one piece of news; answers whether there may be more.
-fn enter(ledger: &Ledger, news: Option<(News, Vec<OwnedFd>)>) -> io::Result<bool> {
-    let Some((news, mut fds)) = news else { return Ok(false) };
+/// Enters one piece of news; there may be more.
+fn enter(ledger: &Ledger, news: News, mut fds: Vec<OwnedFd>) -> io::Result<bool> {
     match news {
         News::Spawned { ticket } => {
             let handle = fds.pop().ok_or(io::ErrorKind::InvalidData)?;

@@ -50,8 +50,6 @@ impl RunWorker {
         if !reserve_heap(RUN_HEAP_BYTES + DEBUG_HEAP_BYTES) {
             return Err("cannot reserve heap".to_owned());
         }
-        // Seeds of hash tables, which a child in the run stage could not ask for.
-        drop(RandomState::new());
         let machine = Machine::new().map_err(|error| error.to_string())?;
         Ok(Self { machine, load: jail(Policy::run_load())?, run: jail(Policy::run())?, loaded: None })
     }
@@ -64,6 +62,8 @@ impl Worker for RunWorker {
     const KEEPS_SPARE: bool = true;
 
     fn jail(&self, _job: &RunWorkerJob) -> Result<Jail, SandboxError> {
+        // Seeds of hash tables: each worker has its own, and could not ask for them in the run stage.
+        drop(RandomState::new());
         Ok(self.load.clone())
     }
 
@@ -192,4 +192,53 @@ fn to_report(report: Report) -> RunReport {
 fn describe(error: &dyn std::error::Error) -> String {
     std::iter::successors(error.source(), |error| error.source())
         .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use std::{
+        fs::File,
+        hash::BuildHasher,
+        io::{Read, Write},
+    };
+
+    use antares_sandbox::{Fork, exit_now, fork};
+
+    use super::*;
+
+    /// A hash by the seeds of a child of this process.
+    fn hash_in_child() -> u64 {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        // SAFETY: the child takes no memory and no lock.
+        if let Fork::Child = unsafe { fork() }.unwrap() {
+            let hash = RandomState::new().hash_one(7_u64);
+            exit_now(i32::from(writer.write_all(&hash.to_ne_bytes()).is_err()));
+        }
+        drop(writer);
+        let mut hash = [0; 8];
+        File::from(std::os::fd::OwnedFd::from(reader)).read_exact(&mut hash).unwrap();
+        u64::from_ne_bytes(hash)
+    }
+
+    fn job() -> RunJob {
+        RunJob {
+            options: CompileOptions { vm_version: 2, isa: antares_abi::Isa::of_version(2) },
+            tier: Tier::Auto,
+            args: Vec::new(),
+            cycles_max: 0,
+            debug_bytes_max: 0,
+            sample_cycles: 0,
+            sample_salt: 0,
+        }
+    }
+
+    #[test]
+    fn a_zygote_draws_no_seeds_that_its_workers_would_share() {
+        let worker = RunWorker::prepare().unwrap();
+        assert_ne!(hash_in_child(), hash_in_child());
+        // It would be seen.
+        worker.jail(&RunWorkerJob::Run(job())).unwrap();
+        assert_eq!(hash_in_child(), hash_in_child());
+    }
 }

@@ -13,7 +13,7 @@ use crate::{
     check::{Checker, Mistake, find_unknown},
     quota_section::{Tenancy, check_tenancy},
     raw_config::{RawCompiler, RawConfig, RawRunner},
-    sections::{ProfilePush, check_compiler, check_listen, check_profile_push, check_runner},
+    sections::{ProfilePush, check_compiler, check_listen, check_profile_push, check_runner, check_sandbox},
     shared_section::{SharedTier, check_shared},
     signing_section::{Signing, check_signing},
     sizes::check_sizes,
@@ -90,6 +90,10 @@ pub struct Config {
     pub profile_push: Option<ProfilePush>,
     /// Required layers of the fence whose absence is accepted.
     pub allow_degraded: Vec<String>,
+    /// Workers after which a zygote is replaced.
+    pub zygote_workers_max: u64,
+    /// Time after which it is.
+    pub zygote_age_max: Duration,
     /// The store.
     pub cache: Cache,
     /// The object store that several servers share, if there is one.
@@ -253,21 +257,15 @@ impl RawConfig {
             trace: self.check_trace(&mut checker),
             profile_push: check_profile_push(self, &mut checker),
             allow_degraded: self.sandbox.allow_degraded.clone(),
+            zygote_workers_max: self.sandbox.zygote_workers_max,
+            zygote_age_max: Duration::from_millis(self.sandbox.zygote_age_ms_max),
             cache: self.check_cache(&mut checker),
             shared: check_shared(self, &mut checker),
             signing: check_signing(self, &mut checker),
             compiler: self.compiler.clone(),
             runner: self.runner.clone(),
         };
-        for name in &self.sandbox.allow_degraded {
-            if !layers.contains(&name.as_str()) {
-                let known = layers.join(", ");
-                checker.note(
-                    "sandbox.allow_degraded",
-                    format!("no layer is called {name:?}; there are {known}"),
-                );
-            }
-        }
+        check_sandbox(&self.sandbox, layers, &mut checker);
         config.tenancy = check_tenancy(self, config.auth.is_on(), &mut checker);
         check_open(self, config.listen.address, config.auth.is_on(), &mut checker);
         check_compiler(&self.compiler, &mut checker);
@@ -439,6 +437,7 @@ mod tests {
             interval_ms = 0
             [sandbox]
             allow_degraded = ["landlock", "moat"]
+            zygote_workers_max = 0
             [compiler]
             wall_ms_max = 0
             chunk_bytes_max = 1073741824
@@ -456,6 +455,7 @@ mod tests {
             "profile_push.interval_ms",
             "profile_push.pyroscope_url",
             "sandbox.allow_degraded",
+            "sandbox.zygote_workers_max",
             "compiler.wall_ms_max",
             "runner.max_cycles_default",
             "compiler.chunk_bytes_max",

@@ -2,6 +2,7 @@
 
 use std::{io, time::Duration};
 
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tokio::runtime::{Builder, EnterGuard, Runtime};
 
 use crate::{
@@ -52,6 +53,7 @@ impl Host {
     /// # Errors
     /// The system refuses threads, or allows too few open files, or the configuration of logs and traces is of no use.
     pub fn start(config: &Config, service: &'static str) -> Result<Self, HostError> {
+        forbid_dumps()?;
         allow_files(config)?;
         let runtime = Builder::new_multi_thread()
             .enable_all()
@@ -111,5 +113,28 @@ impl Host {
         self.telemetry.stop();
         self.runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
         result
+    }
+}
+
+/// No core file, and `/proc/PID` closed to others of the same user: this process has keys and everybody's scripts. Programs that it
+/// executes begin anew.
+fn forbid_dumps() -> Result<(), HostError> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(|error| HostError::System { step: "forbid dumps of the process", source: error.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::dumpable_behavior;
+
+    use super::*;
+    use crate::{config::Role, raw_config::RawConfig};
+
+    #[test]
+    fn a_service_cannot_be_dumped() {
+        let config = RawConfig::default().check(Role::Compiler, &[]).unwrap();
+        assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::Dumpable);
+        Host::start(&config, "test").unwrap();
+        assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);
     }
 }

@@ -159,11 +159,15 @@ pub struct RawProfilePush {
 }
 
 /// Section `[sandbox]`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RawSandbox {
     /// Required layers whose absence on this machine is accepted, by name. Without it the service does not start.
     pub allow_degraded: Vec<String>,
+    /// Workers after which a zygote is replaced by one with another layout of its address space.
+    pub zygote_workers_max: u64,
+    /// Time after which it is, milliseconds.
+    pub zygote_age_ms_max: u64,
 }
 
 /// Section `[cache]`.
@@ -355,6 +359,12 @@ impl Default for RawProfilePush {
             interval_ms: 15_000,
             timeout_ms: 2_000,
         }
+    }
+}
+
+impl Default for RawSandbox {
+    fn default() -> Self {
+        Self { allow_degraded: Vec::new(), zygote_workers_max: 10_000, zygote_age_ms_max: 3_600_000 }
     }
 }
 

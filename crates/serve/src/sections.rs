@@ -6,7 +6,7 @@ use crate::{
     budget::open_max,
     check::Checker,
     config::{CHUNK_BYTES, Listen},
-    raw_config::{RawCompiler, RawConfig, RawListen, RawRunner},
+    raw_config::{RawCompiler, RawConfig, RawListen, RawRunner, RawSandbox},
 };
 
 /// What `runner.reuse` may be.
@@ -125,6 +125,15 @@ pub(crate) fn check_compiler(raw: &RawCompiler, checker: &mut Checker) {
     ] {
         checker.time(key, value);
     }
+}
+
+pub(crate) fn check_sandbox(raw: &RawSandbox, layers: &[&str], checker: &mut Checker) {
+    for name in raw.allow_degraded.iter().filter(|name| !layers.contains(&name.as_str())) {
+        let known = layers.join(", ");
+        checker.note("sandbox.allow_degraded", format!("no layer is called {name:?}; there are {known}"));
+    }
+    checker.positive("sandbox.zygote_workers_max", raw.zygote_workers_max);
+    checker.time("sandbox.zygote_age_ms_max", raw.zygote_age_ms_max);
 }
 
 pub(crate) fn check_runner(raw: &RawRunner, checker: &mut Checker) {

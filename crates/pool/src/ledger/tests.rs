@@ -6,10 +6,13 @@ use super::*;
 use crate::wire::packet_pair;
 
 fn ledger() -> Ledger {
-    let ledger = Ledger::new(1, Reuse { idle_max: 1, ..Reuse::default() });
-    let socket = Arc::new(packet_pair().unwrap().0);
-    assert!(ledger.link(Link { socket, pid: 1 }));
+    let ledger = Ledger::new(1, Reuse { idle_max: 1, ..Reuse::default() }).unwrap();
+    ledger.link(link(1));
     ledger
+}
+
+fn link(number: u64) -> Link {
+    Link { socket: Arc::new(packet_pair().unwrap().0), pid: 1, number }
 }
 
 fn admit(ledger: &Ledger) -> Result<u64, PoolError> {
@@ -106,10 +109,38 @@ fn a_slot_is_free_when_its_child_has_ended() {
 fn a_lost_zygote_takes_its_children_along() {
     let ledger = ledger();
     let ticket = admit(&ledger).unwrap();
-    assert!(ledger.unlink());
+    ledger.unlink(1);
     assert_eq!(ledger.fate(ticket, Instant::now()), Some(Fate::ZygoteLost));
     assert!(matches!(admit(&ledger), Err(PoolError::ZygoteLost)));
+}
+
+#[test]
+fn a_renewed_zygote_s_workers_finish_and_do_nothing_else() {
+    let ledger = ledger();
+    let (resting, _) = work_and_rest(&ledger, kind(1));
+    let Admission::Warm(working) = ledger.admit(Some(&kind(1)), 0, &Instant::now().into()).unwrap() else {
+        panic!("a fresh one")
+    };
+    assert_eq!(working.ticket, resting);
+    ledger.link(link(2));
+    assert!(!ledger.state().entries[&working.ticket].condemned && !ledger.is_idle(1));
+    // What has no news of the first zygote's leaves the second one's alone.
+    assert!(ledger.is_idle(2));
+    ledger.rest(working.clone());
+    assert!(ledger.state().entries[&working.ticket].condemned && ledger.stats().resting == 0);
+    ledger.ended(working.ticket, Fate::Ended(End::Signal(9)));
+    assert!(ledger.is_idle(1) && ledger.hear_bell());
+    let ticket = admit(&ledger).unwrap();
+    ledger.unlink(1);
+    assert_eq!(ledger.fate(ticket, Instant::now()), None);
     ledger.close();
-    assert!(!ledger.unlink());
-    assert_eq!(ledger.stats().zygote_restarts_total, 1);
+    assert!(!ledger.hear_bell());
+}
+
+#[test]
+fn who_rests_ends_with_the_renewal() {
+    let ledger = ledger();
+    let (resting, _) = work_and_rest(&ledger, kind(1));
+    ledger.link(link(2));
+    assert!(ledger.state().entries[&resting].condemned && ledger.stats().resting == 0);
 }
