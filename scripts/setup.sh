@@ -2,8 +2,8 @@
 # Installs what Antares needs on Debian 12 (x86-64) with Rust. Looks first; installs only what is missing, and says what.
 #
 #   scripts/setup.sh build    compiler, LLVM 22, lld, the RISC-V guest toolchain: enough for `make demo`
-#   scripts/setup.sh test     the above and what the tests call: Prometheus, Go, Python, shellcheck, a Rust for RISC-V
-#   scripts/setup.sh bench    what `make bench` compares with: clang, WebAssembly's linker, qemu, valgrind
+#   scripts/setup.sh test     the above and what the tests call: Prometheus, Go, Python, shellcheck, a Rust for RISC-V, npm
+#   scripts/setup.sh bench    what `make bench` compares with: clang, WebAssembly's linker, qemu, valgrind; and a Rust for RISC-V, npm
 #   scripts/setup.sh --check build|test|bench    change nothing; exit 1 if something is missing
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,9 +19,12 @@ build_packages=(
 )
 # Prometheus scrapes the services in the scenarios, nginx stands before them, openssl makes their certificates; python3-venv carries the Python client; curl asks the metrics page.
 # rustc-web with rust-web-src builds guests in Rust, linked by lld: its /usr/bin/rustc is called by that name alone, and stands behind rustup's on the PATH.
-test_packages=(openssl prometheus nginx-light runc python3 python3-venv curl shellcheck rustc-web rust-web-src lld-22)
+corpus_packages=(rustc-web rust-web-src lld-22)
+# It fetches ckb-js-vm. Debian's brings some hundred packages along; any other one will do.
+command -v npm >/dev/null || corpus_packages+=(npm)
+test_packages=(openssl prometheus nginx-light runc python3 python3-venv curl shellcheck "${corpus_packages[@]}")
 # clang builds twins and WebAssembly, wasm-ld is lld's; valgrind counts instructions; LLVM 15 is for the engine of ckb-vm-contrib.
-bench_packages=(clang-22 lld-22 qemu-user valgrind llvm-15-dev)
+bench_packages=(clang-22 qemu-user valgrind llvm-15-dev "${corpus_packages[@]}")
 
 # The oldest Go that builds the tools of deploy/check (it fetches a newer one by itself), and the one that we fetch.
 go_oldest="1.21"
@@ -128,11 +131,7 @@ if [ "${1:-}" = --check ]; then
 fi
 case ${1:-} in
     build) packages=("${build_packages[@]}") ;;
-    test)
-        # Debian's npm brings some hundred packages along; any other one will do. It fetches ckb-js-vm.
-        command -v npm >/dev/null || test_packages+=(npm)
-        packages=("${build_packages[@]}" "${test_packages[@]}")
-        ;;
+    test) packages=("${build_packages[@]}" "${test_packages[@]}") ;;
     bench) packages=("${build_packages[@]}" "${bench_packages[@]}") ;;
     *) fail "usage: scripts/setup.sh [--check] build|test|bench" ;;
 esac

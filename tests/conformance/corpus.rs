@@ -21,9 +21,6 @@ use anyhow::{Context, Result, anyhow, ensure};
 /// Natively run cycles from the third run on, per mille.
 const SHARE_MIN: u64 = 990;
 
-/// Programs that leave native code for an unknown target in each run, which teaches nothing (docs/testing.md).
-const INTERPRETED: [&str; 1] = ["collections-z"];
-
 fn is_js_vm(program: &Program) -> bool {
     program.name.starts_with("ckb-js-vm")
 }
@@ -44,10 +41,6 @@ fn check(machine: &mut Machine, program: &Program, form: Form) -> Result<Learnt>
     let full = has_full.then(|| run(machine, &case, CodeTier::Full, &learnt.hints)).transpose()?;
     for equal in learnt.runs.iter().chain(&full) {
         ensure!((&equal.outcome, equal.cycles) == (&interpreted.outcome, interpreted.cycles));
-    }
-    if INTERPRETED.contains(&program.name.as_str()) {
-        ensure!(learnt.share(RUNS - 1) == 0, "native by now: it is no exception any more");
-        return Ok(learnt);
     }
     if let Some(full) = full {
         let share = full.native_cycles * 1000 / full.cycles.max(1);

@@ -39,8 +39,11 @@ fn exit() -> [u32; 2] {
 
 /// Compiles and compares; says how long a compile took.
 #[track_caller]
-fn check(name: &str, words: &[u32]) {
+fn check(name: &str, words: &[u32], is_optimized: bool) {
     let elf = elf(words);
+    // Passes keep no slot on the stack that a register can have.
+    let llvm = native::output(&elf, script(2), Stage::Llvm).unwrap().bytes;
+    assert_eq!(!String::from_utf8_lossy(&llvm).contains(" = alloca "), is_optimized, "{name}");
     let (output, time) = timed(|| native::output(&elf, script(2), Stage::Library));
     let (bytes, time) = (output.unwrap().bytes.len(), time.as_secs_f64());
     let per_100_kb = time * 1e5 / (4 * words.len()) as f64;
@@ -71,9 +74,9 @@ fn chain(functions: usize) -> Vec<u32> {
 
 #[test]
 fn a_chain_of_functions_with_one_caller_each() {
-    check("chain", &chain(250));
+    check("chain", &chain(250), true);
     // So many that none is optimized.
-    check("long chain", &chain(1000));
+    check("long chain", &chain(1000), false);
 }
 
 /// LLVM's scheduler compares each load and store of a line with all others.
@@ -91,7 +94,7 @@ fn loads_and_stores_in_a_line() {
         });
     }
     words.extend(exit());
-    check("accesses", &words);
+    check("accesses", &words, true);
 }
 
 /// Calls of functions that do next to nothing.
@@ -106,7 +109,7 @@ fn thousands_of_tiny_functions() {
     for function in 0..count {
         words.extend([encode::i(0x13, 0, 10, 10, (function % 2000) as i32), encode::i(0x67, 0, 0, 1, 0)]);
     }
-    check("tiny functions", &words);
+    check("tiny functions", &words, false);
 }
 
 /// Functions that end in each other, a million times, as gcc makes of state machines: a jump each, not a call that uses up the

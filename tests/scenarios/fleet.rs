@@ -119,8 +119,8 @@ async fn profiles_of_varied_runs_converge() {
     agree("varied", (&whole, whole.sum().cycles), &live(&server, Some(digest)).await);
 }
 
-/// The programs of the bench that repeat their work as often as they are asked to, and how often.
-const REPEATING: [(&str, u64); 20] = [
+/// The programs of the bench, and how often each repeats its work. Those that are not here have tests of their own.
+const REPEATING: [(&str, u64); 25] = [
     ("secp256k1-b", 1),
     ("secp256k1-small-imc", 1),
     ("schnorr-imc", 1),
@@ -131,13 +131,18 @@ const REPEATING: [(&str, u64); 20] = [
     ("keccak-imc", 20),
     ("keccak-b", 20),
     ("blake2b-imc", 20),
+    ("blake2b-b", 20),
     ("mldsa-imc", 1),
+    ("mldsa-b", 1),
     ("sphincs-imc", 1),
     ("bls12-381-imc", 1),
     ("lz4-imc", 2),
+    ("lz4-unaligned-imc", 2),
+    ("lua-imc", 1),
     ("sort-imc", 1),
     ("chase-imc", 2),
     ("sha256-imc", 20),
+    ("sha256-b", 20),
     ("mulmod-imc", 2000),
     ("interpreter-imc", 100),
     ("blocks-imc", 200),

@@ -124,7 +124,13 @@ impl Server {
     /// Open descriptors, memory files that are mapped, threads, and resident memory in KiB of the server's own process.
     pub(crate) fn possessions(&self) -> [u64; 4] {
         let path = format!("/proc/{}", self.pid());
-        let open = fs::read_dir(format!("{path}/fd")).map_or(0, Iterator::count);
+        let open = fs::read_dir(format!("{path}/fd")).map_or_else(
+            |error| {
+                println!("skipped: descriptors and maps of a service, which are root's to see: {error}");
+                0
+            },
+            Iterator::count,
+        );
         let maps = fs::read_to_string(format!("{path}/maps")).unwrap_or_default();
         let status = fs::read_to_string(format!("{path}/status")).unwrap_or_default();
         let field = |name: &str| {

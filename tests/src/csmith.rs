@@ -18,7 +18,7 @@ use crate::{
     corpus::Form,
     differential::compare,
     generate::Random,
-    guests::{self, source_folder},
+    guests::{self, GUEST_FLAGS, source_folder},
     native,
     oracle::Case,
 };
@@ -118,16 +118,8 @@ pub fn build(seed: u64, source: &Path, compiler: Compiler) -> Result<(Vec<u8>, C
         let mut command = Command::new(compiler.command());
         command.args(compiler.flags()).args(more);
         command
-            .args([
-                "-mabi=lp64",
-                "-mcmodel=medany",
-                "-static",
-                "-nostdlib",
-                "-ffreestanding",
-                "-fbuiltin",
-                "-w",
-            ])
-            .args(["-I", HEADERS, "-isystem", guests::PICOLIBC_HEADERS, "-Wl,--gc-sections", level])
+            .args(GUEST_FLAGS)
+            .args(["-w", "-I", HEADERS, level])
             .arg(format!("-march={march}"))
             .arg(format!("-Wl,-T,{}", guests.join("guest.ld").display()))
             .arg(guests.join("start.S"))
@@ -159,7 +151,7 @@ pub fn check(machine: &mut Machine, seed: u64, compiler: Compiler) -> Result<Com
     let source = generate(seed, folder.path())?;
     let (elf, options) = build(seed, &source, compiler)?;
     let case = Case { elf: Bytes::from(elf), args: vec![], options, cycles_max: CYCLES_MAX, code: None };
-    let mut interpreted = None;
+    let mut last = None;
     for tier in [None, Some(CodeTier::Baseline), Some(CodeTier::Full)] {
         let library = match tier {
             None => None,
@@ -179,7 +171,7 @@ pub fn check(machine: &mut Machine, seed: u64, compiler: Compiler) -> Result<Com
             restarted: equal.restarted,
             checksum: equal.debug.first().cloned(),
         };
-        interpreted = Some(found);
+        last = Some(found);
     }
-    interpreted.context("there are tiers")
+    last.context("there are tiers")
 }

@@ -14,8 +14,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 pub use build::{
-    Foreign, PICOLIBC_HEADERS, assemble, foreign_compile, guest_compiler, hidden, libgcc, native_compile,
-    script,
+    Foreign, GUEST_FLAGS, assemble, foreign_compile, guest_compiler, hidden, libgcc, native_compile, script,
 };
 pub use libraries::Library;
 pub use npm::js_vm;

@@ -70,8 +70,6 @@ pub(crate) struct Emitter<'c, 'm> {
     calls: Vec<usize>,
     /// Functions that stay where they are, since they were put together from enough others.
     ends_chain: Vec<bool>,
-    /// Whether no function is optimized.
-    is_crowd: bool,
     /// Registers that functions are linked through.
     links: RegSet,
 }
@@ -146,7 +144,6 @@ impl<'c, 'm> Emitter<'c, 'm> {
             parts,
             is_shared,
             ends_chain: inlining::ends_chain(ir, &calls),
-            is_crowd: giants::is_crowd(ir),
             calls,
             links: ir.functions.iter().map(|function| function.link).fold(RegSet::EMPTY, RegSet::with),
             context,
@@ -274,7 +271,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
 
     /// Says what passes shall leave alone: LLVM's time grows faster than a function does, and with what is inlined again and again.
     fn bound_time(&self, function: &ir::Function) {
-        let names: &[&str] = if self.is_crowd || giants::is_giant(function) {
+        let names: &[&str] = if giants::is_giant(function) {
             &["optnone", "noinline"]
         } else if inlining::is_inlined(function, self.calls[function.id.0 as usize]) {
             &["alwaysinline"]

@@ -32,7 +32,7 @@ pub(crate) fn name(module: &mut Module, program: &Program, tier: CodeTier) {
         let targets: Vec<_> = if all.len() <= TARGETS_MAX {
             all.iter().map(|(entry, id)| (*entry, *id)).collect()
         } else if tier == CodeTier::Full {
-            // The baseline calls by address as quickly as by name.
+            // The baseline's registers are in the state whoever is called: an order of comparisons would save it nothing.
             listed(function, program).iter().filter_map(|entry| Some((*entry, *all.get(entry)?))).collect()
         } else {
             continue;

@@ -13,7 +13,7 @@ impl Profile {
     ///
     /// Callers are folded into the ones below them, so that what runs keeps its address and its cycles, and loses its nearest
     /// callers. Where a quarter of the nodes is not enough for the addresses alone, those next to each other first count as
-    /// the costliest one of them: that puts at most four parts in `nodes_max` of all cycles into a neighbouring function.
+    /// the costliest one of them: each time that puts at most four parts in `nodes_max` of all cycles over either edge of a function.
     pub fn fold(&mut self, nodes_max: usize, held: &[NodeId]) -> Vec<Option<NodeId>> {
         let subtree: Vec<u64> = self.subtree().iter().map(|value| value.cycles).collect();
         let total = self.sum().cycles;

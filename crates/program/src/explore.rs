@@ -233,9 +233,10 @@ impl Explorer {
     }
 
     /// The instructions from `start` on, if they are such an end: a line that loads the link register from the stack frame that
-    /// it found, and then returns or goes to a known place for good. A function would have made a frame first.
+    /// it found, or frees that frame, and then returns or goes to a known place for good. A function would have made a frame first.
     fn shared_end(&self, decoder: &mut Decoder, start: u64) -> Option<Vec<u64>> {
-        let (mut pc, mut pcs, mut loads_link) = (start, Vec::new(), false);
+        let (mut pc, mut pcs) = (start, Vec::new());
+        let (mut has_frame, mut loads_link) = (false, false);
         let mut line = Line::new();
         while pcs.len() < SHARED_END_INSTRUCTIONS_MAX {
             let instruction = decoder.decode(pc)?;
@@ -243,18 +244,20 @@ impl Explorer {
             pcs.push(pc);
             match op {
                 Op::Jalr if rd == Reg::ZERO && (rs1 == self.link && imm == 0) => {
-                    return loads_link.then_some(pcs);
+                    return has_frame.then_some(pcs);
                 }
-                Op::Jal if rd == Reg::ZERO => return loads_link.then_some(pcs),
+                Op::Jal if rd == Reg::ZERO => return has_frame.then_some(pcs),
                 Op::Jalr if rd == Reg::ZERO => {
                     let target = line.jump_target(&instruction, self.vm_version);
-                    return target.filter(|_| loads_link).map(|_| pcs);
+                    return target.filter(|_| has_frame).map(|_| pcs);
                 }
                 // Calls come back.
                 Op::Jal | Op::Jalr | Op::FarJumpRel | Op::FarJumpAbs if !loads_link => {}
                 Op::Jal | Op::Jalr | Op::FarJumpRel | Op::FarJumpAbs | Op::Ecall | Op::Ebreak => return None,
-                Op::Ld if rd == self.link => loads_link |= rs1 == Reg::SP,
-                _ if rd == Reg::SP && (op != Op::Addi || rs1 != Reg::SP || imm <= 0) => return None,
+                // Large frames are reached through another register.
+                Op::Ld if rd == self.link => (loads_link, has_frame) = (true, has_frame || rs1 == Reg::SP),
+                Op::Addi if rd == Reg::SP && rs1 == Reg::SP && imm > 0 => has_frame = true,
+                _ if rd == Reg::SP => return None,
                 _ if instruction.is_branch() => return None,
                 _ => {}
             }

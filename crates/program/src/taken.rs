@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{GuestAddr, Image};
 
-/// Functions of a table: longer ones are not looked at.
+/// Functions of a table, at most: longer tables are ignored.
 const TABLE_FUNCTIONS_MAX: usize = 16;
 
 /// Every even code address that stands as an aligned 64-bit word in loaded memory, ascending, once each.

@@ -20,10 +20,10 @@ const GUEST_COMPILER: &str = "riscv64-unknown-elf-gcc";
 const PICOLIBC: &str = "/usr/lib/picolibc/riscv64-unknown-elf/lib/rv64imac/lp64/libc.a";
 
 /// picolibc's headers.
-pub const PICOLIBC_HEADERS: &str = "/usr/lib/picolibc/riscv64-unknown-elf/include";
+const PICOLIBC_HEADERS: &str = "/usr/lib/picolibc/riscv64-unknown-elf/include";
 
 /// Flags of every guest.
-const GUEST_FLAGS: [&str; 13] = [
+pub const GUEST_FLAGS: [&str; 13] = [
     "-mabi=lp64",
     "-mcmodel=medany",
     "-static",
