@@ -9,7 +9,12 @@ const HEADERS_BYTES: u64 = 64 + 56;
 
 /// An RV64 executable with one segment.
 pub(crate) fn elf() -> Vec<u8> {
-    let code: Vec<u8> = CODE.into_iter().flat_map(u32::to_le_bytes).collect();
+    elf_of(&CODE)
+}
+
+/// The same with other `code`.
+pub(crate) fn elf_of(code: &[u32]) -> Vec<u8> {
+    let code: Vec<u8> = code.iter().copied().flat_map(u32::to_le_bytes).collect();
     let length = code.len() as u64;
     let mut elf = Vec::new();
     // ELF header: 64 bits, little endian, ET_EXEC, EM_RISCV, version 1.
