@@ -1,7 +1,7 @@
 //! How blocks end, and what is checked on the way.
 
 use antares_abi::{LeaveReason, Sha256Digest};
-use antares_lift::ir::{Access, Block, Function, Op, Terminator};
+use antares_ir::{Access, Block, Function, Op, Terminator};
 use antares_pool::{Sealed, verify_library};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 use antares_vm::{Machine, Outcome};
@@ -228,7 +228,7 @@ fn frames_are_checked_at_the_entry() {
 fn looping() -> Vec<Function> {
     let mut turn = Build::default();
     let (counter, one) = (turn.op(Op::Read(Reg(9))), turn.number(1));
-    let next = turn.op(Op::Binary(antares_lift::ir::BinaryOp::Sub, counter, one));
+    let next = turn.op(Op::Binary(antares_ir::BinaryOp::Sub, counter, one));
     turn.write(9, next);
     let mut turn = turn.end(Terminator::Branch { condition: next, taken: BlockId(1), otherwise: BlockId(2) });
     (turn.cycles, turn.is_metered) = (3, true);

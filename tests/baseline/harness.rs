@@ -1,7 +1,7 @@
 //! Modules of IR made by hand, compiled by the baseline and run.
 
 use antares_abi::{CompileOptions, Isa, LeaveReason};
-use antares_lift::ir::{Block, Charge, Convention, Function, Module, Op, SpAfter, Terminator, Value};
+use antares_ir::{Block, Charge, Convention, Function, Module, Op, SpAfter, Terminator, Value};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 use antares_tests::{
     elf::{Elf, Segment},

@@ -1,6 +1,6 @@
 //! What each operation of the IR gives, written apart from all generators, after the words of `antares_lift::ir`.
 
-use antares_lift::ir::{BinaryOp, UnaryOp};
+use antares_ir::{BinaryOp, UnaryOp};
 
 /// Every operation with two operands.
 pub(crate) const BINARY: [BinaryOp; 31] = [

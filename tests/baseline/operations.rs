@@ -1,6 +1,6 @@
 //! Every operation, with operands in every kind of place.
 
-use antares_lift::ir::{BinaryOp, Op, Width};
+use antares_ir::{BinaryOp, Op, Width};
 use antares_program::Reg;
 use antares_vm::Machine;
 
@@ -39,7 +39,7 @@ fn case(
     shape: Shape,
     (a, b): (u64, u64),
     address: u64,
-    emit: impl Fn(&mut Build, harness::Operands) -> antares_lift::ir::Value,
+    emit: impl Fn(&mut Build, harness::Operands) -> antares_ir::Value,
 ) -> Vec<Build> {
     let [x, mut y, z] = registers(number);
     if x == y {

@@ -1,6 +1,6 @@
 //! Random blocks that need more host registers than there are, and move guest registers around in every way.
 
-use antares_lift::ir::{Access, BinaryOp, Block, Op, Terminator, Value, Width};
+use antares_ir::{Access, BinaryOp, Block, Op, Terminator, Value, Width};
 use antares_program::{BlockId, Reg};
 use antares_tests::generate::Random;
 use antares_vm::Machine;

@@ -1,10 +1,8 @@
 //! The IR's verifier against IR that claims more than is true.
 
 use antares_abi::{CodeTier, Hints};
-use antares_lift::{
-    ir::{Module, Op},
-    lift, verify,
-};
+use antares_ir::{Module, Op};
+use antares_lift::{lift, verify};
 use antares_program::{Limits, read, recover};
 use antares_tests::guests;
 

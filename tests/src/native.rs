@@ -5,7 +5,7 @@ use std::{fs::File, io::Write, os::fd::AsFd};
 use antares_abi::{CodeTier, CompileOptions, Hints};
 use antares_codegen::{Form, Part};
 use antares_compiler::{CompileError, Limits, Output, Request, Stage};
-use antares_lift::ir::{Convention, Module};
+use antares_ir::{Convention, Module};
 use antares_vm::Library;
 use anyhow::{Context, Result, anyhow};
 

@@ -3,7 +3,7 @@
 //! The order in each method matters: registers that must be certain ones are claimed first, operands come into registers,
 //! then the operands are released, and only then the result gets its register, which may be an operand's.
 
-use antares_lift::ir::{BinaryOp, UnaryOp, Value};
+use antares_ir::{BinaryOp, UnaryOp, Value};
 
 use crate::{
     assembler::{Alu, Assembler, Cond, Count, Extend, Gpr, Label, Mem, Rm, Shift, Unary},

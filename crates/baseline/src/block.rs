@@ -1,6 +1,6 @@
 //! The operations of one block, but arithmetic.
 
-use antares_lift::ir::{Access, BinaryOp, Block, Op, Terminator, Value, Width};
+use antares_ir::{Access, BinaryOp, Block, Op, Terminator, Value, Width};
 
 use crate::{
     assembler::{Alu, Cond, Extend, Gpr, Mem, Rm},

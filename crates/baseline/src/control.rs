@@ -1,7 +1,7 @@
 //! How blocks end: jumps, calls, returns, syscalls.
 
 use antares_abi::LeaveReason;
-use antares_lift::ir::{Block, SpAfter, Terminator, Value};
+use antares_ir::{Block, SpAfter, Terminator, Value};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
 
 use crate::{

@@ -1,6 +1,6 @@
 //! Operations on constants.
 
-use antares_lift::ir::{BinaryOp, UnaryOp};
+use antares_ir::{BinaryOp, UnaryOp};
 
 /// `op` on two numbers, if that is worth knowing beforehand.
 pub(crate) fn binary(op: BinaryOp, a: i64, b: i64) -> Option<i64> {

@@ -1,7 +1,7 @@
 //! One guest function: its host frame, its blocks, and the code that hardly ever runs behind them.
 
 use antares_abi::{LeaveReason, METER_MARK};
-use antares_lift::ir::{Access, Block, Function, Terminator};
+use antares_ir::{Access, Block, Function, Terminator};
 use antares_program::{BlockId, GuestAddr, Reg};
 
 use crate::{

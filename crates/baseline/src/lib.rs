@@ -25,7 +25,7 @@ mod values;
 use std::ops::Range;
 
 use antares_abi::LeaveReason;
-use antares_lift::ir::{Function, Module};
+use antares_ir::{Function, Module};
 use antares_program::{GuestAddr, Reg};
 
 use crate::{assembler::Label, registers::Pinned, values::Code};

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use antares_abi::{ABI_VERSION, EntryTable, FrameTable, LIBRARY_MAGIC, LIBRARY_SYMBOL, LibraryHeader};
-use antares_lift::ir::{Function, Module};
+use antares_ir::{Function, Module};
 use antares_program::FunctionId;
 
 use crate::{BaselineError, assembler::Assembler};

@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use antares_abi::{HOST_TABLE_OFFSET, HostTable, STATE_OFFSET, State};
-use antares_lift::ir::{Block, Function, Module, Op};
+use antares_ir::{Block, Function, Module, Op};
 use antares_program::Reg;
 
 use crate::assembler::{Gpr, Mem};

@@ -3,7 +3,7 @@
 //! Values are given to registers in one pass. Each value has at most one register and one place in memory. One that is the
 //! block's last word on a guest register goes to that register's home as soon as nobody needs what was there.
 
-use antares_lift::ir::{Block, Op, Value};
+use antares_ir::{Block, Op, Value};
 use antares_program::Reg;
 
 use crate::{

@@ -18,7 +18,7 @@ mod word;
 use std::collections::HashSet;
 
 use antares_abi::{ABI_VERSION, EntryTable, LIBRARY_MAGIC, LIBRARY_SYMBOL, LeaveReason};
-use antares_lift::ir;
+use antares_ir as ir;
 use antares_program::{FunctionId, Reg, RegSet};
 use inkwell::{
     AddressSpace, GlobalVisibility,

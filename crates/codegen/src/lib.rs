@@ -1,7 +1,7 @@
 //! IR to LLVM to object to shared object. The only crate that knows LLVM.
 //!
 //! Each guest function becomes one host function in LLVM's `x86_regcallcc`, with guest registers as parameters and
-//! results (see [`antares_lift`]); the first two parameters are `base`, the host address of guest address 0, and the
+//! results (see [`antares_ir`]); the first two parameters are `base`, the host address of guest address 0, and the
 //! cycles left. What native code cannot do leaves through a trap with a [`antares_abi::LeaveReason`] as its number.
 //!
 //! Guest symbol names never reach the generated code: its symbols are ours, made of addresses.
@@ -12,7 +12,7 @@ mod link;
 mod optimize;
 mod order;
 
-use antares_lift::ir::Module;
+use antares_ir::Module;
 use inkwell::context::Context;
 
 pub use link::link;

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use antares_abi::{CodeTier, CompileOptions, Hints, parts_of};
 use antares_baseline::BaselineError;
 use antares_codegen::{CodegenError, Form, Part};
-use antares_lift::{LiftError, VerifyError, ir::Module};
+use antares_ir::Module;
+use antares_lift::{LiftError, VerifyError};
 use antares_program::{Program, ProgramError};
 
 pub use limits::Limits;

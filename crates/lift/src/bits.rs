@@ -1,12 +1,9 @@
 //! The B extension: Zba, Zbb, Zbc, Zbs.
 
+use antares_ir::{BinaryOp as B, UnaryOp as U, Value};
 use antares_program::{Instruction, Op};
 
-use crate::{
-    block::BlockBuilder,
-    instruction::set_word,
-    ir::{BinaryOp as B, UnaryOp as U, Value},
-};
+use crate::{block::BlockBuilder, instruction::set_word};
 
 /// Lifts `i` if it belongs to the B extension.
 pub(crate) fn lift(b: &mut BlockBuilder, i: &Instruction) -> bool {

@@ -2,12 +2,10 @@
 
 use std::collections::HashMap;
 
+use antares_ir::{BinaryOp, Op, UnaryOp, Value, Width};
 use antares_program::{GuestAddr, Reg};
 
-use crate::{
-    ir::{BinaryOp, Op, UnaryOp, Value, Width},
-    memory::{Accesses, Address},
-};
+use crate::memory::{Accesses, Address};
 
 /// Builds the operations of one block.
 pub(crate) struct BlockBuilder {

@@ -4,10 +4,7 @@
 //! charge itself. So at any block a little more or less may have been charged than was used; but nobody can tell, since
 //! it comes out even before every call, syscall and return. No charge is below zero: what was used only grows.
 
-use crate::{
-    flow,
-    ir::{Block, Charge, Function, Module, Terminator},
-};
+use antares_ir::{Block, Charge, Function, Module, Terminator, flow};
 
 /// Functions with more blocks keep their charges; they are not optimized either.
 const BLOCKS_MAX: usize = 4000;
@@ -171,7 +168,7 @@ mod tests {
     use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 
     use super::*;
-    use crate::ir::{SpAfter, Value};
+    use antares_ir::{SpAfter, Value};
 
     const RETURN: Terminator = Terminator::Return { link: None, locals: Vec::new() };
 

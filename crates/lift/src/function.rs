@@ -1,5 +1,7 @@
 //! Functions: lifts their blocks and terminators.
 
+use antares_ir as ir;
+use antares_ir::{BinaryOp, Value};
 use antares_program::{
     Block, BlockId, Function, FunctionId, GuestAddr, Instruction, Op, Program, Reg, RegSet, Terminator,
 };
@@ -9,7 +11,6 @@ use crate::{
     block::{BlockBuilder, Finished},
     gather, hoist,
     instruction::{self, Lifted},
-    ir::{self, BinaryOp, Value},
     ranges::Implied,
     stack::StackFacts,
 };

@@ -1,12 +1,10 @@
 //! Macro-operation fusions: what ckb-vm's decoder makes one instruction of. Operands are read and written in the
 //! order of ckb-vm's `handle_*` functions, so that shared registers come out the same.
 
+use antares_ir::{BinaryOp as B, Value};
 use antares_program::{Instruction, Op};
 
-use crate::{
-    block::BlockBuilder,
-    ir::{BinaryOp as B, Value},
-};
+use crate::block::BlockBuilder;
 
 /// Lifts `i` if it is a fusion.
 pub(crate) fn lift(b: &mut BlockBuilder, i: &Instruction) -> bool {

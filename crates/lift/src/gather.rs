@@ -3,7 +3,7 @@
 //! `b[0] | b[1] << 8 | b[2] << 16 | b[3] << 24` is one load here, since accesses may be at any address. LLVM finds such sums
 //! too, but not where a byte is part of two of them.
 
-use crate::ir::{BinaryOp, Op, Value, Width};
+use antares_ir::{BinaryOp, Op, Value, Width};
 
 const BYTES_MAX: i64 = Width::Double.bytes();
 

@@ -5,13 +5,10 @@
 //! checks leave loops), or on none (it checks). A check that fails leaves native code for good, so an early one
 //! refuses a script that would have failed a little later, or have ended in between; what the script may do is the same.
 
+use antares_ir::{Access, OWN_SWITCHES_MAX, Op, Terminator, Value, flow};
 use antares_program::{BlockId, GuestAddr, Reg};
 
-use crate::{
-    flow,
-    ir::{Access, OWN_SWITCHES_MAX, Op, Terminator, Value},
-    ranges::{self, Both, Exit, Facts, Implied, Range, Summary},
-};
+use crate::ranges::{self, Both, Exit, Facts, Implied, Range, Summary};
 
 /// Functions with more blocks keep the checks of their blocks; they are not optimized either.
 const BLOCKS_MAX: usize = 4000;

@@ -2,12 +2,10 @@
 //!
 //! Source of every rule: ckb-vm's `instructions/execute.rs`, against which the differential tests hold it.
 
+use antares_ir::{BinaryOp as B, UnaryOp as U, Value, Width};
 use antares_program::{GuestAddr, Instruction, Op, Reg};
 
-use crate::{
-    block::BlockBuilder,
-    ir::{BinaryOp as B, UnaryOp as U, Value, Width},
-};
+use crate::block::BlockBuilder;
 
 /// What lifting an instruction gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

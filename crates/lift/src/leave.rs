@@ -7,12 +7,10 @@
 //!
 //! What is recognised decides about speed alone: native code that is left elsewhere makes the script start again.
 
+use antares_ir::{Module, Op, Terminator};
 use antares_program::{Reg, RegSet};
 
-use crate::{
-    function::FunctionDraft,
-    ir::{Module, Op, Terminator},
-};
+use crate::function::FunctionDraft;
 
 /// Syscalls that may stop the VM: exec, and spawn to close (ckb-script's `syscalls/mod.rs`).
 const STOPPING: [i64; 9] = [2043, 2601, 2602, 2603, 2604, 2605, 2606, 2607, 2608];

@@ -9,13 +9,11 @@
 mod bits;
 mod block;
 mod charges;
-mod flow;
 mod function;
 mod fused;
 mod gather;
 mod hoist;
 mod instruction;
-pub mod ir;
 mod leave;
 mod liveness;
 mod loops;
@@ -27,10 +25,10 @@ mod specialize;
 mod stack;
 mod tables;
 mod targets;
-mod text;
 mod verify;
 
 use antares_abi::CodeTier;
+use antares_ir as ir;
 use antares_program::Program;
 
 pub use verify::{VerifyError, verify};

@@ -10,9 +10,8 @@
 
 use std::collections::VecDeque;
 
+use antares_ir::{Block, Function, Module, Op, SpAfter, Terminator};
 use antares_program::{FunctionId, Reg, RegSet};
-
-use crate::ir::{Block, Function, Module, Op, SpAfter, Terminator};
 
 /// Gives every function its params and results.
 pub(crate) fn sign(module: &mut Module) {

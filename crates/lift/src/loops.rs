@@ -17,16 +17,14 @@ mod search;
 
 use std::collections::HashMap;
 
+use antares_ir::{Access, Block, Function, Module, Op};
 use antares_program::BlockId;
 
-use crate::{
-    ir::{Access, Block, Function, Module, Op},
-    loops::{
-        affine::Pass,
-        count::Count,
-        front::{Front, Spans},
-        region::{Flow, Nodes},
-    },
+use crate::loops::{
+    affine::Pass,
+    count::Count,
+    front::{Front, Spans},
+    region::{Flow, Nodes},
 };
 
 /// A loop with more operations is not doubled: what is saved would not show.

@@ -3,7 +3,7 @@
 //! All accesses of a block happen if it is entered (a failed check restarts the script elsewhere), so one check of the
 //! whole span refuses exactly what the single checks would refuse.
 
-use crate::ir::{Access, Op, Value, Width};
+use antares_ir::{Access, Op, Value, Width};
 
 /// Spans wider than this are not merged: they could not all be inside memory.
 const SPAN_BYTES_MAX: i64 = 1 << 20;

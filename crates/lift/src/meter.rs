@@ -5,10 +5,7 @@
 //! the native stack; loops pass a block that is the target of an edge back. A look at each return, and at each call unless there
 //! was one a few cycles ago, finds cycles that were used up inside a function while it is still inside: a profile asks for no more.
 
-use crate::{
-    flow,
-    ir::{Function, Module, Terminator},
-};
+use antares_ir::{Function, Module, Terminator, flow};
 
 /// Fewer cycles than this since the last look, or since the function's start, are not worth one before a call: a profile finds them in
 /// what is called.

@@ -3,12 +3,8 @@
 //! Memory, and the part of it where stores are native, are one range each. So two ranges around the same value that lie in
 //! it lie there with all that is between them, and facts about one register are one range for each kind of access.
 
+use antares_ir::{Access, BinaryOp, Module, Op, Terminator, Value, flow};
 use antares_program::Reg;
-
-use crate::{
-    flow,
-    ir::{Access, BinaryOp, Module, Op, Terminator, Value},
-};
 
 /// Distances beyond this are not followed.
 const REACH: i64 = 1 << 20;

@@ -3,13 +3,12 @@
 //! Who calls `abort` does not go on behind the call: what stands there is often the next function, and it would seem that this one
 //! is read for, and changes, all that that one does.
 
+use antares_ir::{Op, Terminator, flow};
 use antares_program::Reg;
 
 use crate::{
     block::BlockBuilder,
-    flow,
     function::{BlockDraft, FunctionDraft},
-    ir::{Op, Terminator},
 };
 
 /// A function with more blocks is there for its work.

@@ -6,9 +6,8 @@
 
 use std::collections::HashMap;
 
+use antares_ir::{Block, Function, Module, Op, Terminator, Value};
 use antares_program::{BlockId, FunctionId, Reg};
-
-use crate::ir::{Block, Function, Module, Op, Terminator, Value};
 
 /// Copies of one function.
 const COPIES_MAX: usize = 8;

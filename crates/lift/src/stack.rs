@@ -2,12 +2,10 @@
 
 use std::collections::VecDeque;
 
+use antares_ir::{SpAfter, Terminator};
 use antares_program::Reg;
 
-use crate::{
-    function::{BlockDraft, FunctionDraft, StackMove},
-    ir::{SpAfter, Terminator},
-};
+use crate::function::{BlockDraft, FunctionDraft, StackMove};
 
 /// What is known of `sp` in a function.
 pub(crate) struct StackFacts {

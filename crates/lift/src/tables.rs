@@ -3,11 +3,10 @@
 
 use std::collections::HashMap;
 
-use antares_program::{GuestAddr, Program};
-
-use crate::ir::{
+use antares_ir::{
     BinaryOp, Block, Function, JumpTable, Module, OWN_SWITCHES_MAX, Op, Terminator, Value, Width,
 };
+use antares_program::{GuestAddr, Program};
 
 /// Entries of one table at the most.
 const ENTRIES_MAX: u64 = 4096;

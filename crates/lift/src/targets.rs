@@ -5,9 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use antares_abi::CodeTier;
+use antares_ir::{BinaryOp, Block, Function, Module, Op, SpAfter, Terminator, Value};
 use antares_program::{BlockId, FunctionId, GuestAddr, Program, Reg};
-
-use crate::ir::{BinaryOp, Block, Function, Module, Op, SpAfter, Terminator, Value};
 
 /// With more functions that are found by their address, comparing would cost more than it saves, unless a table lists them.
 const TARGETS_MAX: usize = 6;

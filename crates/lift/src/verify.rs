@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use antares_ir::{Access, Block, Function, Module, Op, Terminator, Value};
 use antares_program::{BlockId, FunctionId, Reg, RegSet};
 
 use crate::{
     charges, flow,
-    ir::{Access, Block, Function, Module, Op, Terminator, Value},
     ranges::{self, Both, Facts, Implied, Range, Summary},
 };
 

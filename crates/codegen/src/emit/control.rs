@@ -1,7 +1,7 @@
 //! How blocks end: jumps, calls, returns, syscalls.
 
 use antares_abi::{LeaveReason, PAST_TABLE};
-use antares_lift::ir::{BinaryOp, Block, JumpTable, Op, SpAfter, Terminator, Value};
+use antares_ir::{BinaryOp, Block, JumpTable, Op, SpAfter, Terminator, Value};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 use inkwell::{
     IntPredicate,

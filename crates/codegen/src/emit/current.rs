@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-use antares_lift::ir::{self, Block, Terminator};
+use antares_ir::{self as ir, Block, Terminator};
 use antares_program::{Reg, RegSet};
 
 use crate::emit::{Emitter, signature::Signature};

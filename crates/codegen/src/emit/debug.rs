@@ -4,7 +4,7 @@
 //! A function's name is its guest address in hexadecimal; the line of a call is the guest address of the block that calls,
 //! that of everything else the function's address.
 
-use antares_lift::ir;
+use antares_ir as ir;
 use antares_program::GuestAddr;
 use inkwell::{
     context::Context,

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, ops::Range};
 
-use antares_lift::ir::{self, BinaryOp, Charge, OWN_SWITCHES_MAX, Op, Terminator, UnaryOp};
+use antares_ir::{self as ir, BinaryOp, Charge, OWN_SWITCHES_MAX, Op, Terminator, UnaryOp};
 use antares_program::{BlockId, GuestAddr, Reg, RegSet};
 use inkwell::{
     IntPredicate,

@@ -1,7 +1,7 @@
 //! What LLVM's passes would take too long for, and does not see: functions that are too big, which have a part for themselves, and
 //! crowds of tiny ones.
 
-use antares_lift::ir::{Function, Module};
+use antares_ir::{Function, Module};
 
 use crate::CodegenError;
 

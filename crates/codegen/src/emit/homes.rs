@@ -3,7 +3,7 @@
 //! Elsewhere than in the state, a register costs moves at calls and returns, and what is alive at a call anyway waits in
 //! memory. In the state it costs a load or store in each block that mentions it, and nothing at calls and where ways meet.
 
-use antares_lift::ir::{self, Block, Convention, Module, Op, Terminator};
+use antares_ir::{self as ir, Block, Convention, Module, Op, Terminator};
 use antares_program::{Reg, RegSet};
 
 use crate::emit::{giants::OPTIMIZED_BLOCKS_MAX, signature::arguments};

@@ -1,6 +1,6 @@
 //! What goes where it is called, and what stays although it has one caller.
 
-use antares_lift::ir::{Block, Function, Module, Terminator};
+use antares_ir::{Block, Function, Module, Terminator};
 
 /// A function of one block with so many operations goes where it is called.
 const INLINED_OPERATIONS_MAX: usize = 48;

@@ -1,7 +1,7 @@
 //! Guest memory: address checks, loads, stores.
 
 use antares_abi::LeaveReason;
-use antares_lift::ir::{Access, Width};
+use antares_ir::{Access, Width};
 use inkwell::{
     IntPredicate,
     types::{AsTypeRef, IntType},

@@ -1,6 +1,6 @@
 //! Arithmetic: one LLVM form for each IR operation. Everything that LLVM leaves undefined is defined here first.
 
-use antares_lift::ir::{BinaryOp, UnaryOp};
+use antares_ir::{BinaryOp, UnaryOp};
 use inkwell::{IntPredicate, values::IntValue};
 
 use crate::{CodegenError, emit::Emitter};

@@ -1,6 +1,6 @@
 //! Parts of a library that are compiled apart.
 
-use antares_lift::ir::{Module, Terminator};
+use antares_ir::{Module, Terminator};
 
 use crate::{Share, emit::giants::is_giant};
 

@@ -1,6 +1,6 @@
 //! How functions are called: which guest registers are handed over in host registers, and which through the state.
 
-use antares_lift::ir::{self, Convention};
+use antares_ir::{self as ir, Convention};
 use antares_program::{Reg, RegSet};
 
 /// Guest registers that a function returns in host registers beside the cycles left; x86_regcallcc returns eleven

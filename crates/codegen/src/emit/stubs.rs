@@ -1,7 +1,7 @@
 //! Small functions of every library: the ways to and from the host, indirect calls, and the carry-less product.
 
 use antares_abi::{ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, NAMES_TARGET};
-use antares_lift::ir;
+use antares_ir as ir;
 use antares_program::Reg;
 use inkwell::{
     IntPredicate,

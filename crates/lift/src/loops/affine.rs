@@ -1,8 +1,7 @@
 //! What a value is in terms of the registers at the start of a pass, and how it moves from pass to pass.
 
+use antares_ir::{BinaryOp, Block, Op, UnaryOp, Value, Width};
 use antares_program::{BlockId, Reg};
-
-use crate::ir::{BinaryOp, Block, Op, UnaryOp, Value, Width};
 
 /// Registers in one sum.
 const TERMS_MAX: usize = 4;

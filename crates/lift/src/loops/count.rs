@@ -3,14 +3,12 @@
 //! The bound holds because of what the block in front asks for: the lower of counter and end is below 2^30 and they are
 //! less than 2^24 apart, so no counter wraps on 64 or 32 bits before the loop ends.
 
+use antares_ir::{BinaryOp, Block, Op, Terminator, UnaryOp, Value};
 use antares_program::BlockId;
 
-use crate::{
-    ir::{BinaryOp, Block, Op, Terminator, UnaryOp, Value},
-    loops::{
-        affine::{Affine, Counter, Pass, STEP_MAX},
-        front::Front,
-    },
+use crate::loops::{
+    affine::{Affine, Counter, Pass, STEP_MAX},
+    front::Front,
 };
 
 /// The lower of counter and end is below this.

@@ -1,11 +1,9 @@
 //! The block in front of a loop, being built: it asks whether the bounded body may run.
 
+use antares_ir::{Access, BinaryOp, Block, Op, Terminator, Value};
 use antares_program::{BlockId, GuestAddr, Reg};
 
-use crate::{
-    ir::{Access, BinaryOp, Block, Op, Terminator, Value},
-    loops::affine::{Affine, Reach, STEP_MAX},
-};
+use crate::loops::affine::{Affine, Reach, STEP_MAX};
 
 /// Spans wider than this are not merged.
 const SPAN_BYTES_MAX: i64 = 1 << 20;

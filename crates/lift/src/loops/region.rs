@@ -2,13 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use antares_ir::{Block, Charge, Function, Module, Terminator, flow};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
 
-use crate::{
-    flow,
-    ir::{Block, Charge, Function, Module, Terminator},
-    loops::OPS_MAX,
-};
+use crate::loops::OPS_MAX;
 
 /// A loop of more blocks is not doubled.
 const BLOCKS_MAX: usize = 24;

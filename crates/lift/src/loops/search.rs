@@ -4,12 +4,10 @@
 //! The passes do nothing but move the counter and take a byte, so a block in front counts the zeros, charges all passes and
 //! goes on behind the loop.
 
+use antares_ir::{BinaryOp, Block, Function, Op, Terminator, UnaryOp, Value};
 use antares_program::{BlockId, GuestAddr, Reg};
 
-use crate::{
-    ir::{BinaryOp, Block, Function, Op, Terminator, UnaryOp, Value},
-    loops::front::Front,
-};
+use crate::loops::front::Front;
 
 /// Bits of what is looked for.
 const STEP: i64 = 8;

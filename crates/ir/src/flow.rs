@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::ir::Terminator;
+use crate::Terminator;
 
 /// The blocks that each block may go to, each once.
-pub(crate) fn successors<'a>(terminators: impl Iterator<Item = &'a Terminator>) -> Vec<Vec<usize>> {
+pub fn successors<'a>(terminators: impl Iterator<Item = &'a Terminator>) -> Vec<Vec<usize>> {
     let of = |terminator: &Terminator| {
         let mut to: Vec<usize> = terminator.successors().iter().map(|id| id.0 as usize).collect();
         to.sort_unstable();
@@ -16,7 +16,7 @@ pub(crate) fn successors<'a>(terminators: impl Iterator<Item = &'a Terminator>) 
 }
 
 /// Whether a way of one edge or more leads from block `from` to block `to`.
-pub(crate) fn reaches(successors: &[Vec<usize>], from: usize, to: usize) -> bool {
+pub fn reaches(successors: &[Vec<usize>], from: usize, to: usize) -> bool {
     let mut is_seen = vec![false; successors.len()];
     let mut open = vec![from];
     while let Some(block) = open.pop() {
@@ -33,7 +33,7 @@ pub(crate) fn reaches(successors: &[Vec<usize>], from: usize, to: usize) -> bool
 }
 
 /// The blocks that may go to each block.
-pub(crate) fn predecessors(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
+pub fn predecessors(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut predecessors = vec![Vec::new(); successors.len()];
     for (from, to) in successors.iter().enumerate() {
         to.iter().for_each(|to| predecessors[*to].push(from));
@@ -42,12 +42,12 @@ pub(crate) fn predecessors(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
 }
 
 /// The blocks that can be reached from the first, each behind all that lead to it but for edges back.
-pub(crate) fn forward(successors: &[Vec<usize>]) -> Vec<usize> {
+pub fn forward(successors: &[Vec<usize>]) -> Vec<usize> {
     search(successors).0
 }
 
 /// Edges `(from, to)` to a block that is still open in a depth-first search from the first block: every cycle has one.
-pub(crate) fn back_edges(successors: &[Vec<usize>]) -> Vec<(usize, usize)> {
+pub fn back_edges(successors: &[Vec<usize>]) -> Vec<(usize, usize)> {
     search(successors).1
 }
 
@@ -78,7 +78,7 @@ fn search(successors: &[Vec<usize>]) -> (Vec<usize>, Vec<(usize, usize)>) {
 }
 
 /// How many loops each block is in. A loop is what leads to an edge back without passing the block that the edge goes to.
-pub(crate) fn loop_depths(successors: &[Vec<usize>]) -> Vec<u32> {
+pub fn loop_depths(successors: &[Vec<usize>]) -> Vec<u32> {
     let predecessors = predecessors(successors);
     let mut loops: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (from, header) in back_edges(successors) {

@@ -2,16 +2,19 @@
 //!
 //! Inside a block every operation gives one value at the most, numbered by its place; between blocks values live in
 //! guest registers: a block reads them ([`Op::Read`]) and writes them at its end ([`Block::writes`]).
+#![forbid(unsafe_code)]
 
 mod charge;
+pub mod flow;
 mod operators;
+mod text;
 
 use std::collections::HashSet;
 
 use antares_abi::{CompileOptions, GUEST_MEMORY_BYTES};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 
-use crate::flow::{loop_depths, successors};
+use flow::{loop_depths, successors};
 
 pub use charge::Charge;
 pub use operators::{BinaryOp, UnaryOp};
@@ -307,7 +310,7 @@ impl Terminator {
 
     /// The same terminator with other blocks to go on at.
     #[must_use]
-    pub(crate) fn map_targets(&self, other: impl Fn(BlockId) -> BlockId) -> Self {
+    pub fn map_targets(&self, other: impl Fn(BlockId) -> BlockId) -> Self {
         let mut mapped = self.clone();
         match &mut mapped {
             Self::Jump(to)
@@ -374,7 +377,7 @@ impl Block {
     }
 
     /// A block between those of the guest: it takes no cycles, and writes nothing.
-    pub(crate) fn between(pc: GuestAddr, ops: Vec<Op>, terminator: Terminator) -> Self {
+    pub fn between(pc: GuestAddr, ops: Vec<Op>, terminator: Terminator) -> Self {
         Self {
             pc,
             cycles: 0,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use antares_program::{BlockId, GuestAddr};
 
-use crate::ir::{
+use crate::{
     Access, BinaryOp, Block, Charge, Convention, Function, JumpTable, Module, Op, SpAfter, Terminator,
     UnaryOp, Value, Width,
 };
