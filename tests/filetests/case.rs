@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use antares_abi::{CompileOptions, Isa};
+use antares_abi::{CodeTier, CompileOptions, Hints, Isa};
+use antares_ir::Module;
+use antares_program::Limits;
 use antares_tests::guests;
 use anyhow::{Context, Result, bail};
 
@@ -47,6 +49,14 @@ impl Case {
     pub(crate) fn shown(&self) -> Result<Vec<Shown>> {
         let elf = guests::assemble(&self.head)?;
         self.stages.iter().map(|stage| show(self, &elf, stage)).collect()
+    }
+
+    /// The IR of the code, for the generator of `tier`.
+    pub(crate) fn module(&self, tier: CodeTier) -> Result<Module> {
+        let limits = Limits { code_bytes_max: 1 << 20, functions_max: 1000, blocks_max: 10_000 };
+        let image = antares_program::read(&guests::assemble(&self.head)?, self.options, &limits)?;
+        let program = antares_program::recover(&image, &limits, &Hints::default())?;
+        Ok(antares_lift::lift(&program, 1 << 20, tier)?)
     }
 
     /// The file with these expectations.

@@ -12,6 +12,8 @@ mod tampered;
 
 use std::{env, fs, path::PathBuf};
 
+use antares_abi::CodeTier;
+use antares_ir::Module;
 use case::Case;
 
 fn cases() -> Vec<PathBuf> {
@@ -42,6 +44,25 @@ fn every_case_shows_what_is_expected() {
         }
     }
     assert!(wrong.is_empty(), "{}\nBLESS=1 writes what is shown now", wrong.join("\n"));
+}
+
+#[test]
+fn the_ir_of_every_case_reads_back_as_it_was() {
+    for path in cases() {
+        let case = Case::parse(&fs::read_to_string(&path).unwrap()).unwrap();
+        for tier in [CodeTier::Baseline, CodeTier::Full] {
+            let module = case.module(tier).unwrap();
+            let text = module.to_string();
+            let read: Module = text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            assert!(
+                read.to_string() == text,
+                "{}:\n{}",
+                path.display(),
+                first_difference(&text, &read.to_string())
+            );
+            assert!(read == module, "{}: not everything is in the text", path.display());
+        }
+    }
 }
 
 fn first_difference(expected: &str, shown: &str) -> String {

@@ -3,7 +3,6 @@
 use antares_abi::{CodeTier, Hints};
 use antares_baseline::Listing;
 use antares_compiler::Stage;
-use antares_program::Limits;
 use antares_tests::{differential::compare, native, oracle};
 use antares_vm::Machine;
 use anyhow::{Context, Result, bail};
@@ -33,7 +32,7 @@ pub(crate) fn show(case: &Case, elf: &[u8], stage: &str) -> Result<Shown> {
         "llvm" => functions(&text(Stage::LlvmBefore)?),
         "optimised" => functions(&text(Stage::Llvm)?),
         "asm" => instructions(&text(Stage::Asm)?),
-        "baseline" => baseline(case, elf)?,
+        "baseline" => baseline(case)?,
         "outcome" => outcome(case, elf)?,
         _ => bail!("no stage is named {stage:?}"),
     };
@@ -73,11 +72,8 @@ fn instructions(assembly: &str) -> Vec<String> {
 }
 
 /// The guest's functions as the baseline generates them. Places inside a function are numbered from its start.
-fn baseline(case: &Case, elf: &[u8]) -> Result<Vec<String>> {
-    let limits = Limits { code_bytes_max: 1 << 20, functions_max: 1000, blocks_max: 10_000 };
-    let image = antares_program::read(elf, case.options, &limits)?;
-    let program = antares_program::recover(&image, &limits, &Hints::default())?;
-    let listing = antares_baseline::listing(&antares_lift::lift(&program, 1 << 20, CodeTier::Baseline)?)?;
+fn baseline(case: &Case) -> Result<Vec<String>> {
+    let listing = antares_baseline::listing(&case.module(CodeTier::Baseline)?)?;
     let mut lines = Vec::new();
     for (entry, range) in &listing.functions {
         lines.push(format!("function at {:#x}:", entry.0));

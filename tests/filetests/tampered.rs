@@ -1,20 +1,14 @@
 //! The IR's verifier against IR that claims more than is true.
 
-use antares_abi::{CodeTier, Hints};
+use antares_abi::CodeTier;
 use antares_ir::{Module, Op};
-use antares_lift::{lift, verify};
-use antares_program::{Limits, read, recover};
-use antares_tests::guests;
+use antares_lift::verify;
 
 use crate::case::Case;
 
 fn module(name: &str) -> Module {
     let path = format!("{}/filetests/cases/{name}.S", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(path).unwrap();
-    let (elf, options) = (guests::assemble(&text).unwrap(), Case::parse(&text).unwrap().options);
-    let limits = Limits { code_bytes_max: 1 << 20, functions_max: 1000, blocks_max: 10_000 };
-    let program = recover(&read(&elf, options, &limits).unwrap(), &limits, &Hints::default()).unwrap();
-    lift(&program, 1 << 20, CodeTier::Full).unwrap()
+    Case::parse(&std::fs::read_to_string(path).unwrap()).unwrap().module(CodeTier::Full).unwrap()
 }
 
 /// Places of all operations that `is_wanted`.

@@ -7,6 +7,7 @@
 mod charge;
 pub mod flow;
 mod operators;
+mod parse;
 mod text;
 
 use std::collections::HashSet;
@@ -18,6 +19,7 @@ use flow::{loop_depths, successors};
 
 pub use charge::Charge;
 pub use operators::{BinaryOp, UnaryOp};
+pub use parse::ParseError;
 
 /// A value of a block: the index of the operation that gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +39,9 @@ pub enum Width {
 }
 
 impl Width {
+    /// All of them.
+    pub(crate) const ALL: [Self; 4] = [Self::Byte, Self::Half, Self::Word, Self::Double];
+
     /// Bytes of the access.
     #[must_use]
     pub const fn bytes(self) -> i64 {

@@ -93,3 +93,57 @@ pub enum UnaryOp {
     /// Bytes in reverse order.
     ByteSwap,
 }
+
+impl BinaryOp {
+    /// All of them.
+    pub const ALL: [Self; 31] = [
+        Self::Add,
+        Self::Sub,
+        Self::And,
+        Self::Or,
+        Self::Xor,
+        Self::Shl,
+        Self::Lshr,
+        Self::Ashr,
+        Self::Rotl,
+        Self::Rotr,
+        Self::Mul,
+        Self::MulHigh,
+        Self::MulHighSignedUnsigned,
+        Self::MulHighUnsigned,
+        Self::Div,
+        Self::DivUnsigned,
+        Self::Rem,
+        Self::RemUnsigned,
+        Self::Eq,
+        Self::Ne,
+        Self::Lt,
+        Self::LtUnsigned,
+        Self::Ge,
+        Self::GeUnsigned,
+        Self::Min,
+        Self::MinUnsigned,
+        Self::Max,
+        Self::MaxUnsigned,
+        Self::Clmul,
+        Self::ClmulHigh,
+        Self::ClmulReversed,
+    ];
+}
+
+impl UnaryOp {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::SextB,
+        Self::SextH,
+        Self::SextW,
+        Self::ZextH,
+        Self::ZextW,
+        Self::Not,
+        Self::Clz,
+        Self::Ctz,
+        Self::Popcount,
+        Self::OrCombine,
+        Self::ByteSwap,
+    ];
+}

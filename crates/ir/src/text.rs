@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use antares_program::{BlockId, GuestAddr};
+use antares_program::{BlockId, GuestAddr, Reg};
 
 use crate::{
     Access, BinaryOp, Block, Charge, Convention, Function, JumpTable, Module, Op, SpAfter, Terminator,
@@ -16,7 +16,7 @@ impl fmt::Display for Value {
 }
 
 impl BinaryOp {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Add => "add",
             Self::Sub => "sub",
@@ -54,7 +54,7 @@ impl BinaryOp {
 }
 
 impl UnaryOp {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::SextB => "sext.b",
             Self::SextH => "sext.h",
@@ -72,7 +72,7 @@ impl UnaryOp {
 }
 
 impl Width {
-    fn suffix(self) -> &'static str {
+    pub(crate) fn suffix(self) -> &'static str {
         match self {
             Self::Byte => "b",
             Self::Half => "h",
@@ -83,7 +83,7 @@ impl Width {
 }
 
 impl Access {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Write => "write",
@@ -184,6 +184,9 @@ impl fmt::Display for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { id, entry, params, results, .. } = self;
         write!(f, "function {id} at {entry} {params} -> {results}")?;
+        if self.link != Reg::RA {
+            write!(f, " linked through {}", self.link)?;
+        }
         if self.is_exposed {
             f.write_str(" exposed")?;
         }
@@ -200,18 +203,15 @@ impl fmt::Display for Function {
         })?;
         writeln!(f)?;
         for (index, block) in self.blocks.iter().enumerate() {
-            let metered = match (block.is_metered, block.is_bounded) {
-                (true, _) => " metered",
-                (false, true) => " bounded",
-                (false, false) => "",
-            };
+            let metered = if block.is_metered { " metered" } else { "" };
+            let bounded = if block.is_bounded { " bounded" } else { "" };
             let charge = match block.charge {
                 Charge::Entered => String::new(),
                 Charge::Moved(cycles) => format!(" charged {cycles}"),
                 Charge::Later => " later".to_owned(),
                 Charge::PutOff { callee, call } => format!(" put off by {callee} called at {call}"),
             };
-            writeln!(f, "block{index} at {} cycles {}{charge}{metered}:", block.pc, block.cycles)?;
+            writeln!(f, "block{index} at {} cycles {}{charge}{metered}{bounded}:", block.pc, block.cycles)?;
             write!(f, "{block}")?;
         }
         Ok(())
@@ -226,6 +226,9 @@ impl fmt::Display for Module {
         writeln!(f, "indirect {} changes {}", self.indirect_params, self.indirect_changes)?;
         if self.is_open {
             writeln!(f, "open")?;
+        }
+        if self.keeps_stores {
+            writeln!(f, "keeps stores")?;
         }
         if self.convention == Convention::Arguments {
             writeln!(f, "through the state")?;

@@ -1,0 +1,454 @@
+//! The text form read back: `parse` gives the module that was printed.
+
+use std::str::FromStr;
+
+use antares_abi::CompileOptions;
+use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
+
+use crate::{
+    Access, BinaryOp, Block, Charge, Convention, Function, JumpTable, Module, Op, SpAfter, Terminator,
+    UnaryOp, Value, Width,
+};
+
+/// Where a text is no module. Texts come from tests and people, and may be of any size.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: expected {expected} at {rest:?}")]
+pub struct ParseError {
+    /// From 1.
+    pub line: usize,
+    /// What could stand there.
+    pub expected: &'static str,
+    /// What stands there, to the end of the line.
+    pub rest: String,
+}
+
+impl FromStr for Module {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        Lines::of(text).module()
+    }
+}
+
+/// The lines that are left, without indents and empty ones.
+struct Lines<'a> {
+    left: std::iter::Peekable<std::vec::IntoIter<(usize, &'a str)>>,
+    last: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn of(text: &'a str) -> Self {
+        let lines: Vec<_> =
+            (1..).zip(text.lines().map(str::trim)).filter(|(_, line)| !line.is_empty()).collect();
+        let last = lines.last().map_or(0, |(line, _)| *line);
+        Self { left: lines.into_iter().peekable(), last }
+    }
+
+    fn next(&mut self, expected: &'static str) -> Result<Words<'a>, ParseError> {
+        let (line, rest) =
+            self.left.next().ok_or(ParseError { line: self.last, expected, rest: String::new() })?;
+        Ok(Words { line, rest })
+    }
+
+    /// The next line without `start`, if it starts so.
+    fn next_after(&mut self, start: &str) -> Option<Words<'a>> {
+        let (line, rest) = self.left.next_if(|(_, line)| line.starts_with(start))?;
+        Some(Words { line, rest: &rest[start.len()..] })
+    }
+
+    fn module(&mut self) -> Result<Module, ParseError> {
+        let mut words = self.next("module")?;
+        words.expect("module version ")?;
+        let vm_version = words.number()?;
+        words.expect(" isa ")?;
+        let (isa, rest) = (words.rest.parse(), words.rest);
+        let isa =
+            isa.map_err(|_| ParseError { line: words.line, expected: "an ISA", rest: rest.to_owned() })?;
+        let (code_start, code_end) = self.bounds("code ")?;
+        let writable = self.bounds("stores ")?;
+        let mut words = self.next("indirect")?;
+        words.expect("indirect ")?;
+        let indirect_params = words.set()?;
+        words.expect(" changes ")?;
+        let mut module = Module {
+            options: CompileOptions { vm_version, isa },
+            code_start,
+            code_end,
+            writable,
+            is_open: false,
+            keeps_stores: false,
+            convention: Convention::All,
+            indirect_params,
+            indirect_changes: words.set()?,
+            functions: Vec::new(),
+        };
+        words.end()?;
+        module.is_open = self.next_after("open").is_some();
+        module.keeps_stores = self.next_after("keeps stores").is_some();
+        if self.next_after("through the state").is_some() {
+            module.convention = Convention::Arguments;
+        }
+        while let Some(words) = self.next_after("function ") {
+            module.functions.push(self.function(words)?);
+        }
+        match self.left.next() {
+            Some((line, rest)) => Err(Words { line, rest }.error("a function")),
+            None => Ok(module),
+        }
+    }
+
+    fn bounds(&mut self, start: &'static str) -> Result<(u64, u64), ParseError> {
+        let mut words = self.next(start)?;
+        words.expect(start)?;
+        let low = words.hex()?;
+        words.expect("..")?;
+        let high = words.hex()?;
+        words.end()?;
+        Ok((low, high))
+    }
+
+    fn function(&mut self, mut words: Words) -> Result<Function, ParseError> {
+        let id = words.function()?;
+        words.expect(" at ")?;
+        let entry = words.address()?;
+        words.expect(" ")?;
+        let params = words.set()?;
+        words.expect(" -> ")?;
+        let results = words.set()?;
+        let link = if words.eat(" linked through ") { words.register()? } else { Reg::RA };
+        let (is_exposed, is_resumable) = (words.eat(" exposed"), words.eat(" resumable"));
+        let frame_low = if words.eat(" frame ") { Some(words.signed()?) } else { None };
+        let sp_after = match (words.eat(" sp compared"), words.eat(" sp moved")) {
+            (true, _) => SpAfter::Compared,
+            (_, true) => SpAfter::Moved,
+            _ => SpAfter::Same,
+        };
+        words.end()?;
+        let mut blocks = Vec::new();
+        while let Some(words) = self.next_after("block") {
+            blocks.push(self.block(words, blocks.len())?);
+        }
+        Ok(Function {
+            id,
+            entry,
+            link,
+            is_exposed,
+            is_resumable,
+            params,
+            results,
+            frame_low,
+            sp_after,
+            blocks,
+        })
+    }
+
+    /// The block with this index.
+    fn block(&mut self, mut words: Words, index: usize) -> Result<Block, ParseError> {
+        if words.number::<usize>()? != index {
+            return Err(words.error("blocks in order"));
+        }
+        words.expect(" at ")?;
+        let pc = words.address()?;
+        words.expect(" cycles ")?;
+        let cycles = words.number()?;
+        let charge = words.charge()?;
+        let (is_metered, is_bounded) = (words.eat(" metered"), words.eat(" bounded"));
+        words.expect(":")?;
+        words.end()?;
+        let (mut ops, mut writes) = (Vec::new(), Vec::new());
+        loop {
+            let mut words = self.next("a terminator")?;
+            if let Some(terminator) = words.terminator()? {
+                words.end()?;
+                return Ok(Block { pc, cycles, charge, is_metered, is_bounded, ops, writes, terminator });
+            }
+            if let Some(op) = words.effect()? {
+                ops.push(op);
+            } else if words.eat("v") {
+                if words.number::<usize>()? != ops.len() {
+                    return Err(words.error("values in order"));
+                }
+                words.expect(" = ")?;
+                ops.push(words.op()?);
+            } else {
+                let register = words.register()?;
+                words.expect(" = ")?;
+                writes.push((register, words.value()?));
+            }
+            words.end()?;
+        }
+    }
+}
+
+/// What is left of a line.
+struct Words<'a> {
+    line: usize,
+    rest: &'a str,
+}
+
+impl Words<'_> {
+    fn error(&self, expected: &'static str) -> ParseError {
+        ParseError { line: self.line, expected, rest: self.rest.to_owned() }
+    }
+
+    fn eat(&mut self, word: &str) -> bool {
+        let rest = self.rest.strip_prefix(word);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
+    }
+
+    fn expect(&mut self, word: &'static str) -> Result<(), ParseError> {
+        if self.eat(word) { Ok(()) } else { Err(self.error(word)) }
+    }
+
+    fn end(&self) -> Result<(), ParseError> {
+        if self.rest.is_empty() { Ok(()) } else { Err(self.error("the end of the line")) }
+    }
+
+    /// As many characters as `belong`, which must be what `read` takes.
+    fn token<T>(
+        &mut self,
+        expected: &'static str,
+        belongs: impl Fn(char) -> bool,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, ParseError> {
+        let end = self.rest.find(|c| !belongs(c)).unwrap_or(self.rest.len());
+        let value = read(&self.rest[..end]).ok_or_else(|| self.error(expected))?;
+        self.rest = &self.rest[end..];
+        Ok(value)
+    }
+
+    fn number<T: FromStr>(&mut self) -> Result<T, ParseError> {
+        self.token("a number", |c| c.is_ascii_digit(), |word| word.parse().ok())
+    }
+
+    /// With a sign if it is below zero.
+    fn signed(&mut self) -> Result<i64, ParseError> {
+        let sign = if self.eat("-") { "-" } else { "" };
+        self.token("a number", |c| c.is_ascii_digit(), |word| format!("{sign}{word}").parse().ok())
+    }
+
+    /// With a sign.
+    fn offset(&mut self) -> Result<i64, ParseError> {
+        if self.eat("+") || self.rest.starts_with('-') { self.signed() } else { Err(self.error("a sign")) }
+    }
+
+    fn hex(&mut self) -> Result<u64, ParseError> {
+        self.expect("0x")?;
+        self.token("digits", |c| c.is_ascii_hexdigit(), |word| u64::from_str_radix(word, 16).ok())
+    }
+
+    fn address(&mut self) -> Result<GuestAddr, ParseError> {
+        self.hex().map(GuestAddr)
+    }
+
+    fn value(&mut self) -> Result<Value, ParseError> {
+        self.expect("v")?;
+        self.number().map(Value)
+    }
+
+    fn function(&mut self) -> Result<FunctionId, ParseError> {
+        self.expect("fn")?;
+        self.number().map(FunctionId)
+    }
+
+    fn block(&mut self) -> Result<BlockId, ParseError> {
+        self.expect("block")?;
+        self.number().map(BlockId)
+    }
+
+    fn register(&mut self) -> Result<Reg, ParseError> {
+        let register = |word: &str| (0..32).map(Reg).find(|register| register.to_string() == word);
+        self.token("a register", |c| c.is_ascii_alphanumeric(), register)
+    }
+
+    fn set(&mut self) -> Result<RegSet, ParseError> {
+        self.expect("{")?;
+        let mut set = RegSet::EMPTY;
+        while !self.eat("}") {
+            set = set.with(self.register()?);
+            self.eat(" ");
+        }
+        Ok(set)
+    }
+
+    fn blocks(&mut self) -> Result<Vec<(GuestAddr, BlockId)>, ParseError> {
+        self.expect("[")?;
+        let mut blocks = Vec::new();
+        while !self.eat("]") {
+            let pc = self.address()?;
+            self.expect(": ")?;
+            blocks.push((pc, self.block()?));
+            self.eat(", ");
+        }
+        Ok(blocks)
+    }
+
+    fn link(&mut self) -> Result<Option<Value>, ParseError> {
+        if !self.eat(" if ") {
+            return Ok(None);
+        }
+        let value = self.value()?;
+        self.expect(" is the return address")?;
+        Ok(Some(value))
+    }
+
+    fn charge(&mut self) -> Result<Charge, ParseError> {
+        if self.eat(" charged ") {
+            return self.number().map(Charge::Moved);
+        }
+        if self.eat(" later") {
+            return Ok(Charge::Later);
+        }
+        if !self.eat(" put off by ") {
+            return Ok(Charge::Entered);
+        }
+        let callee = self.function()?;
+        self.expect(" called at ")?;
+        Ok(Charge::PutOff { callee, call: self.address()? })
+    }
+
+    fn width(&mut self) -> Result<Width, ParseError> {
+        let width = |word: &str| Width::ALL.into_iter().find(|width| width.suffix() == word);
+        self.token("a width", |c| "bhwd".contains(c), width)
+    }
+
+    /// `check` or `proved`.
+    fn range(&mut self, make: impl Fn(Access, Value, i64, i64) -> Op) -> Result<Op, ParseError> {
+        let access = if self.eat("read ") {
+            Access::Read
+        } else {
+            self.expect("write ")?;
+            Access::Write
+        };
+        let (base, low) = (self.value()?, self.offset()?);
+        self.expect("..")?;
+        Ok(make(access, base, low, self.offset()?))
+    }
+
+    /// An operation that gives no value, if it is one.
+    fn effect(&mut self) -> Result<Option<Op>, ParseError> {
+        let op = if self.eat("store.") {
+            let width = self.width()?;
+            self.expect(" ")?;
+            let (base, offset) = (self.value()?, self.offset()?);
+            self.expect(", ")?;
+            Op::Store { width, base, offset, value: self.value()? }
+        } else if self.eat("check.") {
+            self.range(|access, base, low, high| Op::Check { access, base, low, high })?
+        } else if self.eat("proved.") {
+            self.range(|access, base, low, high| Op::Proved { access, base, low, high })?
+        } else if self.eat("charge ") {
+            Op::Charge(self.value()?)
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(op))
+    }
+
+    /// An operation that gives a value.
+    fn op(&mut self) -> Result<Op, ParseError> {
+        if self.eat("const ") {
+            return Ok(Op::Const(self.hex()?.cast_signed()));
+        } else if self.eat("read ") {
+            return self.register().map(Op::Read);
+        } else if self.eat("cycles.left") {
+            return Ok(Op::CyclesLeft);
+        } else if self.eat("load.") {
+            let width = self.width()?;
+            let is_signed = !self.eat("u");
+            self.expect(" ")?;
+            let base = self.value()?;
+            return Ok(Op::Load { width, is_signed, base, offset: self.offset()? });
+        }
+        let (name, rest) = self.rest.split_once(' ').ok_or_else(|| self.error("an operation"))?;
+        if let Some(op) = UnaryOp::ALL.into_iter().find(|op| op.name() == name) {
+            self.rest = rest;
+            return Ok(Op::Unary(op, self.value()?));
+        }
+        let op = BinaryOp::ALL.into_iter().find(|op| op.name() == name);
+        let op = op.ok_or_else(|| self.error("an operation"))?;
+        self.rest = rest;
+        let a = self.value()?;
+        self.expect(", ")?;
+        Ok(Op::Binary(op, a, self.value()?))
+    }
+
+    /// The end of a block, if it is one.
+    fn terminator(&mut self) -> Result<Option<Terminator>, ParseError> {
+        let terminator = if self.eat("jump.indirect ") {
+            self.jump_indirect()?
+        } else if self.eat("jump ") {
+            Terminator::Jump(self.block()?)
+        } else if self.eat("branch ") {
+            let condition = self.value()?;
+            self.expect(", ")?;
+            let taken = self.block()?;
+            self.expect(", ")?;
+            Terminator::Branch { condition, taken, otherwise: self.block()? }
+        } else if self.eat("call.indirect ") {
+            let (target, to) = (self.value()?, self.then()?);
+            self.expect(" with ")?;
+            Terminator::CallIndirect { target, live: self.set()?, to }
+        } else if self.eat("call ") {
+            Terminator::Call { callee: self.function()?, to: self.then()? }
+        } else if self.eat("tail.call ") {
+            Terminator::TailCall { callee: self.function()?, link: self.link()? }
+        } else if self.eat("return") {
+            let link = self.link()?;
+            let locals = if self.eat(" else ") { self.blocks()? } else { Vec::new() };
+            Terminator::Return { link, locals }
+        } else if self.eat("ecall at ") {
+            let pc = self.address()?;
+            self.expect(" ")?;
+            let uses = self.set()?;
+            Terminator::Ecall { pc, uses, to: self.then()? }
+        } else if self.eat("exit at ") {
+            Terminator::Exit { pc: self.address()? }
+        } else if self.eat("leave") {
+            Terminator::Leave
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(terminator))
+    }
+
+    fn then(&mut self) -> Result<BlockId, ParseError> {
+        self.expect(", then ")?;
+        self.block()
+    }
+
+    fn jump_indirect(&mut self) -> Result<Terminator, ParseError> {
+        let target = self.value()?;
+        self.expect(", ")?;
+        let candidates = self.blocks()?;
+        let may_call = self.eat(" or tail.call") || candidates.is_empty();
+        let link = self.link()?;
+        let table = if self.eat(" by ") { Some(self.table()?) } else { None };
+        Ok(Terminator::JumpIndirect { target, candidates, may_call, link, table })
+    }
+
+    fn table(&mut self) -> Result<JumpTable, ParseError> {
+        let base = self.value()?;
+        self.expect(" in ")?;
+        let start = self.hex()?;
+        self.expect(":")?;
+        let mut entries = Vec::new();
+        while self.eat(" ") && !self.rest.starts_with("times") {
+            entries.push(self.number()?);
+        }
+        self.expect("times ")?;
+        let bytes: i64 = self.number()?;
+        let width = Width::ALL.into_iter().find(|width| width.bytes() == bytes);
+        let width = width.ok_or_else(|| self.error("a width"))?;
+        self.expect(" bytes")?;
+        let register = if self.eat(" if ") {
+            let value = self.value()?;
+            self.expect(" is ")?;
+            Some((value, self.hex()?))
+        } else {
+            None
+        };
+        Ok(JumpTable { register, base, start, width, entries })
+    }
+}
