@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use antares_ir::{Access, Block, Function, Module, Op, Terminator, Value};
+use antares_ir::{Access, Block, Function, Module, Op, Terminator, Value, flow};
 use antares_program::{BlockId, FunctionId, Reg, RegSet};
 
 use crate::{
-    charges, flow,
+    charges,
     ranges::{self, Both, Facts, Implied, Range, Summary},
 };
 
