@@ -3,6 +3,7 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use antares_abi::{CompileOptions, Isa};
+use antares_opt::Level;
 use antares_profile_view::Format;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum, value_parser};
 
@@ -375,6 +376,9 @@ pub(crate) struct ExplainArgs {
     /// What to show
     #[arg(long, value_enum)]
     pub stage: Stage,
+    /// The intermediate form as it is after this pass, and not after all; `--stage passes` lists them
+    #[arg(long, value_name = "PASS", value_parser = passes_done)]
+    pub after: Option<u32>,
     /// With the targets that runs on this machine went to and that recovery does not find by itself
     #[arg(long)]
     pub hinted: bool,
@@ -394,12 +398,23 @@ pub(crate) enum Stage {
     Program,
     /// The typed intermediate form
     Ir,
+    /// The passes over the intermediate form, and what each leaves
+    Passes,
     /// LLVM IR after optimisation
     Llvm,
     /// Host assembly
     Asm,
     /// The relocatable object file (binary)
     Object,
+}
+
+/// How many passes of the full tier have run when that of this name has; 0 for `lift`, before all of them.
+fn passes_done(name: &str) -> Result<u32, String> {
+    let names = || std::iter::once("lift").chain(antares_opt::passes(Level::Full).map(|pass| pass.name));
+    let done = (0..).zip(names()).find(|(_, known)| *known == name).map(|(done, _)| done);
+    done.ok_or_else(|| {
+        format!("no pass is called {name:?}; there are {}", names().collect::<Vec<_>>().join(", "))
+    })
 }
 
 /// A number, perhaps of thousands (k), millions (M) or milliards (G).

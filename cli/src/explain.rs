@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use antares_abi::{CodeTier, CompileOptions, Hints, Sha256Digest};
 use antares_pool::job;
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 
 use crate::{
     args::{ExplainArgs, Stage},
@@ -20,7 +20,10 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let options = args.script.options();
     let kept = args.hinted.then(|| Kept::of_user(false)).flatten();
     let hints = kept.map(|kept| kept.hints(Sha256Digest::of(&elf), options)).unwrap_or_default();
-    let shown = match compiler_stage(args.stage) {
+    if args.after.is_some() && args.stage != Stage::Ir {
+        return Err(Failure::Usage(anyhow!("--after goes with --stage ir")));
+    }
+    let shown = match compiler_stage(args) {
         None => hash(&elf, options, &hints).into_bytes(),
         Some(stage) => {
             let compiled = local::compile(&local::seal(&elf)?, (options, &hints), stage)?;
@@ -37,12 +40,13 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
 }
 
 /// The stage as the compile worker knows it; none for what needs no compiler.
-fn compiler_stage(stage: Stage) -> Option<job::Stage> {
-    match stage {
+fn compiler_stage(args: &ExplainArgs) -> Option<job::Stage> {
+    match args.stage {
         Stage::Hash => None,
         Stage::Image => Some(job::Stage::Image),
         Stage::Program => Some(job::Stage::Program),
-        Stage::Ir => Some(job::Stage::Ir),
+        Stage::Ir => Some(args.after.map_or(job::Stage::Ir, |passes| job::Stage::IrAfter { passes })),
+        Stage::Passes => Some(job::Stage::Passes),
         Stage::Llvm => Some(job::Stage::Llvm),
         Stage::Asm => Some(job::Stage::Asm),
         Stage::Object => Some(job::Stage::Object),

@@ -276,7 +276,7 @@ fn compile_writes_a_shared_object() {
 
 #[test]
 fn explain_shows_every_stage() {
-    for stage in ["hash", "image", "program", "ir", "llvm", "asm"] {
+    for stage in ["hash", "image", "program", "ir", "passes", "llvm", "asm"] {
         let (status, stdout, stderr) = text(&["explain", "-", "--stage", stage], &exits(0));
         assert_eq!(status, 0, "{stage}: {stderr}");
         assert!(!stdout.is_empty(), "{stage}");
@@ -286,6 +286,25 @@ fn explain_shows_every_stage() {
     let (_, json) = run(&["--tier", "interpreter"], &exits(0));
     let (_, hash, _) = text(&["explain", "-", "--stage", "hash"], &exits(0));
     assert!(hash.contains(json["artifact"].as_str().expect("a key")), "{hash}");
+}
+
+#[test]
+fn explain_shows_the_ir_after_each_pass() {
+    let (_, passes, _) = text(&["explain", "-", "--stage", "passes"], &exits(0));
+    let names: Vec<&str> = passes.lines().skip(2).filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.contains(&"hoist-checks") && names.contains(&"signatures"), "{passes}");
+    let after = |pass: &str| text(&["explain", "-", "--stage", "ir", "--after", pass], &exits(0));
+    let (status, lifted, stderr) = after("lift");
+    assert_eq!(status, 0, "{stderr}");
+    assert!(!lifted.contains(" metered"), "{lifted}");
+    assert!(after("place-polls").1.contains(" metered"));
+    let (_, whole, _) = text(&["explain", "-", "--stage", "ir"], &exits(0));
+    assert_eq!(after(names.last().expect("a pass")).1, whole);
+    let (status, _, stderr) = after("coffee");
+    assert_eq!(status, 2);
+    assert!(stderr.contains("hoist-checks"), "{stderr}");
+    let (status, _, _) = text(&["explain", "-", "--stage", "llvm", "--after", "lift"], &exits(0));
+    assert_eq!(status, 2);
 }
 
 #[test]

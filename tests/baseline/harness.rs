@@ -1,7 +1,7 @@
 //! Modules of IR made by hand, compiled by the baseline and run.
 
 use antares_abi::{CompileOptions, Isa, LeaveReason};
-use antares_ir::{Block, Charge, Convention, Function, Module, Op, SpAfter, Terminator, Value};
+use antares_ir::{Block, Charge, Function, Module, Op, SpAfter, Terminator, Value};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 use antares_tests::{
     elf::{Elf, Segment},
@@ -106,7 +106,6 @@ pub(crate) fn module(functions: Vec<Function>) -> Module {
         writable: (DATA, END),
         is_open: false,
         keeps_stores: true,
-        convention: Convention::All,
         indirect_params: RegSet::ALL,
         indirect_changes: RegSet::ALL,
         functions,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use antares_abi::{CodeTier, CompileOptions, Hints, Isa};
 use antares_ir::Module;
-use antares_program::Limits;
+use antares_program::{Limits, Program};
 use antares_tests::guests;
 use anyhow::{Context, Result, bail};
 
@@ -51,12 +51,16 @@ impl Case {
         self.stages.iter().map(|stage| show(self, &elf, stage)).collect()
     }
 
-    /// The IR of the code, for the generator of `tier`.
-    pub(crate) fn module(&self, tier: CodeTier) -> Result<Module> {
+    /// The functions and blocks of the code.
+    pub(crate) fn program(&self) -> Result<Program> {
         let limits = Limits { code_bytes_max: 1 << 20, functions_max: 1000, blocks_max: 10_000 };
         let image = antares_program::read(&guests::assemble(&self.head)?, self.options, &limits)?;
-        let program = antares_program::recover(&image, &limits, &Hints::default())?;
-        Ok(antares_lift::lift(&program, 1 << 20, tier)?)
+        Ok(antares_program::recover(&image, &limits, &Hints::default())?)
+    }
+
+    /// The IR of the code, for the generator of `tier`.
+    pub(crate) fn module(&self, tier: CodeTier) -> Result<Module> {
+        Ok(antares_compiler::lower(&self.program()?, 1 << 20, tier)?)
     }
 
     /// The file with these expectations.

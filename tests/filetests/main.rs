@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod case;
+mod passes;
 mod show;
 mod tampered;
 

@@ -2,7 +2,7 @@
 
 use antares_abi::CodeTier;
 use antares_ir::{Module, Op};
-use antares_lift::verify;
+use antares_opt::verify;
 
 use crate::case::Case;
 

@@ -3,9 +3,9 @@
 use std::{fs::File, io::Write, os::fd::AsFd};
 
 use antares_abi::{CodeTier, CompileOptions, Hints};
-use antares_codegen::{Form, Part};
+use antares_codegen::{Convention, Form, Part};
 use antares_compiler::{CompileError, Limits, Output, Request, Stage};
-use antares_ir::{Convention, Module};
+use antares_ir::Module;
 use antares_vm::Library;
 use anyhow::{Context, Result, anyhow};
 
@@ -65,13 +65,12 @@ pub fn library_with(
 ///
 /// The compiler failed, or its library cannot be loaded.
 pub fn compile_through_state(elf: &[u8], options: CompileOptions) -> Result<Result<Library, String>> {
-    let mut module = match lift(elf, options) {
+    let module = match lift(elf, options) {
         Ok(module) => module,
         Err(CompileError::Refused { reason, .. }) => return Ok(Err(reason.to_owned())),
         Err(error) => return Err(error.into()),
     };
-    module.convention = Convention::Arguments;
-    let object = antares_codegen::compile(&module, Part::WHOLE, Form::Object)?;
+    let object = antares_codegen::compile_as(&module, Convention::Arguments, Part::WHOLE, Form::Object)?;
     Ok(Ok(load(&antares_codegen::link(&[object])?)?))
 }
 
@@ -80,7 +79,7 @@ fn lift(elf: &[u8], options: CompileOptions) -> Result<Module, CompileError> {
     let limits = antares_program::Limits { code_bytes_max, functions_max, blocks_max };
     let image = antares_program::read(elf, options, &limits)?;
     let program = antares_program::recover(&image, &limits, &Hints::default())?;
-    Ok(antares_lift::lift(&program, operations_max, CodeTier::Full)?)
+    antares_compiler::lower(&program, operations_max, CodeTier::Full)
 }
 
 /// What a stage gives for `elf`.

@@ -10,7 +10,7 @@ mod inlining;
 mod memory;
 mod operations;
 pub(crate) mod part;
-mod signature;
+pub(crate) mod signature;
 mod state;
 mod stubs;
 mod word;
@@ -35,7 +35,10 @@ use inkwell::{
 
 use crate::{
     CodegenError, Share,
-    emit::{signature::Signature, state::Field},
+    emit::{
+        signature::{Convention, Signature},
+        state::Field,
+    },
 };
 
 /// LLVM's number of `x86_regcallcc`.
@@ -44,12 +47,16 @@ const REGCALL: u32 = 92;
 /// The names of the small functions that each part has for itself.
 pub(crate) const STUBS: [&str; 4] = ["ecall", "dispatch", "carryless", "resolve"];
 
+/// With more indirect jumps than this, those of a function to the same places share a switch.
+pub const OWN_SWITCHES_MAX: usize = 8;
+
 /// What the parts of the emitter share.
 pub(crate) struct Emitter<'c, 'm> {
     context: &'c Context,
     module: Module<'c>,
     builder: Builder<'c>,
     ir: &'m ir::Module,
+    convention: Convention,
     signatures: Vec<Signature>,
     functions: Vec<FunctionValue<'c>>,
     i64: IntType<'c>,
@@ -86,13 +93,14 @@ pub(crate) struct Tables<'c> {
 pub(crate) fn module<'c>(
     context: &'c Context,
     ir: &ir::Module,
+    convention: Convention,
     part: Share,
     target: &TargetMachine,
 ) -> Result<Module<'c>, CodegenError> {
     let module = context.create_module("antares");
     module.set_triple(&target.get_triple());
     module.set_data_layout(&target.get_target_data().get_data_layout());
-    let mut emitter = Emitter::new(context, module, ir, part)?;
+    let mut emitter = Emitter::new(context, module, (ir, convention), part)?;
     emitter.declare_functions();
     let tables = emitter.declare_tables();
     emitter.stubs(&tables)?;
@@ -115,7 +123,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
     fn new(
         context: &'c Context,
         module: Module<'c>,
-        ir: &'m ir::Module,
+        (ir, convention): (&'m ir::Module, Convention),
         part: Share,
     ) -> Result<Self, CodegenError> {
         let i64 = context.i64_type();
@@ -133,7 +141,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
         let [ecall, dispatch, carryless, resolve] = kinds
             .map(|kind| module.add_function(names.next().unwrap_or_default(), kind, Some(Linkage::Internal)));
         let builder = context.create_builder();
-        let signatures = ir.functions.iter().map(|function| Signature::of(function, ir.convention)).collect();
+        let signatures = ir.functions.iter().map(|function| Signature::of(function, convention)).collect();
         let parts = part::parts(ir, part);
         let is_shared = part::is_shared(ir, &parts);
         let debug = debug::Debug::new(context, &module);
@@ -150,6 +158,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
             module,
             builder,
             ir,
+            convention,
             signatures,
             functions: Vec::new(),
             i64,

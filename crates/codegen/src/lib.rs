@@ -15,6 +15,7 @@ mod order;
 use antares_ir::Module;
 use inkwell::context::Context;
 
+pub use emit::{OWN_SWITCHES_MAX, giants::OPTIMIZED_BLOCKS_MAX, signature::Convention};
 pub use link::link;
 
 /// Why no code was generated. These are our mistakes or LLVM's, never the input's.
@@ -165,12 +166,30 @@ impl Part {
 /// Generates code for `part` of `module`.
 ///
 /// # Errors
-/// When we or LLVM fail, and [`CodegenError::Giants`]; any other module that the verifier of `antares-lift` accepts has code.
+/// When we or LLVM fail, and [`CodegenError::Giants`]; any other module that the verifier of `antares-opt` accepts has code.
 pub fn compile(module: &Module, part: Part, form: Form) -> Result<Vec<u8>, CodegenError> {
-    optimize::with_options(|| generate(module, part, form))
+    compile_as(module, Convention::of(&module.functions), part, form)
 }
 
-fn generate(module: &Module, part: Part, form: Form) -> Result<Vec<u8>, CodegenError> {
+/// The same with functions called by `convention`, whatever would be better.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_as(
+    module: &Module,
+    convention: Convention,
+    part: Part,
+    form: Form,
+) -> Result<Vec<u8>, CodegenError> {
+    optimize::with_options(|| generate(module, convention, part, form))
+}
+
+fn generate(
+    module: &Module,
+    convention: Convention,
+    part: Part,
+    form: Form,
+) -> Result<Vec<u8>, CodegenError> {
     emit::giants::check(module)?;
     let context = Context::create();
     if form == Form::Object {
@@ -180,7 +199,7 @@ fn generate(module: &Module, part: Part, form: Form) -> Result<Vec<u8>, CodegenE
     let share = part.emitted(division);
     let is_plain = division.is_crowd || share.is_giants();
     let target = optimize::target_machine(is_plain)?;
-    let emitted = emit::module(&context, module, share, &target)?;
+    let emitted = emit::module(&context, module, convention, share, &target)?;
     if form == Form::LlvmBefore {
         return Ok(emitted.print_to_string().to_string().into_bytes());
     }

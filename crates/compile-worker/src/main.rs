@@ -118,6 +118,8 @@ fn request(options: CompileOptions, stage: Stage, hints: Hints, limits: &Compile
         Stage::Image => antares_compiler::Stage::Image,
         Stage::Program => antares_compiler::Stage::Program,
         Stage::Ir => antares_compiler::Stage::Ir,
+        Stage::IrAfter { passes } => antares_compiler::Stage::IrAfter { passes },
+        Stage::Passes => antares_compiler::Stage::Passes,
         Stage::Llvm => antares_compiler::Stage::Llvm,
         Stage::Asm => antares_compiler::Stage::Asm,
         Stage::Object => antares_compiler::Stage::Object,

@@ -3,6 +3,7 @@
 //! Nothing here reads a clock, the environment or randomness: the same ELF and request give the same bytes.
 #![forbid(unsafe_code)]
 
+mod explain;
 mod limits;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +12,8 @@ use antares_abi::{CodeTier, CompileOptions, Hints, parts_of};
 use antares_baseline::BaselineError;
 use antares_codegen::{CodegenError, Form, Part};
 use antares_ir::Module;
-use antares_lift::{LiftError, VerifyError};
+use antares_lift::LiftError;
+use antares_opt::{Context, Level, Target, VerifyError};
 use antares_program::{Program, ProgramError};
 
 pub use limits::Limits;
@@ -25,6 +27,13 @@ pub enum Stage {
     Program,
     /// IR, as text.
     Ir,
+    /// IR after the first `passes` passes of the full tier, as text.
+    IrAfter {
+        /// How many of [`antares_opt::passes`].
+        passes: u32,
+    },
+    /// What each pass of the full tier leaves, as a table.
+    Passes,
     /// LLVM IR before optimisation, as text.
     LlvmBefore,
     /// LLVM IR after optimisation, as text.
@@ -153,14 +162,44 @@ pub fn compile(elf: &[u8], request: &Request) -> Result<Output, CompileError> {
         return Ok(output(&program, program.to_string().into()));
     }
     let tier = if request.stage == Stage::Baseline { CodeTier::Baseline } else { CodeTier::Full };
-    let module = antares_lift::lift(&program, request.limits.operations_max, tier)?;
-    antares_lift::verify(&module)?;
+    if let Stage::IrAfter { .. } | Stage::Passes = request.stage {
+        return Ok(output(&program, explain::passes(&program, request)?.into()));
+    }
+    let module = lower(&program, request.limits.operations_max, tier)?;
     let bytes = match request.stage {
         Stage::Ir => module.to_string().into(),
         Stage::Baseline => antares_baseline::compile(&module)?,
         stage => generate(&module, stage, elf.len() as u64)?,
     };
     Ok(output(&program, bytes))
+}
+
+/// What optimisation has to know of LLVM's generator; the baseline's module is shaped the same way.
+pub const TARGET: Target = Target {
+    own_switches_max: antares_codegen::OWN_SWITCHES_MAX,
+    blocks_max: antares_codegen::OPTIMIZED_BLOCKS_MAX,
+};
+
+/// The IR that the generator of `tier` takes: lifted, optimised, verified. What the verifier refuses is our mistake, and is made again
+/// with nothing optimised.
+///
+/// # Errors
+/// As [`compile`].
+pub fn lower(program: &Program, operations_max: u64, tier: CodeTier) -> Result<Module, CompileError> {
+    let level = match tier {
+        CodeTier::Baseline => Level::Baseline,
+        CodeTier::Full => Level::Full,
+    };
+    let context = Context { program, target: TARGET };
+    let lowered = |level| -> Result<Module, CompileError> {
+        let mut module = antares_lift::lift(program, operations_max)?;
+        antares_opt::optimize(&mut module, context, level);
+        antares_opt::verify(&module)?;
+        Ok(module)
+    };
+    let module = lowered(level);
+    debug_assert!(!matches!(module, Err(CompileError::Failed { .. })), "{module:?}");
+    if matches!(module, Err(CompileError::Failed { .. })) { lowered(Level::Plain) } else { module }
 }
 
 /// Links the parts of an ELF, in their order.

@@ -4,26 +4,42 @@
 //! guest registers: a block reads them ([`Op::Read`]) and writes them at its end ([`Block::writes`]).
 #![forbid(unsafe_code)]
 
+mod cfg;
 mod charge;
-pub mod flow;
+mod checks;
+pub mod dataflow;
+mod linear;
+mod loop_nest;
 mod operators;
 mod parse;
+mod terminator;
 mod text;
 
-use std::collections::HashSet;
-
 use antares_abi::{CompileOptions, GUEST_MEMORY_BYTES};
-use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
+use antares_program::{FunctionId, GuestAddr, Reg, RegSet};
 
-use flow::{loop_depths, successors};
-
+pub use cfg::{Cfg, successors};
 pub use charge::Charge;
+pub use linear::Linear;
+pub use loop_nest::{ENTRY_FREQUENCY, LoopNest, frequencies};
 pub use operators::{BinaryOp, UnaryOp};
 pub use parse::ParseError;
+pub use terminator::{JumpTable, Terminator};
 
 /// A value of a block: the index of the operation that gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Value(pub u32);
+
+impl Value {
+    /// The value that operation number `index` gives. Limits keep operations far below 2^32.
+    ///
+    /// # Panics
+    /// There are 2^32 operations.
+    #[must_use]
+    pub fn at(index: usize) -> Self {
+        Self(u32::try_from(index).expect("limits keep operations below 2^32"))
+    }
+}
 
 /// Width of a memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -164,191 +180,6 @@ impl Op {
     }
 }
 
-/// How a block ends. Register writes of the block have happened before.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Terminator {
-    /// Goes on at a block.
-    Jump(BlockId),
-    /// Goes to `taken` if the value is not 0.
-    Branch {
-        /// 0 or not.
-        condition: Value,
-        /// Where to go if it is not 0.
-        taken: BlockId,
-        /// Where to go if it is 0.
-        otherwise: BlockId,
-    },
-    /// Calls a function; the link register has been written.
-    Call {
-        /// The function.
-        callee: FunctionId,
-        /// Where to go on.
-        to: BlockId,
-    },
-    /// Goes to another function for good. If `link` is given it must equal the function's own return address when that
-    /// one returns.
-    TailCall {
-        /// The function.
-        callee: FunctionId,
-        /// Current value of the link register, if the function ever writes it.
-        link: Option<Value>,
-    },
-    /// Calls the function at an address; `ra` has been written.
-    CallIndirect {
-        /// Guest address.
-        target: Value,
-        /// Registers that may be read after the call.
-        live: RegSet,
-        /// Where to go on.
-        to: BlockId,
-    },
-    /// Jumps to one of `candidates`; else it is a tail call of the function there, or leaves native code.
-    JumpIndirect {
-        /// Guest address.
-        target: Value,
-        /// Addresses inside this function.
-        candidates: Vec<(GuestAddr, BlockId)>,
-        /// Whether it may be a tail call.
-        may_call: bool,
-        /// Current value of the link register, if it may be a tail call and the function ever writes the register.
-        link: Option<Value>,
-        /// What `target` is read from, if that never changes.
-        table: Option<JumpTable>,
-    },
-    /// Returns to the caller. If `link` is given: only if it equals the function's own return address, else jumps to
-    /// one of `locals`, or leaves native code.
-    Return {
-        /// Where the guest jumps to, if the function ever writes the link register.
-        link: Option<Value>,
-        /// Return points of calls into this function's own middle.
-        locals: Vec<(GuestAddr, BlockId)>,
-    },
-    /// A syscall.
-    Ecall {
-        /// Address of the instruction.
-        pc: GuestAddr,
-        /// Registers that the syscall may read. If these are all of them, the script can go on from here without native
-        /// code.
-        uses: RegSet,
-        /// Where to go on.
-        to: BlockId,
-    },
-    /// The syscall that ends the script.
-    Exit {
-        /// Address of the instruction.
-        pc: GuestAddr,
-    },
-    /// Leaves native code: there is no instruction that it runs, or no run comes here.
-    Leave,
-}
-
-/// A table of places that a jump goes to, in executable pages. If `register` is as said, and `base` is `index` times the bytes of
-/// `width`, the jump goes to candidate `entries[index]`; nothing is said about other values.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JumpTable {
-    /// A value that is part of the address, and the number that it has to be.
-    pub register: Option<(Value, u64)>,
-    /// Distance in bytes of the entry from `start`.
-    pub base: Value,
-    /// Guest address of the first entry.
-    pub start: u64,
-    /// Width of an entry.
-    pub width: Width,
-    /// Indices of the jump's candidates.
-    pub entries: Vec<usize>,
-}
-
-impl JumpTable {
-    /// Whether each of the jump's `candidates` is in the table.
-    #[must_use]
-    pub fn lists_all(&self, candidates: usize) -> bool {
-        self.entries.iter().collect::<HashSet<_>>().len() == candidates
-    }
-}
-
-impl Terminator {
-    /// Blocks of this function that may come next.
-    #[must_use]
-    pub fn successors(&self) -> Vec<BlockId> {
-        match self {
-            Self::Jump(to)
-            | Self::Call { to, .. }
-            | Self::CallIndirect { to, .. }
-            | Self::Ecall { to, .. } => {
-                vec![*to]
-            }
-            Self::Branch { taken, otherwise, .. } => vec![*taken, *otherwise],
-            Self::JumpIndirect { candidates: blocks, .. } | Self::Return { locals: blocks, .. } => {
-                blocks.iter().map(|(_, block)| *block).collect()
-            }
-            Self::TailCall { .. } | Self::Exit { .. } | Self::Leave => Vec::new(),
-        }
-    }
-
-    /// Whether a function is called that comes back here.
-    #[must_use]
-    pub fn is_call(&self) -> bool {
-        matches!(self, Self::Call { .. } | Self::CallIndirect { .. })
-    }
-
-    /// The same terminator on other values.
-    #[must_use]
-    pub fn map(&self, mut other: impl FnMut(Value) -> Value) -> Self {
-        let mut mapped = self.clone();
-        match &mut mapped {
-            Self::Branch { condition: value, .. } | Self::CallIndirect { target: value, .. } => {
-                *value = other(*value);
-            }
-            Self::JumpIndirect { target, link, table, .. } => {
-                *target = other(*target);
-                if let Some(table) = table {
-                    table.base = other(table.base);
-                    table.register = table.register.map(|(value, number)| (other(value), number));
-                }
-                *link = link.map(other);
-            }
-            Self::TailCall { link, .. } | Self::Return { link, .. } => *link = link.map(other),
-            Self::Jump(_) | Self::Call { .. } | Self::Ecall { .. } | Self::Exit { .. } | Self::Leave => {}
-        }
-        mapped
-    }
-
-    /// The same terminator with other blocks to go on at.
-    #[must_use]
-    pub fn map_targets(&self, other: impl Fn(BlockId) -> BlockId) -> Self {
-        let mut mapped = self.clone();
-        match &mut mapped {
-            Self::Jump(to)
-            | Self::Call { to, .. }
-            | Self::CallIndirect { to, .. }
-            | Self::Ecall { to, .. } => *to = other(*to),
-            Self::Branch { taken, otherwise, .. } => {
-                *taken = other(*taken);
-                *otherwise = other(*otherwise);
-            }
-            Self::JumpIndirect { candidates: blocks, .. } | Self::Return { locals: blocks, .. } => {
-                blocks.iter_mut().for_each(|(_, block)| *block = other(*block));
-            }
-            Self::TailCall { .. } | Self::Exit { .. } | Self::Leave => {}
-        }
-        mapped
-    }
-
-    /// The values that it looks at.
-    #[must_use]
-    pub fn values(&self) -> Vec<Value> {
-        let mut values = Vec::new();
-        let _same = self.map(|value| {
-            values.push(value);
-            value
-        });
-        values
-    }
-}
-
-/// With more indirect jumps than this, those of a function to the same places share a switch.
-pub const OWN_SWITCHES_MAX: usize = 8;
-
 /// A straight line of operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
@@ -379,6 +210,42 @@ impl Block {
             Charge::Moved(cycles) => Some(cycles),
             Charge::Later => None,
         }
+    }
+
+    /// The operation that gives `value`.
+    #[must_use]
+    pub fn op(&self, value: Value) -> Op {
+        self.ops[value.0 as usize]
+    }
+
+    /// The number that `value` always is, if it is one.
+    #[must_use]
+    pub fn number(&self, value: Value) -> Option<i64> {
+        match self.op(value) {
+            Op::Const(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The register that `value` is the entry value of, if it is one.
+    #[must_use]
+    pub fn read_of(&self, value: Value) -> Option<Reg> {
+        match self.op(value) {
+            Op::Read(register) => Some(register),
+            _ => None,
+        }
+    }
+
+    /// What `register` is set to, if it is.
+    #[must_use]
+    pub fn written(&self, register: Reg) -> Option<Value> {
+        self.writes.iter().find(|(written, _)| *written == register).map(|(_, value)| *value)
+    }
+
+    /// Adds an operation.
+    pub fn push(&mut self, op: Op) -> Value {
+        self.ops.push(op);
+        Value::at(self.ops.len() - 1)
     }
 
     /// A block between those of the guest: it takes no cycles, and writes nothing.
@@ -447,22 +314,6 @@ impl Function {
             _ => block.pc,
         }
     }
-
-    /// By block: how many loops it is in. Takes time in proportion to the blocks of all loops.
-    #[must_use]
-    pub fn loop_depths(&self) -> Vec<u32> {
-        loop_depths(&successors(self.blocks.iter().map(|block| &block.terminator)))
-    }
-}
-
-/// Which guest registers are handed over in host registers where functions are called and return.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Convention {
-    /// As many as there are host registers for.
-    All,
-    /// Arguments, `sp` and the link. All others are in the state wherever a function begins or ends, so that a function that
-    /// neither reads nor writes one of them has nothing to do with it, whatever it calls.
-    Arguments,
 }
 
 /// A whole program.
@@ -480,8 +331,6 @@ pub struct Module {
     pub is_open: bool,
     /// Whether every store happens, even one that changes nothing: pages that become executable refuse them.
     pub keeps_stores: bool,
-    /// How functions are handed guest registers by the full tier.
-    pub convention: Convention,
     /// Registers that some exposed function reads.
     pub indirect_params: RegSet,
     /// Registers that some exposed function may change.

@@ -6,8 +6,8 @@ use antares_abi::CompileOptions;
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 
 use crate::{
-    Access, BinaryOp, Block, Charge, Convention, Function, JumpTable, Module, Op, SpAfter, Terminator,
-    UnaryOp, Value, Width,
+    Access, BinaryOp, Block, Charge, Function, JumpTable, Module, Op, SpAfter, Terminator, UnaryOp, Value,
+    Width,
 };
 
 /// Where a text is no module. Texts come from tests and people, and may be of any size.
@@ -77,7 +77,6 @@ impl<'a> Lines<'a> {
             writable,
             is_open: false,
             keeps_stores: false,
-            convention: Convention::All,
             indirect_params,
             indirect_changes: words.set()?,
             functions: Vec::new(),
@@ -85,9 +84,6 @@ impl<'a> Lines<'a> {
         words.end()?;
         module.is_open = self.next_after("open").is_some();
         module.keeps_stores = self.next_after("keeps stores").is_some();
-        if self.next_after("through the state").is_some() {
-            module.convention = Convention::Arguments;
-        }
         while let Some(words) = self.next_after("function ") {
             module.functions.push(self.function(words)?);
         }

@@ -5,8 +5,8 @@ use std::fmt;
 use antares_program::{BlockId, GuestAddr, Reg};
 
 use crate::{
-    Access, BinaryOp, Block, Charge, Convention, Function, JumpTable, Module, Op, SpAfter, Terminator,
-    UnaryOp, Value, Width,
+    Access, BinaryOp, Block, Charge, Function, JumpTable, Module, Op, SpAfter, Terminator, UnaryOp, Value,
+    Width,
 };
 
 impl fmt::Display for Value {
@@ -229,9 +229,6 @@ impl fmt::Display for Module {
         }
         if self.keeps_stores {
             writeln!(f, "keeps stores")?;
-        }
-        if self.convention == Convention::Arguments {
-            writeln!(f, "through the state")?;
         }
         self.functions.iter().try_for_each(|function| write!(f, "\n{function}"))
     }

@@ -2,19 +2,19 @@
 
 use std::collections::HashMap;
 
-use antares_ir::{BinaryOp, Op, UnaryOp, Value, Width};
+use antares_ir::{BinaryOp, Block, Op, Terminator, UnaryOp, Value, Width};
 use antares_program::{GuestAddr, Reg};
 
 use crate::memory::{Accesses, Address};
 
 /// Builds the operations of one block.
 pub(crate) struct BlockBuilder {
-    pub(crate) ops: Vec<Op>,
+    ops: Vec<Op>,
     registers: [Option<Value>; 32],
     written: [bool; 32],
     constants: HashMap<i64, Value>,
     addresses: HashMap<Value, Address>,
-    pub(crate) accesses: Accesses,
+    accesses: Accesses,
 }
 
 impl BlockBuilder {
@@ -30,7 +30,7 @@ impl BlockBuilder {
     }
 
     pub(crate) fn push(&mut self, op: Op) -> Value {
-        let value = Value(u32::try_from(self.ops.len()).unwrap_or(u32::MAX));
+        let value = Value::at(self.ops.len());
         self.ops.push(op);
         value
     }
@@ -54,11 +54,6 @@ impl BlockBuilder {
             Op::Const(number) => Some(number),
             _ => None,
         }
-    }
-
-    /// The number that a register holds, if the block says so.
-    pub(crate) fn known(&self, register: Reg) -> Option<i64> {
-        self.number(self.registers[register.index()]?)
     }
 
     /// Current value of a register.
@@ -115,7 +110,7 @@ impl BlockBuilder {
     }
 
     /// `value` as a base and a distance.
-    pub(crate) fn address(&self, value: Value) -> Address {
+    fn address(&self, value: Value) -> Address {
         self.addresses.get(&value).copied().unwrap_or(Address { base: value, offset: 0 })
     }
 
@@ -132,7 +127,7 @@ impl BlockBuilder {
     }
 
     /// Registers that were written, with their final values.
-    pub(crate) fn writes(&self) -> Vec<(Reg, Value)> {
+    fn writes(&self) -> Vec<(Reg, Value)> {
         (1..32)
             .map(Reg)
             .filter(|register| self.written[register.index()])
@@ -140,67 +135,11 @@ impl BlockBuilder {
             .collect()
     }
 
-    /// The register that `value` is the entry value of, if it is one.
-    pub(crate) fn read_of(&self, value: Value) -> Option<Reg> {
-        match self.ops[value.0 as usize] {
-            Op::Read(register) => Some(register),
-            _ => None,
-        }
-    }
-}
-
-/// The operations of a block with its checks in place.
-pub(crate) struct Finished {
-    pub(crate) ops: Vec<Op>,
-    renumbered: Vec<Value>,
-}
-
-impl Finished {
-    /// `ops` with each of `checks` as early as its base is known: what the block reads, and the checks of that, come
-    /// first. All of a block happens if it is entered, so a check may come before any other operation.
-    pub(crate) fn new(ops: &[Op], checks: &[Op]) -> Self {
-        let mut finished = Self {
-            ops: Vec::with_capacity(ops.len() + checks.len()),
-            renumbered: vec![Value(u32::MAX); ops.len()],
-        };
-        let mut by_base: HashMap<Value, Vec<&Op>> = HashMap::new();
-        for check in checks {
-            if let Op::Check { base, .. } | Op::Proved { base, .. } = check {
-                by_base.entry(*base).or_default().push(check);
-            }
-        }
-        let values = || (0..).map(Value).zip(ops);
-        let is_early = |op: &Op| matches!(op, Op::Read(_) | Op::Const(_));
-        for (value, op) in values().filter(|(_, op)| is_early(op)) {
-            finished.place(value, op);
-        }
-        for check in
-            values().filter(|(_, op)| is_early(op)).filter_map(|(value, _)| by_base.get(&value)).flatten()
-        {
-            finished.push(check);
-        }
-        for (value, op) in values().filter(|(_, op)| !is_early(op)) {
-            finished.place(value, op);
-            for check in by_base.get(&value).into_iter().flatten() {
-                finished.push(check);
-            }
-        }
-        finished
-    }
-
-    /// The operation that gives `value`, at its new place.
-    fn place(&mut self, value: Value, op: &Op) {
-        self.renumbered[value.0 as usize] = Value(u32::try_from(self.ops.len()).unwrap_or(u32::MAX));
-        self.push(op);
-    }
-
-    fn push(&mut self, op: &Op) {
-        let op = op.map(|value| self.value(value));
-        self.ops.push(op);
-    }
-
-    /// The new number of a value.
-    pub(crate) fn value(&self, value: Value) -> Value {
-        self.renumbered[value.0 as usize]
+    /// The block that was built, with its checks in place.
+    pub(crate) fn finish(self, pc: GuestAddr, cycles: u64, terminator: Terminator) -> Block {
+        let (checks, writes) = (self.accesses.checks(), self.writes());
+        let mut block = Block { cycles, writes, ..Block::between(pc, self.ops, terminator) };
+        block.put_checks(&checks);
+        block
     }
 }

@@ -71,38 +71,12 @@ impl Accesses {
         }
     }
 
-    /// Removes what the check of the stack frame at the function's entry covers: accesses of `sp` (the entry value of
-    /// the block, `distance` from the function's) below the function's entry `sp`. Returns the lowest such offset.
-    pub(crate) fn take_frame(&mut self, sp: Value, distance: i64) -> Option<i64> {
-        let mut lowest = None;
-        self.groups.retain(|group| {
-            let is_frame = group.base == sp && group.high.saturating_add(distance) <= 0;
-            if is_frame {
-                let low = group.low.saturating_add(distance);
-                lowest = Some(lowest.map_or(low, |lowest: i64| lowest.min(low)));
-            }
-            !is_frame
-        });
-        lowest
-    }
-
-    /// The checks that the block needs. Reads that a write check covers need none of their own, but in VM
-    /// version 0, where a load may not touch the last byte of memory and a store may.
-    pub(crate) fn checks(&self, vm_version: u32) -> Vec<Op> {
-        let is_covered = |group: &Group| {
-            vm_version > 0
-                && group.access == Access::Read
-                && self.groups.iter().any(|other| {
-                    other.access == Access::Write
-                        && other.base == group.base
-                        && other.low <= group.low
-                        && group.high <= other.high
-                })
-        };
+    /// A check of each group.
+    pub(crate) fn checks(&self) -> Vec<Op> {
         let check = |group: &Group| {
             let Group { access, base, low, high } = *group;
             Op::Check { access, base, low, high }
         };
-        self.groups.iter().filter(|group| !is_covered(group)).map(check).collect()
+        self.groups.iter().map(check).collect()
     }
 }

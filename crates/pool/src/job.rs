@@ -187,6 +187,13 @@ pub enum Stage {
     Program,
     /// IR, as text.
     Ir,
+    /// IR after the first `passes` passes of the full tier, as text.
+    IrAfter {
+        /// How many.
+        passes: u32,
+    },
+    /// What each pass of the full tier leaves, as a table.
+    Passes,
     /// LLVM IR after optimisation, as text.
     Llvm,
     /// Host assembly, as text.

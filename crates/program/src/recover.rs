@@ -36,6 +36,17 @@ pub struct FunctionId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId(pub u32);
 
+impl BlockId {
+    /// Number `index`. Limits keep blocks far below 2^32.
+    ///
+    /// # Panics
+    /// There are 2^32 blocks.
+    #[must_use]
+    pub fn at(index: usize) -> Self {
+        Self(u32::try_from(index).expect("limits keep blocks below 2^32"))
+    }
+}
+
 /// The functions and blocks of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {

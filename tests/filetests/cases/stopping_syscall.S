@@ -24,7 +24,6 @@ double:
 # code 0x10000..0x11000
 # stores 0x11000..0x400000
 # indirect {ra sp gp tp t0 t1 t2 s0 s1 a0 a1 a2 a3 a4 a5 a6 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6} changes {t0 a0 a7}
-# through the state
 #
 # function fn0 at 0x10000 {sp gp tp t1 t2 s0 s1 a1 a2 a3 a4 a5 a6 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6} -> {} exposed resumable
 # block0 at 0x10000 cycles 4:

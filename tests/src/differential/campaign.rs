@@ -12,7 +12,7 @@ use std::{
 };
 
 use antares_abi::{CodeTier, CompileOptions, Hints};
-use antares_ir::Convention;
+use antares_codegen::Convention;
 use antares_vm::{Library, Machine, Session, Tier};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;

@@ -17,13 +17,14 @@ pub(super) struct Mutant {
 }
 
 const LIFT_MEMORY: &str = "crates/lift/src/memory.rs";
-const LIFT_METER: &str = "crates/lift/src/meter.rs";
-const LIVENESS: &str = "crates/lift/src/liveness.rs";
-const LOOP_COUNT: &str = "crates/lift/src/loops/count.rs";
-const LOOP_FRONT: &str = "crates/lift/src/loops/front.rs";
-const LOOP_SEARCH: &str = "crates/lift/src/loops/search.rs";
-const TARGETS: &str = "crates/lift/src/targets.rs";
-const STACK: &str = "crates/lift/src/stack.rs";
+const LIFT_METER: &str = "crates/opt/src/meter.rs";
+const LIVENESS: &str = "crates/opt/src/liveness.rs";
+const LOOP_COUNT: &str = "crates/opt/src/loops/count.rs";
+const LOOP_FRONT: &str = "crates/opt/src/loops/front.rs";
+const LOOP_SEARCH: &str = "crates/opt/src/loops/search.rs";
+const TARGETS: &str = "crates/opt/src/targets.rs";
+const COVERED: &str = "crates/opt/src/covered.rs";
+const STACK: &str = "crates/opt/src/stack.rs";
 const LIFT_FUNCTION: &str = "crates/lift/src/function.rs";
 const EMIT_MEMORY: &str = "crates/codegen/src/emit/memory.rs";
 const EMIT_CONTROL: &str = "crates/codegen/src/emit/control.rs";
@@ -69,8 +70,8 @@ const CHECKS: [Mutant; 13] = [
     mutant(
         "reads-not-checked",
         LIFT_MEMORY,
-        ".filter(|group| !is_covered(group))",
-        ".filter(|group| !is_covered(group) && group.access == Access::Write)",
+        "self.groups.iter().map(check)",
+        "self.groups.iter().filter(|group| group.access == Access::Write).map(check)",
     ),
     mutant(
         "check-one-byte-short",
@@ -78,18 +79,18 @@ const CHECKS: [Mutant; 13] = [
         "Op::Check { access, base, low, high }\n        };",
         "Op::Check { access, base, low, high: high - 1 }\n        };",
     ),
-    mutant("last-byte-of-version-0", LIFT_MEMORY, "vm_version > 0\n", "vm_version < 9\n"),
+    mutant("last-byte-of-version-0", COVERED, "vm_version == 0 {", "vm_version > 9 {"),
     mutant(
         "read-covered-by-a-write-elsewhere",
-        LIFT_MEMORY,
-        "&& other.base == group.base\n                        && other.low",
-        "&& other.low",
+        COVERED,
+        "at == base && from <= low",
+        "(at == base || at != base) && from <= low",
     ),
     mutant(
         "frame-reaches-above-sp",
-        LIFT_MEMORY,
-        "group.high.saturating_add(distance) <= 0;",
-        "group.high.saturating_add(distance) <= 4096;",
+        STACK,
+        "high.saturating_add(distance) <= 0 =>",
+        "high.saturating_add(distance) <= 4096 =>",
     ),
     mutant(
         "emitted-check-one-byte-long",
@@ -223,14 +224,14 @@ const SIGNATURES: [Mutant; 18] = [
     mutant(
         "ecall-arguments-not-live",
         LIVENESS,
-        "after(*to).without(Reg::A0).or(*uses)",
-        "after(*to).without(Reg::A0).or(uses.without(Reg::A0))",
+        "after.without(Reg::A0).or(*uses)",
+        "after.without(Reg::A0).or(uses.without(Reg::A0))",
     ),
     mutant(
         "callee-params-not-live",
         LIVENESS,
-        "after(*to).minus(self.changes[callee]).or(self.params[callee])",
-        "after(*to).minus(self.changes[callee]).or(self.params[callee].without(Reg::A0))",
+        "after.minus(self.changes[callee]).or(self.params[callee])",
+        "after.minus(self.changes[callee]).or(self.params[callee].without(Reg::A0))",
     ),
     mutant(
         "signature-registers-swapped",
@@ -253,8 +254,8 @@ const SIGNATURES: [Mutant; 18] = [
     mutant(
         "links-left-in-the-state",
         HOMES,
-        "arguments(function, module.convention).or(links)",
-        "arguments(function, module.convention).or(RegSet::of(&[Reg(1)]).and(links))",
+        "arguments(function, convention).or(links)",
+        "arguments(function, convention).or(RegSet::of(&[Reg(1)]).and(links))",
     ),
     mutant(
         "homes-elsewhere",
@@ -300,7 +301,7 @@ const LOOP_BOUNDS: [Mutant; 11] = [
     ),
     mutant(
         "loop-longer-than-its-ranges",
-        "crates/lift/src/loops.rs",
+        "crates/opt/src/loops.rs",
         "spans.last_max().min(fitting)",
         "spans.last_max().max(fitting)",
     ),

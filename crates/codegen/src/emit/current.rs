@@ -6,10 +6,36 @@
 
 use std::cell::Cell;
 
-use antares_ir::{self as ir, Block, Terminator};
+use antares_ir::{
+    self as ir, Block, Cfg, Terminator,
+    dataflow::{self, Direction, Effort, Problem},
+};
 use antares_program::{Reg, RegSet};
 
 use crate::emit::{Emitter, signature::Signature};
+
+/// Which registers the state keeps holding.
+struct Kept<'a, 'c, 'm> {
+    current: &'a Current,
+    emitter: &'a Emitter<'c, 'm>,
+    blocks: &'a [Block],
+}
+
+impl Problem for Kept<'_, '_, '_> {
+    type Fact = RegSet;
+
+    fn transfer(&self, block: usize, fact: &RegSet) -> RegSet {
+        let (current, block) = (self.current, &self.blocks[block]);
+        current.now.set(*fact);
+        current.write(block);
+        current.end(self.emitter, block);
+        current.now.get()
+    }
+
+    fn meet(&self, _block: usize, _effort: Effort, known: &RegSet, other: &RegSet) -> RegSet {
+        known.and(*other)
+    }
+}
 
 /// What is known in each block of a function.
 pub(crate) struct Current {
@@ -26,26 +52,12 @@ impl Current {
     pub(crate) fn of(emitter: &Emitter, function: &ir::Function, moved: RegSet) -> Self {
         let moved = moved.minus(emitter.links).without(Reg::SP);
         let handed = emitter.signature(function.id).handed.iter().copied().fold(RegSet::EMPTY, RegSet::with);
-        let mut current = Self { starts: vec![moved; function.blocks.len()], now: Cell::default(), moved };
-        current.starts[0] = moved.and(handed);
-        let (mut open, mut is_open) = (vec![0], vec![false; function.blocks.len()]);
-        let mut is_seen = is_open.clone();
-        while let Some(index) = open.pop() {
-            (is_open[index], is_seen[index]) = (false, true);
-            let block = &function.blocks[index];
-            current.start(index);
-            current.write(block);
-            current.end(emitter, block);
-            for to in block.terminator.successors() {
-                let to = to.0 as usize;
-                let before = current.starts[to];
-                current.starts[to] = before.and(current.now.get());
-                let is_new = current.starts[to] != before || !is_seen[to];
-                if is_new && !std::mem::replace(&mut is_open[to], true) {
-                    open.push(to);
-                }
-            }
-        }
+        let mut known = vec![None; function.blocks.len()];
+        known[0] = Some(moved.and(handed));
+        let mut current = Self { starts: Vec::new(), now: Cell::default(), moved };
+        let problem = Kept { current: &current, emitter, blocks: &function.blocks };
+        let starts = dataflow::solve(&Cfg::of(&function.blocks), Direction::Forward, &problem, known);
+        current.starts = starts.into_iter().map(|start| start.unwrap_or(moved)).collect();
         current
     }
 

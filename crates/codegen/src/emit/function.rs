@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, ops::Range};
 
-use antares_ir::{self as ir, BinaryOp, Charge, OWN_SWITCHES_MAX, Op, Terminator, UnaryOp};
+use antares_ir::{self as ir, BinaryOp, Charge, Op, Terminator, UnaryOp};
 use antares_program::{BlockId, GuestAddr, Reg, RegSet};
 use inkwell::{
     IntPredicate,
@@ -13,7 +13,10 @@ use inkwell::{
 
 use crate::{
     CodegenError,
-    emit::{Emitter, current::Current, homes::homes, memory::Address, signature::arguments, state::Field},
+    emit::{
+        Emitter, OWN_SWITCHES_MAX, current::Current, homes::homes, memory::Address, signature::arguments,
+        state::Field,
+    },
 };
 
 /// A block with more loads and stores than this
@@ -107,7 +110,7 @@ fn registers(emitter: &Emitter, ir: &ir::Function) -> RegSet {
             _ => {}
         }
     }
-    touched.or(set.and(arguments(ir, emitter.ir.convention)))
+    touched.or(set.and(arguments(ir, emitter.convention)))
 }
 
 /// Counts the loads and stores of a block that has many.
@@ -146,7 +149,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         let left = emitter.builder.build_alloca(emitter.i64, "left")?;
         let put_off = emitter.builder.build_alloca(emitter.i64, "put_off")?;
         emitter.builder.build_store(put_off, emitter.i64.const_zero())?;
-        let (base, homes) = (emitter.base_of(value), homes(emitter.ir, ir, emitter.links));
+        let (base, homes) = (emitter.base_of(value), homes(emitter, ir));
         let mut slots = [None; 32];
         for register in registers(emitter, ir).iter() {
             let slot = match homes.has(register) {

@@ -6,7 +6,7 @@ use antares_ir::{Function, Module};
 use crate::CodegenError;
 
 /// A function with more blocks than this is not optimized.
-pub(crate) const OPTIMIZED_BLOCKS_MAX: usize = 4000;
+pub const OPTIMIZED_BLOCKS_MAX: usize = 4000;
 
 /// A function with more operations than this is not optimized.
 const OPTIMIZED_OPERATIONS_MAX: usize = 100_000;

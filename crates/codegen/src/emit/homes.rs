@@ -3,10 +3,14 @@
 //! Elsewhere than in the state, a register costs moves at calls and returns, and what is alive at a call anyway waits in
 //! memory. In the state it costs a load or store in each block that mentions it, and nothing at calls and where ways meet.
 
-use antares_ir::{self as ir, Block, Convention, Module, Op, Terminator};
+use antares_ir::{self as ir, Block, Cfg, LoopNest, Module, Op, Terminator};
 use antares_program::{Reg, RegSet};
 
-use crate::emit::{giants::OPTIMIZED_BLOCKS_MAX, signature::arguments};
+use crate::emit::{
+    Emitter,
+    giants::OPTIMIZED_BLOCKS_MAX,
+    signature::{Convention, arguments},
+};
 
 /// A loop counts for so many times what is around it, as a power of two,
 const LOOP_WEIGHT_BITS: u32 = 2;
@@ -18,10 +22,11 @@ const LOOPS_MAX: u32 = 4;
 /// move less between blocks.
 const MOVE_WEIGHT: u64 = 3;
 
-/// Those of `function`. Arguments stay in hand. So does what some function is linked through (`links`): who returns where it was called
+/// Those of `function`. Arguments stay in hand. So does what some function is linked through: who returns where it was called
 /// from passes back no link, so callers count on theirs, in the state too, whatever its callees did with that register.
-pub(crate) fn homes(module: &Module, function: &ir::Function, links: RegSet) -> RegSet {
-    if module.convention == Convention::All {
+pub(crate) fn homes(emitter: &Emitter, function: &ir::Function) -> RegSet {
+    let Emitter { ir: module, convention, links, .. } = *emitter;
+    if convention == Convention::All {
         return RegSet::EMPTY;
     }
     let mut costs = [Costs::default(); 32];
@@ -41,7 +46,7 @@ pub(crate) fn homes(module: &Module, function: &ir::Function, links: RegSet) -> 
         let Costs { mentions, moves } = costs[register.index()];
         mentions < moves * MOVE_WEIGHT
     };
-    let candidates = RegSet::ALL.minus(arguments(function, module.convention).or(links));
+    let candidates = RegSet::ALL.minus(arguments(function, convention).or(links));
     candidates.iter().filter(is_home).fold(RegSet::EMPTY, RegSet::with)
 }
 
@@ -57,7 +62,7 @@ fn weights(function: &ir::Function) -> Vec<u64> {
     if function.blocks.len() > OPTIMIZED_BLOCKS_MAX {
         return vec![1; function.blocks.len()];
     }
-    let depths = function.loop_depths().into_iter();
+    let depths = LoopNest::of(&Cfg::of(&function.blocks)).depths().into_iter();
     depths.map(|depth| 1 << (LOOP_WEIGHT_BITS * depth.min(LOOPS_MAX))).collect()
 }
 

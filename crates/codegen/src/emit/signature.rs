@@ -1,11 +1,33 @@
 //! How functions are called: which guest registers are handed over in host registers, and which through the state.
 
-use antares_ir::{self as ir, Convention};
+use antares_ir as ir;
 use antares_program::{Reg, RegSet};
 
 /// Guest registers that a function returns in host registers beside the cycles left; x86_regcallcc returns eleven
 /// values in registers, and a twelfth would send all of them through memory.
 const RESULTS_IN_REGISTERS_MAX: usize = 10;
+
+/// Where functions are passed and pass back more registers than this on average, most go through the state.
+const PASSED_MAX: usize = 20;
+
+/// Which guest registers are handed over in host registers where functions are called and return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Convention {
+    /// As many as there are host registers for.
+    All,
+    /// Arguments, `sp` and the link. All others are in the state wherever a function begins or ends, so that a function that
+    /// neither reads nor writes one of them has nothing to do with it, whatever it calls.
+    Arguments,
+}
+
+impl Convention {
+    /// The one for these functions.
+    #[must_use]
+    pub fn of(functions: &[ir::Function]) -> Self {
+        let passed = functions.iter().map(|function| function.params.len() + function.results.len());
+        if passed.sum::<usize>() > PASSED_MAX * functions.len() { Self::Arguments } else { Self::All }
+    }
+}
 
 /// How a function is called.
 pub(crate) struct Signature {

@@ -3,10 +3,10 @@
 
 use super::{EMIT_CONTROL, Mutant, mutant};
 
-const GATHER: &str = "crates/lift/src/gather.rs";
+const GATHER: &str = "crates/opt/src/gather.rs";
 const ORDER_GRAPH: &str = "crates/codegen/src/order/graph.rs";
-const SPECIALIZE: &str = "crates/lift/src/specialize.rs";
-const CHARGES_OF_BLOCKS: &str = "crates/lift/src/charges.rs";
+const SPECIALIZE: &str = "crates/opt/src/specialize.rs";
+const CHARGES_OF_BLOCKS: &str = "crates/opt/src/charges.rs";
 
 /// Words that are put together from bytes.
 pub(super) const WORDS_OF_BYTES: [Mutant; 4] = [

@@ -3,13 +3,8 @@
 //! Who calls `abort` does not go on behind the call: what stands there is often the next function, and it would seem that this one
 //! is read for, and changes, all that that one does.
 
-use antares_ir::{Op, Terminator, flow};
-use antares_program::Reg;
-
-use crate::{
-    block::BlockBuilder,
-    function::{BlockDraft, FunctionDraft},
-};
+use antares_ir::{Block, Cfg, Function, Module, Op, Terminator, successors};
+use antares_program::{BlockId, Reg};
 
 /// A function with more blocks is there for its work.
 const DOOMED_BLOCKS_MAX: usize = 64;
@@ -17,12 +12,13 @@ const DOOMED_BLOCKS_MAX: usize = 64;
 /// Cuts off what follows calls that never return. A function returns if a way through it ends in a return, over calls
 /// that return; the least such set is right by induction over the length of a run. Calls by address return, and jumps
 /// by address, but for those through tables.
-pub(crate) fn cut(functions: &mut [FunctionDraft]) {
+pub(crate) fn cut(module: &mut Module) {
+    let functions = module.functions.as_mut_slice();
     let mut jumps = vec![false; functions.len()];
     for (function, jumps) in functions.iter_mut().zip(&mut jumps) {
         for block in &mut function.blocks {
-            if matches!(block.terminator, Terminator::Return { .. }) && goes_elsewhere(&block.builder) {
-                block.empty();
+            if matches!(block.terminator, Terminator::Return { .. }) && goes_elsewhere(block) {
+                empty(block);
                 *jumps = true;
             }
         }
@@ -31,10 +27,10 @@ pub(crate) fn cut(functions: &mut [FunctionDraft]) {
     let is_doomed = search.doomed(functions, jumps);
     for (function, is_seen) in functions.iter_mut().zip(&search.is_seen) {
         let unseen = function.blocks.iter_mut().zip(is_seen).filter(|(_, is_seen)| !**is_seen);
-        unseen.for_each(|(block, _)| block.empty());
+        unseen.for_each(|(block, _)| empty(block));
         for block in &mut function.blocks {
             if callee(&block.terminator).is_some_and(|callee| is_doomed[callee]) {
-                block.empty();
+                empty(block);
             }
         }
         for index in 0..is_seen.len() {
@@ -43,7 +39,9 @@ pub(crate) fn cut(functions: &mut [FunctionDraft]) {
                 && !search.returns[callee.0 as usize]
                 && is_seen[to.0 as usize]
             {
-                let to = function.add_leave(function.blocks[to.0 as usize].pc);
+                let pc = function.blocks[to.0 as usize].pc;
+                function.blocks.push(Block::between(pc, Vec::new(), Terminator::Leave));
+                let to = BlockId::at(function.blocks.len() - 1);
                 function.blocks[index].terminator = Terminator::Call { callee, to };
             }
         }
@@ -59,16 +57,17 @@ fn callee(terminator: &Terminator) -> Option<usize> {
 
 /// Whether the block takes `sp` and the return address from a place that a register shows, like `longjmp`: it returns elsewhere than
 /// to the caller, which native code cannot.
-fn goes_elsewhere(builder: &BlockBuilder) -> bool {
-    let writes = builder.writes();
-    let base = |register: Reg| {
-        let (_, value) = writes.iter().find(|(written, _)| *written == register)?;
-        match builder.ops[value.0 as usize] {
-            Op::Load { base, .. } => builder.read_of(base),
-            _ => None,
-        }
+fn goes_elsewhere(block: &Block) -> bool {
+    let base = |register: Reg| match block.op(block.written(register)?) {
+        Op::Load { base, .. } => block.read_of(base),
+        _ => None,
     };
     base(Reg::SP).is_some_and(|register| register != Reg::SP && base(Reg::RA) == Some(register))
+}
+
+/// Makes it a block that does nothing but leave native code.
+fn empty(block: &mut Block) {
+    *block = Block::between(block.pc, Vec::new(), Terminator::Leave);
 }
 
 struct Search {
@@ -83,7 +82,7 @@ struct Search {
 }
 
 impl Search {
-    fn of(functions: &[FunctionDraft]) -> Self {
+    fn of(functions: &[Function]) -> Self {
         let count = functions.len();
         let mut search = Self {
             returns: vec![false; count],
@@ -107,7 +106,7 @@ impl Search {
         }
     }
 
-    fn look(&mut self, function: usize, block: &BlockDraft) {
+    fn look(&mut self, function: usize, block: &Block) {
         match &block.terminator {
             Terminator::Call { callee, to } if !self.returns[callee.0 as usize] => {
                 self.waiting[callee.0 as usize].push((function, to.0 as usize));
@@ -117,7 +116,7 @@ impl Search {
                 self.tails[callee.0 as usize].push(function);
             }
             Terminator::TailCall { .. } | Terminator::Return { .. } => self.returns(function),
-            Terminator::JumpIndirect { .. } if !block.is_table => self.returns(function),
+            Terminator::JumpIndirect { may_call: true, .. } => self.returns(function),
             _ => {}
         }
         for to in block.terminator.successors() {
@@ -128,7 +127,7 @@ impl Search {
     /// The functions that are there to end in a `longjmp`: `jumps`, and those that call them and never return. Native code can only be
     /// left there, so it is left where they are called: they read what their callers need not have had in hand, above all if their
     /// number of arguments varies.
-    fn doomed(&self, functions: &[FunctionDraft], jumps: Vec<bool>) -> Vec<bool> {
+    fn doomed(&self, functions: &[Function], jumps: Vec<bool>) -> Vec<bool> {
         let mut callers: Vec<Vec<usize>> = vec![Vec::new(); functions.len()];
         for (caller, function) in functions.iter().enumerate() {
             if !self.returns[caller] && !self.works(function, &self.is_seen[caller]) {
@@ -151,22 +150,21 @@ impl Search {
 
     /// Whether a function that never returns may be there for its work, as a main loop is: it ends the script, or calls somebody
     /// again and again.
-    fn works(&self, function: &FunctionDraft, is_seen: &[bool]) -> bool {
+    fn works(&self, function: &Function, is_seen: &[bool]) -> bool {
         if function.blocks.len() > DOOMED_BLOCKS_MAX {
             return true;
         }
         let ends = |terminator: &Terminator| callee(terminator).is_some_and(|callee| !self.returns[callee]);
-        let mut successors = flow::successors(function.blocks.iter().map(|block| &block.terminator));
-        for (block, to) in function.blocks.iter().zip(&mut successors) {
-            if ends(&block.terminator) {
-                to.clear();
-            }
-        }
+        let following = |block: &Block| match ends(&block.terminator) {
+            true => Vec::new(),
+            false => successors(&block.terminator),
+        };
+        let cfg = Cfg::new(function.blocks.iter().map(following).collect());
         let seen = function.blocks.iter().enumerate().filter(|(index, _)| is_seen[*index]);
         seen.into_iter().any(|(index, block)| match block.terminator {
             Terminator::Exit { .. } => true,
             Terminator::Call { .. } | Terminator::CallIndirect { .. } | Terminator::Ecall { .. } => {
-                flow::reaches(&successors, index, index)
+                cfg.reaches(index, index)
             }
             _ => false,
         })

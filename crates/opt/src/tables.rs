@@ -3,10 +3,10 @@
 
 use std::collections::HashMap;
 
-use antares_ir::{
-    BinaryOp, Block, Function, JumpTable, Module, OWN_SWITCHES_MAX, Op, Terminator, Value, Width,
-};
+use antares_ir::{BinaryOp, Block, Function, JumpTable, Module, Op, Terminator, Value, Width};
 use antares_program::{GuestAddr, Program};
+
+use crate::Context;
 
 /// Entries of one table at the most.
 const ENTRIES_MAX: u64 = 4096;
@@ -18,7 +18,7 @@ const ALL_ENTRIES_MAX: usize = 1 << 16;
 const PLACES_MAX: usize = 16;
 
 /// Names the tables of all jumps that have one, but where many jumps of a function share one: each takes an edge to each of its places.
-pub(crate) fn name(module: &mut Module, program: &Program) {
+pub(crate) fn name(module: &mut Module, Context { program, target }: Context) {
     let mut entries_left = ALL_ENTRIES_MAX;
     for function in &mut module.functions {
         let numbers = numbers(function);
@@ -30,7 +30,7 @@ pub(crate) fn name(module: &mut Module, program: &Program) {
         for (block, found) in function.blocks.iter_mut().zip(found) {
             if let Terminator::JumpIndirect { table, .. } = &mut block.terminator {
                 *table = found.filter(|table| {
-                    jumps[&table.start] <= OWN_SWITCHES_MAX && table.entries.len() <= entries_left
+                    jumps[&table.start] <= target.own_switches_max && table.entries.len() <= entries_left
                 });
                 entries_left -= table.as_ref().map_or(0, |table| table.entries.len());
             }

@@ -10,7 +10,10 @@
 
 use std::collections::VecDeque;
 
-use antares_ir::{Block, Function, Module, Op, SpAfter, Terminator};
+use antares_ir::{
+    Block, Cfg, Function, Module, Op, SpAfter, Terminator,
+    dataflow::{self, Direction, Effort, Problem},
+};
 use antares_program::{FunctionId, Reg, RegSet};
 
 /// Gives every function its params and results.
@@ -41,6 +44,31 @@ fn returns(terminator: &Terminator) -> bool {
     matches!(terminator, Terminator::Return { .. } | Terminator::TailCall { .. }) || is_dispatch(terminator)
 }
 
+/// Liveness inside the function `index`.
+struct Liveness<'a> {
+    analysis: &'a Analysis,
+    function: &'a Function,
+    index: usize,
+}
+
+impl Problem for Liveness<'_> {
+    type Fact = RegSet;
+
+    fn transfer(&self, block: usize, after: &RegSet) -> RegSet {
+        let block = &self.function.blocks[block];
+        let live = self.analysis.live_at_end(&block.terminator, self.index, *after);
+        let live = block.writes.iter().fold(live, |live, (register, _)| live.without(*register));
+        block.ops.iter().fold(live, |live, op| match op {
+            Op::Read(register) => live.with(*register),
+            _ => live,
+        })
+    }
+
+    fn meet(&self, _block: usize, _effort: Effort, known: &RegSet, other: &RegSet) -> RegSet {
+        known.or(*other)
+    }
+}
+
 struct Analysis {
     sp_after: Vec<SpAfter>,
     callers: Vec<Vec<usize>>,
@@ -50,7 +78,10 @@ struct Analysis {
     changes: Vec<RegSet>,
     wanted: Vec<RegSet>,
     params: Vec<RegSet>,
+    cfgs: Vec<Cfg>,
     live_in: Vec<Vec<RegSet>>,
+    /// What the blocks that follow read.
+    live_out: Vec<Vec<RegSet>>,
     indirect_changes: RegSet,
     indirect_params: RegSet,
     indirect_wanted: RegSet,
@@ -82,6 +113,7 @@ impl Analysis {
         }
         let exposed = (0..count).filter(|index| module.functions[*index].is_exposed).collect();
         let indirect = if module.is_open { RegSet::ALL } else { RegSet::EMPTY };
+        let none_live = || module.functions.iter().map(|f| vec![RegSet::EMPTY; f.blocks.len()]).collect();
         let wanted = |function: &Function| match function.is_resumable {
             true => RegSet::ALL,
             false => RegSet::EMPTY,
@@ -94,7 +126,9 @@ impl Analysis {
             changes: vec![RegSet::EMPTY; count],
             wanted: module.functions.iter().map(wanted).collect(),
             params: vec![RegSet::EMPTY; count],
-            live_in: module.functions.iter().map(|f| vec![RegSet::EMPTY; f.blocks.len()]).collect(),
+            cfgs: module.functions.iter().map(|function| Cfg::of(&function.blocks)).collect(),
+            live_in: none_live(),
+            live_out: none_live(),
             indirect_changes: indirect,
             indirect_params: indirect,
             indirect_wanted: RegSet::EMPTY,
@@ -170,56 +204,38 @@ impl Analysis {
         }
     }
 
-    /// Liveness inside one function, to its fixpoint.
+    /// Liveness inside one function. What is live in it only grows.
     fn solve(&mut self, function: &Function, index: usize) {
-        let mut has_changed = true;
-        while has_changed {
-            has_changed = false;
-            for (number, block) in function.blocks.iter().enumerate().rev() {
-                let live = self.live_before(block, index);
-                if live != self.live_in[index][number] {
-                    self.live_in[index][number] = live;
-                    has_changed = true;
-                }
-            }
-        }
+        let live = std::mem::take(&mut self.live_out[index]).into_iter().map(Some).collect();
+        let liveness = Liveness { analysis: self, function, index };
+        let live = dataflow::solve(&self.cfgs[index], Direction::Backward, &liveness, live);
+        let live: Vec<RegSet> = live.into_iter().map(Option::unwrap_or_default).collect();
+        let before = live.iter().enumerate().map(|(block, live)| liveness.transfer(block, live)).collect();
+        (self.live_in[index], self.live_out[index]) = (before, live);
     }
 
-    fn live_before(&self, block: &Block, index: usize) -> RegSet {
-        let mut live = self.live_at_end(block, index);
-        for (register, _) in &block.writes {
-            live = live.without(*register);
-        }
-        block.ops.iter().fold(live, |live, op| match op {
-            Op::Read(register) => live.with(*register),
-            _ => live,
-        })
-    }
-
-    /// Registers that the terminator, or anything after it, may read.
-    fn live_at_end(&self, block: &Block, index: usize) -> RegSet {
-        let after = |to: antares_program::BlockId| self.live_in[index][to.0 as usize];
-        match &block.terminator {
-            Terminator::Call { callee, to } => {
+    /// Registers that the terminator, or anything after it, may read, if `after` may be read where it goes.
+    fn live_at_end(&self, terminator: &Terminator, index: usize, after: RegSet) -> RegSet {
+        match terminator {
+            Terminator::Call { callee, .. } => {
                 let callee = callee.0 as usize;
-                let live = after(*to).minus(self.changes[callee]).or(self.params[callee]);
+                let live = after.minus(self.changes[callee]).or(self.params[callee]);
                 if self.sp_after[callee] == SpAfter::Compared { live.with(Reg::SP) } else { live }
             }
             Terminator::TailCall { callee, .. } => {
                 self.results(index).minus(self.changed_by(*callee)).or(self.params[callee.0 as usize])
             }
-            Terminator::CallIndirect { to, .. } => after(*to).or(self.indirect_params).with(Reg::SP),
-            Terminator::Ecall { uses, to, .. } => after(*to).without(Reg::A0).or(*uses),
+            Terminator::CallIndirect { .. } => after.or(self.indirect_params).with(Reg::SP),
+            Terminator::Ecall { uses, .. } => after.without(Reg::A0).or(*uses),
             Terminator::Exit { .. } => RegSet::of(&[Reg::A0, Reg::A7]),
-            Terminator::Leave => RegSet::EMPTY,
-            Terminator::JumpIndirect { candidates, may_call: true, .. } => {
-                let called = self.results(index).or(self.indirect_params).with(Reg::SP);
-                candidates.iter().fold(called, |live, (_, block)| live.or(after(*block)))
+            Terminator::JumpIndirect { may_call: true, .. } => {
+                after.or(self.results(index)).or(self.indirect_params).with(Reg::SP)
             }
-            Terminator::Return { locals, .. } => {
-                locals.iter().fold(self.results(index), |live, (_, block)| live.or(after(*block)))
-            }
-            other => other.successors().into_iter().fold(RegSet::EMPTY, |live, to| live.or(after(to))),
+            Terminator::Return { .. } => after.or(self.results(index)),
+            Terminator::Leave
+            | Terminator::Jump(_)
+            | Terminator::Branch { .. }
+            | Terminator::JumpIndirect { .. } => after,
         }
     }
 

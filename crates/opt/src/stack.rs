@@ -2,26 +2,94 @@
 
 use std::collections::VecDeque;
 
-use antares_ir::{SpAfter, Terminator};
+use antares_ir::{
+    Block, Cfg, Function, Linear, Module, Op, SpAfter, Terminator, Value,
+    dataflow::{self, Direction, Effort, Problem},
+};
 use antares_program::Reg;
 
-use crate::function::{BlockDraft, FunctionDraft, StackMove};
-
 /// What is known of `sp` in a function.
-pub(crate) struct StackFacts {
+struct StackFacts {
     /// Where it is after a call of the function.
-    pub(crate) after: SpAfter,
+    after: SpAfter,
     /// By how much a call of the function moves it.
     moves: Distance,
     /// By block: distance of `sp` from its place at the function's entry.
-    pub(crate) distances: Vec<Option<i64>>,
+    distances: Vec<Option<i64>>,
+}
+
+/// Says of all functions what becomes of `sp`, and where it stands checks the frame once, at the entry.
+pub(crate) fn find(module: &mut Module) {
+    let moves: Vec<Vec<Moves>> =
+        module.functions.iter().map(|function| function.blocks.iter().map(Moves::of).collect()).collect();
+    let facts = analyze(&module.functions, &moves);
+    for ((function, facts), moves) in module.functions.iter_mut().zip(facts).zip(moves) {
+        function.sp_after = facts.after;
+        for ((block, distance), moves) in function.blocks.iter_mut().zip(facts.distances).zip(moves) {
+            let low = distance.and_then(|distance| take_frame(block, distance));
+            function.frame_low = function.frame_low.into_iter().chain(low).min();
+            let end = match (distance, moves.sp) {
+                (Some(distance), Some((Reg::SP, by))) => Some(distance.wrapping_add(by)),
+                _ => None,
+            };
+            limit_tail_calls(block, function.link == Reg::RA && end == Some(0));
+        }
+    }
+}
+
+/// Removes what the check of the stack frame at the function's entry covers: checks of `sp` (the entry value of the block, `distance`
+/// from the function's) below the function's entry `sp`. Returns the lowest such offset.
+fn take_frame(block: &mut Block, distance: i64) -> Option<i64> {
+    let sp = Value::at(block.ops.iter().position(|op| *op == Op::Read(Reg::SP))?);
+    let low = |op: &Op| match *op {
+        Op::Check { base, low, high, .. } if base == sp && high.saturating_add(distance) <= 0 => {
+            Some(low.saturating_add(distance))
+        }
+        _ => None,
+    };
+    let lowest = block.ops.iter().filter_map(low).min()?;
+    // What is read stands before all checks, so `sp` keeps its number.
+    let mut checks = block.take_checks();
+    checks.retain(|op| low(op).is_none());
+    block.put_checks(&checks);
+    Some(lowest)
+}
+
+/// Lets an indirect jump be a tail call only where the stack frame is gone, or there is none, and the function returns through `ra`, as
+/// all that is found by its address does: `may_leave`. One without candidates is nothing else.
+fn limit_tail_calls(block: &mut Block, may_leave: bool) {
+    // A table's is none already.
+    if let Terminator::JumpIndirect { may_call, candidates, link, .. } = &mut block.terminator
+        && *may_call
+    {
+        *may_call = candidates.is_empty() || may_leave;
+        *link = link.filter(|_| *may_call);
+    }
+}
+
+/// What a block makes of `sp` and of `s0`: `sp` or `s0` as it found them, and what is added.
+struct Moves {
+    sp: Option<(Reg, i64)>,
+    frame: Option<(Reg, i64)>,
+}
+
+impl Moves {
+    fn of(block: &Block) -> Self {
+        let moved = |register: Reg| {
+            let Some(value) = block.written(register) else { return Some((register, 0)) };
+            let Linear { root, offset } = Linear::of(&block.ops, value, i64::MAX);
+            let from = block.read_of(root).filter(|from| [Reg::SP, Reg::S0].contains(from))?;
+            Some((from, offset))
+        };
+        Self { sp: moved(Reg::SP), frame: moved(Reg::S0) }
+    }
 }
 
 /// Analyzes all functions. Starts with functions that never return and withdraws trust until nothing changes; since a
 /// function only returns after its callees have, what remains is true by induction over the length of a run. Where trust
 /// is gone because nobody knows where `sp` is, callers compare, and the distance is known again behind the call.
-pub(crate) fn analyze(functions: &[FunctionDraft]) -> Vec<StackFacts> {
-    let fact = |function: &FunctionDraft| StackFacts {
+fn analyze(functions: &[Function], moves: &[Vec<Moves>]) -> Vec<StackFacts> {
+    let fact = |function: &Function| StackFacts {
         after: SpAfter::Same,
         moves: Distance::Unvisited,
         distances: vec![None; function.blocks.len()],
@@ -32,8 +100,8 @@ pub(crate) fn analyze(functions: &[FunctionDraft]) -> Vec<StackFacts> {
     let mut is_queued = vec![true; functions.len()];
     while let Some(index) = queue.pop_front() {
         is_queued[index] = false;
-        let distances = distances(&functions[index], &facts);
-        let (after, moves) = after(&functions[index], &distances, &facts);
+        let distances = distances(&functions[index], &moves[index], &facts);
+        let (after, moves) = after(&functions[index], &moves[index], &distances, &facts);
         let (after, moves) = (worse(facts[index].after, after), facts[index].moves.meet(moves));
         facts[index].distances = distances.into_iter().map(|at| at.sp.known()).collect();
         if (after, moves) != (facts[index].after, facts[index].moves) {
@@ -56,7 +124,7 @@ fn worse(a: SpAfter, b: SpAfter) -> SpAfter {
     }
 }
 
-fn callers(functions: &[FunctionDraft]) -> Vec<Vec<usize>> {
+fn callers(functions: &[Function]) -> Vec<Vec<usize>> {
     let mut callers = vec![Vec::new(); functions.len()];
     for (index, function) in functions.iter().enumerate() {
         for block in &function.blocks {
@@ -123,13 +191,13 @@ impl Distances {
     const UNVISITED: Self = Self { sp: Distance::Unvisited, frame: Distance::Unvisited };
     const ENTRY: Self = Self { sp: Distance::Known(0), frame: Distance::Unknown };
 
-    fn after(self, block: &BlockDraft) -> Self {
-        let moved = |moved: Option<StackMove>| match moved {
+    fn after(self, moves: &Moves) -> Self {
+        let moved = |moved: Option<(Reg, i64)>| match moved {
             Some((Reg::SP, by)) => self.sp.plus(by),
             Some((_, by)) => self.frame.plus(by),
             None => Distance::Unknown,
         };
-        Self { sp: moved(block.sp_moved), frame: moved(block.frame_moved) }
+        Self { sp: moved(moves.sp), frame: moved(moves.frame) }
     }
 
     fn meet(self, other: Self) -> Self {
@@ -137,46 +205,60 @@ impl Distances {
     }
 }
 
-fn distances(function: &FunctionDraft, facts: &[StackFacts]) -> Vec<Distances> {
-    let mut distances = vec![Distances::UNVISITED; function.blocks.len()];
-    distances[0] = Distances::ENTRY;
-    let mut work = vec![0];
-    while let Some(index) = work.pop() {
-        let block = &function.blocks[index];
-        let mut out = distances[index].after(block);
-        if block.terminator.is_call() {
+/// Where `sp` and `s0` stand in a function, if callees do as `facts` say. What is known of a block changes three times at the most.
+struct Standing<'a> {
+    function: &'a Function,
+    moves: &'a [Moves],
+    facts: &'a [StackFacts],
+}
+
+impl Problem for Standing<'_> {
+    type Fact = Distances;
+
+    fn transfer(&self, block: usize, distances: &Distances) -> Distances {
+        let terminator = &self.function.blocks[block].terminator;
+        let mut out = distances.after(&self.moves[block]);
+        if terminator.is_call() {
             // What the callee did with `s0` is not known.
             out.frame = Distance::Unknown;
         }
-        if let Terminator::Call { callee, .. } = block.terminator {
-            out.sp = out.sp.behind(&facts[callee.0 as usize]);
+        if let Terminator::Call { callee, .. } = terminator {
+            out.sp = out.sp.behind(&self.facts[callee.0 as usize]);
         }
-        for successor in block.terminator.successors() {
-            let successor = successor.0 as usize;
-            let met = distances[successor].meet(out);
-            if met != distances[successor] {
-                distances[successor] = met;
-                work.push(successor);
-            }
-        }
+        out
     }
-    distances
+
+    fn meet(&self, _block: usize, _effort: Effort, known: &Distances, other: &Distances) -> Distances {
+        known.meet(*other)
+    }
+}
+
+fn distances(function: &Function, moves: &[Moves], facts: &[StackFacts]) -> Vec<Distances> {
+    let mut known = vec![None; function.blocks.len()];
+    known[0] = Some(Distances::ENTRY);
+    let standing = Standing { function, moves, facts };
+    let known = dataflow::solve(&Cfg::of(&function.blocks), Direction::Forward, &standing, known);
+    known.into_iter().map(|distances| distances.unwrap_or(Distances::UNVISITED)).collect()
 }
 
 /// Where `sp` is after the function, and by how much it has moved, if it is after those that it calls as `facts` say.
-fn after(function: &FunctionDraft, distances: &[Distances], facts: &[StackFacts]) -> (SpAfter, Distance) {
+fn after(
+    function: &Function,
+    moves: &[Moves],
+    distances: &[Distances],
+    facts: &[StackFacts],
+) -> (SpAfter, Distance) {
     // Millicode is there to move it, and so is what calls nobody and moves it by a number.
     let is_leaf = !function.blocks.iter().any(|block| block.terminator.is_call());
-    let (mut after, mut moves) = (SpAfter::Same, Distance::Unvisited);
-    for (block, distances) in function.blocks.iter().zip(distances) {
+    let (mut after, mut moved) = (SpAfter::Same, Distance::Unvisited);
+    for ((block, moves), distances) in function.blocks.iter().zip(moves).zip(distances) {
         if *distances == Distances::UNVISITED {
             continue;
         }
-        let end = distances.after(block).sp;
+        let end = distances.after(moves).sp;
         let (end, callee) = match &block.terminator {
-            Terminator::Return { .. } | Terminator::JumpIndirect { may_call: true, .. } => {
-                (end, SpAfter::Same)
-            }
+            Terminator::Return { .. } => (end, SpAfter::Same),
+            Terminator::JumpIndirect { candidates, .. } if candidates.is_empty() => (end, SpAfter::Same),
             // It will be let go where the frame is gone, and comes back with that.
             Terminator::JumpIndirect { .. } if end == Distance::Known(0) => (end, SpAfter::Same),
             Terminator::TailCall { callee, .. } => {
@@ -192,7 +274,7 @@ fn after(function: &FunctionDraft, distances: &[Distances], facts: &[StackFacts]
             _ if function.link != Reg::RA => SpAfter::Moved,
             _ => SpAfter::Compared,
         };
-        (after, moves) = (worse(after, worse(own, callee)), moves.meet(end));
+        (after, moved) = (worse(after, worse(own, callee)), moved.meet(end));
     }
-    (after, moves)
+    (after, moved)
 }

@@ -4,25 +4,15 @@
 //! charge itself. So at any block a little more or less may have been charged than was used; but nobody can tell, since
 //! it comes out even before every call, syscall and return. No charge is below zero: what was used only grows.
 
-use antares_ir::{Block, Charge, Function, Module, Terminator, flow};
+use antares_ir::{Block, Cfg, Charge, Function, Module, Terminator, frequencies};
 
-/// Functions with more blocks keep their charges; they are not optimized either.
-const BLOCKS_MAX: usize = 4000;
+use crate::Target;
 
 /// How often all places are looked at.
 const ROUNDS: usize = 4;
 
 /// No block charges more for others than this.
 const CYCLES_MAX: u64 = 1 << 12;
-
-/// How much more often than what is around it a loop runs.
-const PASSES: u64 = 8;
-
-/// What a function's entry weighs: loops weigh more, what is behind branches less.
-const ENTRY_WEIGHT: u64 = 1 << 16;
-
-/// No block weighs more, so that sums of weights fit.
-const WEIGHT_MAX: u64 = 1 << 40;
 
 /// Blocks with a successor in common, and all of their successors: what the ones charge more, the others charge less.
 #[derive(Debug, Default)]
@@ -31,16 +21,17 @@ struct Place {
     behind: Vec<usize>,
 }
 
-/// Moves charges in all functions.
-pub(crate) fn place(module: &mut Module) {
-    module.functions.iter_mut().filter(|function| function.blocks.len() <= BLOCKS_MAX).for_each(place_in);
+/// Moves charges in all functions but those of more than `blocks_max` blocks.
+pub(crate) fn place(module: &mut Module, target: Target) {
+    let functions = module.functions.iter_mut();
+    functions.filter(|function| function.blocks.len() <= target.blocks_max).for_each(place_in);
 }
 
 fn place_in(function: &mut Function) {
-    let successors = flow::successors(function.blocks.iter().map(|block| &block.terminator));
-    let weights = weights(function, &successors);
+    let cfg = Cfg::of(&function.blocks);
+    let weights = weights(function, &cfg);
     let mut charges: Vec<u64> = function.blocks.iter().map(|block| block.cycles).collect();
-    let places = places(function, &successors);
+    let places = places(function, &cfg);
     for _ in 0..ROUNDS {
         let moved = places.iter().filter(|place| shift(place, &weights, &mut charges)).count();
         if moved == 0 {
@@ -83,12 +74,11 @@ fn is_free(block: &Block) -> bool {
 }
 
 /// Where charges may be moved.
-fn places(function: &Function, successors: &[Vec<usize>]) -> Vec<Place> {
-    let predecessors = flow::predecessors(successors);
-    let mut is_taken = vec![false; successors.len()];
+fn places(function: &Function, cfg: &Cfg) -> Vec<Place> {
+    let mut is_taken = vec![false; cfg.blocks()];
     let mut places = Vec::new();
-    for start in 0..successors.len() {
-        if is_taken[start] || successors[start].is_empty() {
+    for start in 0..cfg.blocks() {
+        if is_taken[start] || cfg.successors(start).is_empty() {
             continue;
         }
         let mut place = Place { before: vec![start], behind: Vec::new() };
@@ -96,12 +86,12 @@ fn places(function: &Function, successors: &[Vec<usize>]) -> Vec<Place> {
         let mut next = 0;
         while let Some(&before) = place.before.get(next) {
             next += 1;
-            for &behind in &successors[before] {
+            for &behind in cfg.successors(before) {
                 if place.behind.contains(&behind) {
                     continue;
                 }
                 place.behind.push(behind);
-                for &other in &predecessors[behind] {
+                for &other in cfg.predecessors(behind) {
                     if !std::mem::replace(&mut is_taken[other], true) {
                         place.before.push(other);
                     }
@@ -145,18 +135,8 @@ fn shift(place: &Place, weights: &[u64], charges: &mut [u64]) -> bool {
 }
 
 /// About how often each block runs; 0 where a charge costs nothing, since the limit is looked at with it.
-fn weights(function: &Function, successors: &[Vec<usize>]) -> Vec<u64> {
-    let back = flow::back_edges(successors);
-    let mut weights = vec![0_u64; successors.len()];
-    weights[0] = ENTRY_WEIGHT;
-    for block in flow::forward(successors) {
-        if back.iter().any(|(_, to)| *to == block) {
-            weights[block] = (weights[block] * PASSES).min(WEIGHT_MAX);
-        }
-        let forward = successors[block].iter().filter(|to| !back.contains(&(block, **to)));
-        let share = weights[block] / forward.clone().count().max(1) as u64;
-        forward.for_each(|to| weights[*to] = (weights[*to] + share).min(WEIGHT_MAX));
-    }
+fn weights(function: &Function, cfg: &Cfg) -> Vec<u64> {
+    let mut weights = frequencies(cfg);
     for (weight, block) in weights.iter_mut().zip(&function.blocks) {
         *weight = if block.is_metered { 0 } else { (*weight).max(1) };
     }

@@ -5,13 +5,11 @@
 //! checks leave loops), or on none (it checks). A check that fails leaves native code for good, so an early one
 //! refuses a script that would have failed a little later, or have ended in between; what the script may do is the same.
 
-use antares_ir::{Access, OWN_SWITCHES_MAX, Op, Terminator, Value, flow};
-use antares_program::{BlockId, GuestAddr, Reg};
+use antares_ir::{Access, Block, Cfg, Module, Op, Terminator, Value, successors};
+use antares_program::{BlockId, Reg};
 
+use crate::Target;
 use crate::ranges::{self, Both, Exit, Facts, Implied, Range, Summary};
-
-/// Functions with more blocks keep the checks of their blocks; they are not optimized either.
-const BLOCKS_MAX: usize = 4000;
 
 /// Accesses further apart are not checked together.
 const SPAN_MAX: i64 = 4096;
@@ -33,25 +31,22 @@ const EDGES_MAX: usize = 4;
 const LOW_MAX: i64 = 2048;
 
 /// A block whose checks have no place yet.
-#[derive(Debug)]
-pub(crate) struct Draft {
-    pub(crate) pc: GuestAddr,
-    pub(crate) cycles: u64,
-    pub(crate) ops: Vec<Op>,
-    /// Checks of values in `ops`.
-    pub(crate) checks: Vec<Op>,
-    pub(crate) writes: Vec<(Reg, Value)>,
-    pub(crate) terminator: Terminator,
+struct Draft {
+    block: Block,
+    /// Checks of values in the block.
+    checks: Vec<Op>,
 }
 
 impl Draft {
+    fn of(mut block: Block) -> Self {
+        let checks = block.take_checks();
+        Self { block, checks }
+    }
+
     /// The value of `register` at the start.
     fn read(&mut self, register: Reg) -> Value {
-        let index = self.ops.iter().position(|op| *op == Op::Read(register)).unwrap_or_else(|| {
-            self.ops.push(Op::Read(register));
-            self.ops.len() - 1
-        });
-        Value(u32::try_from(index).unwrap_or(u32::MAX))
+        let index = self.block.ops.iter().position(|op| *op == Op::Read(register));
+        index.map_or_else(|| self.block.push(Op::Read(register)), Value::at)
     }
 
     fn check(&mut self, access: Access, base: Value, range: Range) {
@@ -61,14 +56,27 @@ impl Draft {
         }
         self.checks.push(Op::Check { access, base, low, high });
     }
+
+    fn finish(mut self) -> Block {
+        self.block.put_checks(&self.checks);
+        self.block
+    }
+}
+
+/// Moves the checks of all functions but those of more than `blocks_max` blocks.
+pub(crate) fn hoist(module: &mut Module, target: Target) {
+    let implied = Implied::of(module);
+    let functions = module.functions.iter_mut();
+    for function in functions.filter(|function| function.blocks.len() <= target.blocks_max) {
+        let mut drafts = std::mem::take(&mut function.blocks).into_iter().map(Draft::of).collect();
+        place(&mut drafts, function.frame_low, implied, target.own_switches_max);
+        function.blocks = drafts.into_iter().map(Draft::finish).collect();
+    }
 }
 
 /// Moves the checks of a function's blocks; stores to `[sp + frame_low, sp)` are checked before all of them.
-pub(crate) fn place(blocks: &mut Vec<Draft>, frame_low: Option<i64>, implied: Implied) {
-    if blocks.len() > BLOCKS_MAX {
-        return;
-    }
-    let mut flow = Flow::new(blocks, implied);
+fn place(blocks: &mut Vec<Draft>, frame_low: Option<i64>, implied: Implied, own_switches_max: usize) {
+    let mut flow = Flow::new(blocks, implied, own_switches_max);
     let needed = flow.look_ahead(blocks);
     flow.widen(&needed);
     let entry = ranges::at_entry(frame_low, implied);
@@ -81,10 +89,7 @@ pub(crate) fn place(blocks: &mut Vec<Draft>, frame_low: Option<i64>, implied: Im
 struct Flow {
     implied: Implied,
     summaries: Vec<Summary>,
-    successors: Vec<Vec<usize>>,
-    predecessors: Vec<Vec<usize>>,
-    /// Edges back, `(from, to)`.
-    back: Vec<(usize, usize)>,
+    cfg: Cfg,
     /// Whether the edges of a block may be given a block of their own.
     is_open: Vec<bool>,
     /// Whether a block goes to one of its successors whatever happens.
@@ -100,12 +105,11 @@ struct Plan {
 }
 
 impl Flow {
-    fn new(blocks: &[Draft], implied: Implied) -> Self {
-        let successors = flow::successors(blocks.iter().map(|block| &block.terminator));
-        let is_switch = |block: &&Draft| matches!(block.terminator, Terminator::JumpIndirect { .. });
-        let shares_switches = blocks.iter().filter(is_switch).count() > OWN_SWITCHES_MAX;
-        let summary = |block: &Draft| {
-            let mut summary = Summary::new(&block.ops, block.checks.iter(), &block.writes, &block.terminator);
+    fn new(blocks: &[Draft], implied: Implied, own_switches_max: usize) -> Self {
+        let is_switch = |draft: &&Draft| matches!(draft.block.terminator, Terminator::JumpIndirect { .. });
+        let shares_switches = blocks.iter().filter(is_switch).count() > own_switches_max;
+        let summary = |Draft { block, checks }: &Draft| {
+            let mut summary = Summary::new(&block.ops, checks.iter(), &block.writes, &block.terminator);
             summary.own = summary.own.map(|both| implied.fewest(both));
             summary.made.iter_mut().for_each(|(_, both)| *both = implied.fewest(*both));
             summary
@@ -113,11 +117,9 @@ impl Flow {
         Self {
             implied,
             summaries: blocks.iter().map(summary).collect(),
-            back: flow::back_edges(&successors),
-            predecessors: flow::predecessors(&successors),
-            successors,
+            cfg: Cfg::new(blocks.iter().map(|draft| successors(&draft.block.terminator)).collect()),
             is_open: blocks.iter().map(|block| !(shares_switches && is_switch(&block))).collect(),
-            is_certain: blocks.iter().map(|block| is_certain(&block.terminator)).collect(),
+            is_certain: blocks.iter().map(|block| is_certain(&block.block.terminator)).collect(),
         }
     }
 
@@ -152,7 +154,7 @@ impl Flow {
         }
         // A store's range can be loaded from too.
         let all = |both: Both| both.join(Both::of(Access::Read, both.get(Access::Write)));
-        let mut ahead = self.successors[block].iter().map(|next| needed[*next].map(all));
+        let mut ahead = self.cfg.successors(block).iter().map(|next| needed[*next].map(all));
         let Some(first) = ahead.next() else { return Facts::default() };
         ahead.fold(first, |met, next| std::array::from_fn(|index| met[index].meet(next[index])))
     }
@@ -210,8 +212,7 @@ impl Flow {
     }
 
     fn after(&self, ensured: &[Facts], entry: &Facts) -> Vec<Option<Facts>> {
-        let before =
-            ranges::solve(&self.summaries, &self.successors, ensured, entry, (self.implied, VISITS_MAX));
+        let before = ranges::solve(&self.summaries, &self.cfg, ensured, entry, (self.implied, VISITS_MAX));
         let ends = before.iter().zip(ensured).zip(&self.summaries).map(|((before, ensured), summary)| {
             let before = before.as_ref()?;
             let start: Facts =
@@ -231,12 +232,12 @@ impl Flow {
         after: &[Option<Facts>],
     ) -> Lacking {
         let from: Vec<usize> =
-            self.predecessors[block].iter().copied().filter(|from| after[*from].is_some()).collect();
+            self.cfg.predecessors(block).iter().copied().filter(|from| after[*from].is_some()).collect();
         let holds = |from: &usize| {
             after[*from].is_some_and(|facts| facts[register.index()].get(access).covers(range))
         };
         let lacking: Vec<usize> = from.iter().copied().filter(|from| !holds(from)).collect();
-        let may_split = |from: &usize| self.is_open[*from] && !self.back.contains(&(*from, block));
+        let may_split = |from: &usize| self.is_open[*from] && !self.cfg.is_back_edge(*from, block);
         if block == 0 || from.is_empty() || lacking.len() == from.len() {
             Lacking::Everywhere
         } else if lacking.is_empty() {
@@ -292,7 +293,7 @@ fn is_certain(terminator: &Terminator) -> bool {
 /// Puts the checks where `plan` says.
 fn rewrite(blocks: &mut Vec<Draft>, flow: &Flow, plan: Plan) {
     for (block, summary) in blocks.iter_mut().zip(&flow.summaries) {
-        let ops = &block.ops;
+        let ops = &block.block.ops;
         block.checks.retain(|op| {
             let Op::Check { base, low, high, .. } = *op else { return true };
             let (root, offset) = ranges::root(ops, base);
@@ -319,23 +320,14 @@ fn rewrite(blocks: &mut Vec<Draft>, flow: &Flow, plan: Plan) {
     for edge in plan.on_edges.chunk_by(|a, b| a.0 == b.0) {
         let (from, to) = edge[0].0;
         let of_edge = blocks.len();
-        blocks.push(Draft {
-            pc: blocks[to].pc,
-            cycles: 0,
-            ops: Vec::new(),
-            checks: Vec::new(),
-            writes: Vec::new(),
-            terminator: Terminator::Jump(id(to)),
-        });
+        let between = Block::between(blocks[to].block.pc, Vec::new(), Terminator::Jump(BlockId::at(to)));
+        blocks.push(Draft::of(between));
         for &(_, register, access, range) in edge {
             let base = blocks[of_edge].read(register);
             blocks[of_edge].check(access, base, range);
         }
-        let terminator = &mut blocks[from].terminator;
-        *terminator = terminator.map_targets(|target| if target == id(to) { id(of_edge) } else { target });
+        let terminator = &mut blocks[from].block.terminator;
+        *terminator = terminator
+            .map_targets(|target| if target == BlockId::at(to) { BlockId::at(of_edge) } else { target });
     }
-}
-
-fn id(index: usize) -> BlockId {
-    BlockId(u32::try_from(index).unwrap_or(u32::MAX))
 }

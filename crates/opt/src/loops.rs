@@ -17,14 +17,14 @@ mod search;
 
 use std::collections::HashMap;
 
-use antares_ir::{Access, Block, Function, Module, Op};
+use antares_ir::{Access, Block, Cfg, Function, LoopNest, Module, Op};
 use antares_program::BlockId;
 
 use crate::loops::{
     affine::Pass,
     count::Count,
     front::{Front, Spans},
-    region::{Flow, Nodes},
+    region::Nodes,
 };
 
 /// A loop with more operations is not doubled: what is saved would not show.
@@ -34,15 +34,16 @@ const OPS_MAX: usize = 256;
 /// has no other effect, so that the look after the loop is early enough; a pause waits for two milliseconds at the most.
 const OVERDRAFT: i64 = 1 << 22;
 
-/// Doubles the counted loops of `module`; with what they call, if `takes_in_calls`.
-pub(crate) fn double(module: &mut Module, takes_in_calls: bool) {
+/// Versions the counted loops of `module`; with what they call, if `takes_in_calls`.
+pub(crate) fn version(module: &mut Module, takes_in_calls: bool) {
     let (vm_version, writable) = (module.options.vm_version, module.writable);
     let bounds = |access: Access| access.bounds(vm_version, writable);
     let leaves = if takes_in_calls { region::leaves(module) } else { HashMap::new() };
     for function in &mut module.functions {
-        let flow = Flow::of(function);
-        for header in flow.headers() {
-            let Some(body) = flow.body(header) else { continue };
+        let cfg = Cfg::of(&function.blocks);
+        let nest = LoopNest::of(&cfg);
+        for header in nest.headers() {
+            let Some(body) = region::body(&nest, header) else { continue };
             if search::shorten(function, &body) {
                 continue;
             }

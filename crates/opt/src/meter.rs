@@ -5,7 +5,7 @@
 //! the native stack; loops pass a block that is the target of an edge back. A look at each return, and at each call unless there
 //! was one a few cycles ago, finds cycles that were used up inside a function while it is still inside: a profile asks for no more.
 
-use antares_ir::{Function, Module, Terminator, flow};
+use antares_ir::{Cfg, Function, Module, Terminator};
 
 /// Fewer cycles than this since the last look, or since the function's start, are not worth one before a call: a profile finds them in
 /// what is called.
@@ -17,19 +17,19 @@ pub(crate) fn place(module: &mut Module) {
 }
 
 fn place_in(function: &mut Function) {
-    let successors = flow::successors(function.blocks.iter().map(|block| &block.terminator));
-    for (_, target) in flow::back_edges(&successors) {
+    let cfg = Cfg::of(&function.blocks);
+    for &(_, target) in cfg.back_edges() {
         function.blocks[target].is_metered = !function.blocks[target].is_bounded;
     }
     // What no look has seen where each block begins, at most.
     let mut unseen = vec![0_u64; function.blocks.len()];
-    for index in flow::forward(&successors) {
+    for &index in cfg.reverse_postorder() {
         let block = &mut function.blocks[index];
         let cycles = if block.is_metered { 0 } else { unseen[index] + block.cycles };
         let calls = matches!(block.terminator, Terminator::Call { .. } | Terminator::CallIndirect { .. });
         block.is_metered |= if calls { cycles >= CYCLES_BEFORE_CALLS_MIN } else { !stays(&block.terminator) };
         let left = if block.is_metered || calls { 0 } else { cycles };
-        successors[index].iter().for_each(|&to| unseen[to] = unseen[to].max(left));
+        cfg.successors(index).iter().for_each(|&to| unseen[to] = unseen[to].max(left));
     }
 }
 

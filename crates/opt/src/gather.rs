@@ -3,7 +3,7 @@
 //! `b[0] | b[1] << 8 | b[2] << 16 | b[3] << 24` is one load here, since accesses may be at any address. LLVM finds such sums
 //! too, but not where a byte is part of two of them.
 
-use antares_ir::{BinaryOp, Op, Value, Width};
+use antares_ir::{BinaryOp, Module, Op, Value, Width};
 
 const BYTES_MAX: i64 = Width::Double.bytes();
 
@@ -47,9 +47,15 @@ impl Part {
     }
 }
 
+/// Combines loads in all blocks.
+pub(crate) fn combine(module: &mut Module) {
+    let blocks = module.functions.iter_mut().flat_map(|function| &mut function.blocks);
+    blocks.for_each(|block| fold(&mut block.ops));
+}
+
 /// Makes loads of what is put together from bytes that lie side by side. The checks of the bytes are checks of the whole; a
 /// store between the first byte and the last operation leaves everything as it is.
-pub(crate) fn fold(ops: &mut [Op]) {
+fn fold(ops: &mut [Op]) {
     let mut parts: Vec<Option<Part>> = vec![None; ops.len()];
     let mut after_store = 0;
     for index in 0..ops.len() {

@@ -1,8 +1,8 @@
 //! Which blocks a loop is made of, and what its bounded body is made of.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use antares_ir::{Block, Charge, Function, Module, Terminator, flow};
+use antares_ir::{Block, Cfg, Charge, Function, LoopNest, Module, Terminator};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
 
 use crate::loops::OPS_MAX;
@@ -14,75 +14,52 @@ const BLOCKS_MAX: usize = 24;
 const LEAF_OPS_MAX: usize = 48;
 const LEAF_BLOCKS_MAX: usize = 4;
 
-/// How control flows between the blocks of a function, before any of its loops is doubled.
-pub(super) struct Flow {
-    successors: Vec<Vec<usize>>,
-    predecessors: Vec<Vec<usize>>,
-    /// Blocks that go back, by where to.
-    latches: BTreeMap<usize, Vec<usize>>,
+/// The blocks of the loop of `header`, each before those that follow it in a pass; none if there is a loop in it, if it
+/// has another way in or too many blocks.
+pub(super) fn body(nest: &LoopNest, header: usize) -> Option<Vec<usize>> {
+    let mut inside = vec![header];
+    let mut next = nest.latches(header).to_vec();
+    while let Some(block) = next.pop() {
+        if inside.contains(&block) {
+            continue;
+        }
+        let before = nest.cfg().predecessors(block);
+        // The function is entered at its first block. A block with that many ways in has some from elsewhere.
+        if block == 0 || inside.len() == BLOCKS_MAX || before.len() > BLOCKS_MAX {
+            return None;
+        }
+        inside.push(block);
+        next.extend(before);
+    }
+    order(nest.cfg(), header, &inside)
 }
 
-impl Flow {
-    pub(super) fn of(function: &Function) -> Self {
-        let successors = flow::successors(function.blocks.iter().map(|block| &block.terminator));
-        let mut latches: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for (from, to) in flow::back_edges(&successors) {
-            latches.entry(to).or_default().push(from);
+/// `inside` in an order of its flow without the edges back to the header; none if a loop is left.
+fn order(cfg: &Cfg, header: usize, inside: &[usize]) -> Option<Vec<usize>> {
+    let mut waits: HashMap<usize, usize> = HashMap::new();
+    let edges = |block: usize| {
+        let next = cfg.successors(block).iter().copied();
+        next.filter(|next| *next != header && inside.contains(next))
+    };
+    for &block in inside {
+        for next in edges(block) {
+            *waits.entry(next).or_default() += 1;
         }
-        Self { predecessors: flow::predecessors(&successors), successors, latches }
     }
-
-    /// Blocks that loops go back to.
-    pub(super) fn headers(&self) -> impl Iterator<Item = usize> {
-        self.latches.keys().copied()
-    }
-
-    /// The blocks of the loop of `header`, each before those that follow it in a pass; none if there is a loop in it, if it
-    /// has another way in or too many blocks.
-    pub(super) fn body(&self, header: usize) -> Option<Vec<usize>> {
-        let mut inside = vec![header];
-        let mut next = self.latches.get(&header)?.clone();
-        while let Some(block) = next.pop() {
-            if inside.contains(&block) {
-                continue;
-            }
-            // The function is entered at its first block. A block with that many ways in has some from elsewhere.
-            if block == 0 || inside.len() == BLOCKS_MAX || self.predecessors[block].len() > BLOCKS_MAX {
-                return None;
-            }
-            inside.push(block);
-            next.extend(&self.predecessors[block]);
-        }
-        self.order(header, &inside)
-    }
-
-    /// `inside` in an order of its flow without the edges back to the header; none if a loop is left.
-    fn order(&self, header: usize, inside: &[usize]) -> Option<Vec<usize>> {
-        let mut waits: HashMap<usize, usize> = HashMap::new();
-        let edges = |block: usize| {
-            let next = self.successors[block].iter().copied();
-            next.filter(|next| *next != header && inside.contains(next))
-        };
-        for &block in inside {
-            for next in edges(block) {
-                *waits.entry(next).or_default() += 1;
-            }
-        }
-        let mut order = vec![header];
-        let mut index = 0;
-        while let Some(&block) = order.get(index) {
-            index += 1;
-            for next in edges(block) {
-                if let Some(count) = waits.get_mut(&next) {
-                    *count -= 1;
-                    if *count == 0 {
-                        order.push(next);
-                    }
+    let mut order = vec![header];
+    let mut index = 0;
+    while let Some(&block) = order.get(index) {
+        index += 1;
+        for next in edges(block) {
+            if let Some(count) = waits.get_mut(&next) {
+                *count -= 1;
+                if *count == 0 {
+                    order.push(next);
                 }
             }
         }
-        (order.len() == inside.len()).then_some(order)
     }
+    (order.len() == inside.len()).then_some(order)
 }
 
 /// Functions that a bounded body may take in: small, without loops, calls and a stack frame, and back where they were

@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use antares_abi::CodeTier;
 use antares_ir::{BinaryOp, Block, Function, Module, Op, SpAfter, Terminator, Value};
 use antares_program::{BlockId, FunctionId, GuestAddr, Program, Reg};
 
@@ -17,32 +16,52 @@ const LISTED_MAX: usize = 16;
 /// Comparisons with what tables list, at most: each is a block.
 const COMPARISONS_MAX: usize = 4096;
 
-/// Compares the addresses of calls with the functions that are found by theirs, but for the one at `start`: with all of them if
-/// they are few, else with those that stand in tables of the caller. They give back `sp` as the stack's analysis found, as it
-/// assumes of calls by address.
-pub(crate) fn name(module: &mut Module, program: &Program, tier: CodeTier) {
+/// Functions that are found by their address, by that. They give back `sp` as the stack's analysis found, as it assumes of calls by
+/// address.
+type Found = BTreeMap<GuestAddr, FunctionId>;
+
+/// All of them, but for the one at `start`.
+fn found(module: &Module, program: &Program) -> Found {
     let is_target = |function: &&Function| {
         let is_found = function.is_exposed && function.link == Reg::RA && function.entry != program.entry;
         is_found && function.sp_after == SpAfter::Same
     };
-    let all: BTreeMap<_, _> = module.functions.iter().filter(is_target).map(|f| (f.entry, f.id)).collect();
+    module.functions.iter().filter(is_target).map(|function| (function.entry, function.id)).collect()
+}
+
+/// Compares the addresses of calls with all functions that are found by theirs, if those are few.
+pub(crate) fn promote_few(module: &mut Module, program: &Program) {
+    let found = found(module, program);
+    if found.len() > TARGETS_MAX {
+        return;
+    }
+    let targets: Vec<_> = found.into_iter().collect();
+    let mut left = usize::MAX;
+    module.functions.iter_mut().for_each(|function| promote(function, &targets, &mut left));
+}
+
+/// Compares the addresses of calls with the functions in tables of the caller, if those that are found by their address are many.
+pub(crate) fn promote_listed(module: &mut Module, program: &Program) {
+    let found = found(module, program);
+    if found.len() <= TARGETS_MAX {
+        return;
+    }
     let mut left = COMPARISONS_MAX;
     for function in &mut module.functions {
-        let targets: Vec<_> = if all.len() <= TARGETS_MAX {
-            all.iter().map(|(entry, id)| (*entry, *id)).collect()
-        } else if tier == CodeTier::Full {
-            // The baseline's registers are in the state whoever is called: an order of comparisons would save it nothing.
-            listed(function, program).iter().filter_map(|entry| Some((*entry, *all.get(entry)?))).collect()
-        } else {
-            continue;
-        };
-        for index in 0..function.blocks.len() {
-            if let Some(call) = Call::of(&function.blocks[index])
-                && targets.len() <= left
-            {
-                left -= if all.len() > TARGETS_MAX { targets.len() } else { 0 };
-                call.compare(function, index, &targets);
-            }
+        let listed = listed(function, program);
+        let targets = listed.iter().filter_map(|entry| Some((*entry, *found.get(entry)?)));
+        promote(function, &targets.collect::<Vec<_>>(), &mut left);
+    }
+}
+
+/// Compares the addresses of the calls of `function` with `targets`, as long as comparisons are `left`.
+fn promote(function: &mut Function, targets: &[(GuestAddr, FunctionId)], left: &mut usize) {
+    for index in 0..function.blocks.len() {
+        if let Some(call) = Call::of(&function.blocks[index])
+            && targets.len() <= *left
+        {
+            *left -= targets.len();
+            call.compare(function, index, targets);
         }
     }
 }
@@ -74,7 +93,7 @@ struct Call {
 impl Call {
     fn of(block: &Block) -> Option<Self> {
         let Terminator::CallIndirect { target, to, .. } = block.terminator else { return None };
-        let op = |value: Value| block.ops[value.0 as usize];
+        let op = |value: Value| block.op(value);
         // Bit 0 is not part of it.
         let Op::Binary(BinaryOp::And, sum, _) = op(target) else { return None };
         let held = |value: Value| match (block.writes.iter().find(|(_, held)| *held == value), op(value)) {
@@ -107,8 +126,8 @@ impl Call {
                 Terminator::CallIndirect { target, .. } => target,
                 _ => return,
             };
-            let known = push(block, Op::Const(entry.0.cast_signed()));
-            let condition = push(block, Op::Binary(BinaryOp::Eq, target, known));
+            let known = block.push(Op::Const(entry.0.cast_signed()));
+            let condition = block.push(Op::Binary(BinaryOp::Eq, target, known));
             block.terminator = Terminator::Branch { condition, taken: called, otherwise };
             function.blocks.push(Block::between(pc, Vec::new(), Terminator::Call { callee, to: self.to }));
             at = function.blocks.len();
@@ -119,19 +138,14 @@ impl Call {
     /// A block that does nothing but the call.
     fn again(&self, pc: GuestAddr) -> Block {
         let mut block = Block::between(pc, Vec::new(), self.terminator.clone());
-        let mut sum = push(&mut block, Op::Read(self.register));
+        let mut sum = block.push(Op::Read(self.register));
         if self.offset != 0 {
-            let offset = push(&mut block, Op::Const(self.offset));
-            sum = push(&mut block, Op::Binary(BinaryOp::Add, sum, offset));
+            let offset = block.push(Op::Const(self.offset));
+            sum = block.push(Op::Binary(BinaryOp::Add, sum, offset));
         }
-        let mask = push(&mut block, Op::Const(!1));
-        let target = push(&mut block, Op::Binary(BinaryOp::And, sum, mask));
+        let mask = block.push(Op::Const(!1));
+        let target = block.push(Op::Binary(BinaryOp::And, sum, mask));
         block.terminator = block.terminator.map(|_| target);
         block
     }
-}
-
-fn push(block: &mut Block, op: Op) -> Value {
-    block.ops.push(op);
-    Value(u32::try_from(block.ops.len() - 1).unwrap_or(u32::MAX))
 }

@@ -3,7 +3,10 @@
 //! Memory, and the part of it where stores are native, are one range each. So two ranges around the same value that lie in
 //! it lie there with all that is between them, and facts about one register are one range for each kind of access.
 
-use antares_ir::{Access, BinaryOp, Module, Op, Terminator, Value, flow};
+use antares_ir::{
+    Access, Cfg, Linear, Module, Op, Terminator, Value,
+    dataflow::{self, Direction, Effort, Problem},
+};
 use antares_program::Reg;
 
 /// Distances beyond this are not followed.
@@ -152,12 +155,7 @@ pub(crate) type Facts = [Both; 32];
 
 /// The value that `value` is a fixed distance from, and that distance.
 pub(crate) fn root(ops: &[Op], value: Value) -> (Value, i64) {
-    let (mut root, mut offset) = (value, 0_i64);
-    while let Op::Binary(BinaryOp::Add, x, y) = ops[root.0 as usize] {
-        let Op::Const(number) = ops[y.0 as usize] else { break };
-        let Some(sum) = offset.checked_add(number).filter(|sum| sum.abs() <= REACH) else { break };
-        (root, offset) = (x, sum);
-    }
+    let Linear { root, offset } = Linear::of(ops, value, REACH);
     (root, offset)
 }
 
@@ -269,49 +267,52 @@ fn changed_by(terminator: &Terminator) -> Vec<Reg> {
 const LOOKS_MAX: usize = 1 << 14;
 const LOOKS_PER_BLOCK: usize = 512;
 
-/// What holds at the start of each block, if each ensures `ensured` there, `entry` holds at the function's, and edges
-/// go where `successors` say. `None` for a block that nothing leads to; what still changes after
-/// `visits_max` looks at a block that an edge leads back to, or there after too many looks at all blocks, is taken for unknown:
-/// other blocks follow from these, and keep what they ensure. After far too many it is unknown wherever it changes.
+/// What holds at the start of each block, if each ensures `ensured` there and `entry` holds at the function's. `None` for a block that
+/// nothing leads to; what still changes after `visits_max` changes at a loop header, or there after too many changes at all blocks, is
+/// taken for unknown: other blocks follow from these, and keep what they ensure. After far too many it is unknown wherever it changes.
 pub(crate) fn solve(
     summaries: &[Summary],
-    successors: &[Vec<usize>],
+    cfg: &Cfg,
     ensured: &[Facts],
     entry: &Facts,
     (implied, visits_max): (Implied, u32),
 ) -> Vec<Option<Facts>> {
-    let mut before: Vec<Option<Facts>> = vec![None; summaries.len()];
-    let mut visits = vec![0_u32; summaries.len()];
-    let mut queue = vec![0];
-    let mut is_header = vec![false; summaries.len()];
-    flow::back_edges(successors).iter().for_each(|(_, to)| is_header[*to] = true);
-    let looks_max = LOOKS_MAX + LOOKS_PER_BLOCK * summaries.len();
-    let mut looks = 0;
-    before[0] = Some(*entry);
-    while let Some(block) = queue.pop() {
-        let Some(start) = before[block] else { continue };
-        let ensured = &ensured[block];
-        let start = std::array::from_fn(|index| implied.all(start[index].join(ensured[index])));
-        let end = summaries[block].after(&start, implied);
-        for &next in &successors[block] {
-            let is_late = is_header[next] && (visits[next] > visits_max || looks > looks_max);
-            let gives_up = is_late || looks > 4 * looks_max;
-            let met = match &before[next] {
-                None => end,
-                Some(old) => std::array::from_fn(|index| match old[index].meet(end[index]) {
-                    met if met != old[index] && gives_up => Both::default(),
-                    met => met,
-                }),
-            };
-            if before[next] != Some(met) {
-                before[next] = Some(met);
-                visits[next] += 1;
-                looks += 1;
-                queue.push(next);
-            }
-        }
+    let steps_max = LOOKS_MAX + LOOKS_PER_BLOCK * summaries.len();
+    let problem =
+        Ensured { summaries, ensured, implied, is_header: cfg.loop_headers(), visits_max, steps_max };
+    let mut known: Vec<Option<Facts>> = vec![None; summaries.len()];
+    known[0] = Some(*entry);
+    dataflow::solve(cfg, Direction::Forward, &problem, known)
+}
+
+/// The problem of [`solve`].
+struct Ensured<'a> {
+    summaries: &'a [Summary],
+    ensured: &'a [Facts],
+    implied: Implied,
+    is_header: Vec<bool>,
+    visits_max: u32,
+    steps_max: usize,
+}
+
+impl Problem for Ensured<'_> {
+    type Fact = Facts;
+
+    fn transfer(&self, block: usize, before: &Facts) -> Facts {
+        let ensured = &self.ensured[block];
+        let start = std::array::from_fn(|index| self.implied.all(before[index].join(ensured[index])));
+        self.summaries[block].after(&start, self.implied)
     }
-    before
+
+    fn meet(&self, block: usize, effort: Effort, known: &Facts, other: &Facts) -> Facts {
+        let is_late =
+            self.is_header[block] && (effort.visits > self.visits_max || effort.steps > self.steps_max);
+        let gives_up = is_late || effort.steps > 4 * self.steps_max;
+        std::array::from_fn(|index| match known[index].meet(other[index]) {
+            met if met != known[index] && gives_up => Both::default(),
+            met => met,
+        })
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,87 @@
+//! Where checks stand in a block.
+//!
+//! All of a block happens if it is entered, and a check that fails leaves native code for good, so a check may come before any
+//! other operation: what the block reads, and the checks of that, come first.
+
+use std::collections::HashMap;
+
+use crate::{Block, Op, Value};
+
+impl Block {
+    /// Takes out all checks, those that are proved too. They speak of the operations that are left.
+    pub fn take_checks(&mut self) -> Vec<Op> {
+        let ops = std::mem::take(&mut self.ops);
+        let mut placed = Placed::new(ops.len());
+        let mut checks = Vec::new();
+        for (value, op) in (0..).map(Value).zip(&ops) {
+            match op {
+                Op::Check { .. } | Op::Proved { .. } => checks.push(op.map(|value| placed.value(value))),
+                _ => placed.place(value, op),
+            }
+        }
+        placed.become_those_of(self);
+        checks
+    }
+
+    /// Puts in each of `checks` as early as its base is known.
+    pub fn put_checks(&mut self, checks: &[Op]) {
+        let ops = std::mem::take(&mut self.ops);
+        let mut placed = Placed::new(ops.len() + checks.len());
+        let mut by_base: HashMap<Value, Vec<&Op>> = HashMap::new();
+        for check in checks {
+            if let Op::Check { base, .. } | Op::Proved { base, .. } = check {
+                by_base.entry(*base).or_default().push(check);
+            }
+        }
+        let values = || (0..).map(Value).zip(&ops);
+        let is_early = |op: &Op| matches!(op, Op::Read(_) | Op::Const(_));
+        for (value, op) in values().filter(|(_, op)| is_early(op)) {
+            placed.place(value, op);
+        }
+        for check in
+            values().filter(|(_, op)| is_early(op)).filter_map(|(value, _)| by_base.get(&value)).flatten()
+        {
+            placed.push(check);
+        }
+        for (value, op) in values().filter(|(_, op)| !is_early(op)) {
+            placed.place(value, op);
+            for check in by_base.get(&value).into_iter().flatten() {
+                placed.push(check);
+            }
+        }
+        placed.become_those_of(self);
+    }
+}
+
+/// Operations in a new order, and the new numbers of values.
+struct Placed {
+    ops: Vec<Op>,
+    renumbered: Vec<Value>,
+}
+
+impl Placed {
+    fn new(count: usize) -> Self {
+        Self { ops: Vec::with_capacity(count), renumbered: vec![Value(u32::MAX); count] }
+    }
+
+    /// The operation that gave `value`.
+    fn place(&mut self, value: Value, op: &Op) {
+        self.renumbered[value.0 as usize] = Value::at(self.ops.len());
+        self.push(op);
+    }
+
+    fn push(&mut self, op: &Op) {
+        let op = op.map(|value| self.value(value));
+        self.ops.push(op);
+    }
+
+    fn value(&self, value: Value) -> Value {
+        self.renumbered[value.0 as usize]
+    }
+
+    fn become_those_of(self, block: &mut Block) {
+        block.writes.iter_mut().for_each(|(_, value)| *value = self.value(*value));
+        block.terminator = block.terminator.map(|value| self.value(value));
+        block.ops = self.ops;
+    }
+}

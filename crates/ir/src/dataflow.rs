@@ -1,0 +1,130 @@
+//! The solver of dataflow problems: what holds at each block, over all paths to it, or from it.
+//!
+//! It ends. What is known at a block only ever changes to what [`Problem::meet`] makes of it and of something else, so it walks down a
+//! chain of the problem's lattice. Either no chain of the lattice is long (sets of registers: 31 steps), or `meet` has to widen: it is
+//! told how often the block changed and how many changes there were in all, and from some number on gives what can change no more.
+//! Each change puts the blocks that follow on the list once, so the steps are at most edges times the longest chain.
+
+use std::collections::BTreeSet;
+
+use crate::Cfg;
+
+/// Which way facts go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From a block to those that it goes to: facts hold at the starts of blocks.
+    Forward,
+    /// From a block to those that go to it: facts hold at the ends of blocks.
+    Backward,
+}
+
+/// How much has been done so far, for those who have to widen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// How often what is known at the block has changed.
+    pub visits: u32,
+    /// How often what is known anywhere has changed.
+    pub steps: usize,
+}
+
+/// A monotone dataflow problem.
+pub trait Problem {
+    /// What can be known.
+    type Fact: Clone + PartialEq;
+
+    /// What holds on the other side of `block` if `fact` holds on this one.
+    fn transfer(&self, block: usize, fact: &Self::Fact) -> Self::Fact;
+
+    /// What is known at `block` by `known` if `other` may hold instead.
+    fn meet(&self, block: usize, effort: Effort, known: &Self::Fact, other: &Self::Fact) -> Self::Fact;
+}
+
+/// What holds at each block, if `known` does to begin with (the entry's fact, or that of an earlier solution of an easier problem).
+/// None for a block where nothing is known to begin with and no path leads.
+pub fn solve<P: Problem>(
+    cfg: &Cfg,
+    direction: Direction,
+    problem: &P,
+    mut known: Vec<Option<P::Fact>>,
+) -> Vec<Option<P::Fact>> {
+    let order = order(cfg, direction);
+    let mut place = vec![0; cfg.blocks()];
+    order.iter().enumerate().for_each(|(at, block)| place[*block] = at);
+    let mut visits = vec![0_u32; cfg.blocks()];
+    let mut steps = 0;
+    let is_known = known.iter().enumerate().filter(|(_, fact)| fact.is_some());
+    let mut open: BTreeSet<usize> = is_known.map(|(block, _)| place[block]).collect();
+    while let Some(at) = open.pop_first() {
+        let block = order[at];
+        let Some(fact) = &known[block] else { continue };
+        let across = problem.transfer(block, fact);
+        let following = match direction {
+            Direction::Forward => cfg.successors(block),
+            Direction::Backward => cfg.predecessors(block),
+        };
+        for &next in following {
+            let met = match &known[next] {
+                None => across.clone(),
+                Some(old) => problem.meet(next, Effort { visits: visits[next], steps }, old, &across),
+            };
+            if known[next].as_ref() != Some(&met) {
+                known[next] = Some(met);
+                visits[next] += 1;
+                steps += 1;
+                open.insert(place[next]);
+            }
+        }
+    }
+    known
+}
+
+/// All blocks, each behind most that facts come from.
+fn order(cfg: &Cfg, direction: Direction) -> Vec<usize> {
+    let mut order = cfg.reverse_postorder().to_vec();
+    let mut is_reached = vec![false; cfg.blocks()];
+    order.iter().for_each(|block| is_reached[*block] = true);
+    order.extend((0..cfg.blocks()).filter(|block| !is_reached[*block]));
+    if direction == Direction::Backward {
+        order.reverse();
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers of edges from the entry, at most; unbounded in a loop, so widened to 100.
+    struct Longest;
+
+    impl Problem for Longest {
+        type Fact = u32;
+
+        fn transfer(&self, _block: usize, fact: &u32) -> u32 {
+            (fact + 1).min(100)
+        }
+
+        fn meet(&self, _block: usize, effort: Effort, known: &u32, other: &u32) -> u32 {
+            match known.max(other) {
+                more if more > known && effort.visits > 8 => 100,
+                more => *more,
+            }
+        }
+    }
+
+    #[test]
+    fn what_grows_in_a_loop_is_widened() {
+        let cfg = Cfg::new(vec![vec![1], vec![2, 3], vec![1], vec![], vec![3]]);
+        let known = vec![Some(0), None, None, None, None];
+        let facts = solve(&cfg, Direction::Forward, &Longest, known);
+        assert_eq!(facts, [Some(0), Some(100), Some(100), Some(100), None]);
+    }
+
+    #[test]
+    fn facts_go_back_too() {
+        let cfg = Cfg::new(vec![vec![1, 2], vec![3], vec![3], vec![]]);
+        let known = vec![None, None, None, Some(0)];
+        let facts = solve(&cfg, Direction::Backward, &Longest, known);
+        assert_eq!(facts, [Some(2), Some(1), Some(1), Some(0)]);
+    }
+}

@@ -1,0 +1,44 @@
+//! Values as another one and a constant: `root + offset`, modulo 2^64.
+
+use crate::{BinaryOp, Op, Value};
+
+/// A value in terms of one that is no sum with a constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Linear {
+    /// What it is a fixed distance from; itself if nothing else.
+    pub root: Value,
+    /// The distance.
+    pub offset: i64,
+}
+
+impl Linear {
+    /// `value` of `ops`, followed through sums as long as the distance is no more than `offset_max` either way.
+    #[must_use]
+    pub fn of(ops: &[Op], value: Value, offset_max: i64) -> Self {
+        let (mut root, mut offset) = (value, 0_i64);
+        while let Op::Binary(BinaryOp::Add, x, y) = ops[root.0 as usize] {
+            let Op::Const(number) = ops[y.0 as usize] else { break };
+            let sum = offset.checked_add(number);
+            let Some(sum) = sum.filter(|sum| sum.unsigned_abs() <= offset_max.unsigned_abs()) else { break };
+            (root, offset) = (x, sum);
+        }
+        Self { root, offset }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use antares_program::Reg;
+
+    use super::*;
+
+    #[test]
+    fn sums_with_constants_are_followed_as_far_as_they_reach() {
+        let add = |a, b| Op::Binary(BinaryOp::Add, Value(a), Value(b));
+        let ops = [Op::Read(Reg::SP), Op::Const(-16), add(0, 1), add(2, 1), add(3, 0)];
+        let of = |value, max| Linear::of(&ops, Value(value), max);
+        assert_eq!(of(3, 32), Linear { root: Value(0), offset: -32 });
+        assert_eq!(of(3, 31), Linear { root: Value(2), offset: -16 });
+        assert_eq!(of(4, 32), Linear { root: Value(4), offset: 0 });
+    }
+}

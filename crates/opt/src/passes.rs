@@ -1,0 +1,224 @@
+//! The table of passes: their order, and why it is so.
+//!
+//! A pass is a function over the module. It may count on the passes that it `requires`, which stand above it (a test looks), and on
+//! nothing else; after each of them the verifier accepts the module. To add one: a file with the pass, whose head says why it is sound;
+//! a line here, at the place that its reasons give; filetests of the pass alone (`tests/filetests/passes`).
+
+use antares_ir::Module;
+
+use crate::{
+    Context, charges, covered, gather, hoist, liveness, loops, meter, resumable, returns, specialize, stack,
+    syscalls, tables, targets, verify,
+};
+
+/// How much is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// What every module needs before code is generated from it, and nothing else: each block has its own checks and charges.
+    Plain,
+    /// What pays in the baseline's code.
+    Baseline,
+    /// What pays in LLVM's.
+    Full,
+}
+
+/// A step on the way from lifted to optimised IR.
+#[derive(Debug)]
+pub struct Pass {
+    /// Its name, on the command line and in tests.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// Passes that have run before, if they are of the level.
+    pub requires: &'static [&'static str],
+    /// The levels that it is of.
+    pub levels: &'static [Level],
+    run: fn(&mut Module, Context),
+}
+
+const EVERY: &[Level] = &[Level::Plain, Level::Baseline, Level::Full];
+const OPTIMISED: &[Level] = &[Level::Baseline, Level::Full];
+const FULL: &[Level] = &[Level::Full];
+
+/// All passes, in their order.
+pub const PASSES: [Pass; 16] = [
+    // What is cut off here would be read and written for by everything else.
+    Pass {
+        name: "cut-unreachable",
+        about: "cuts what follows calls that never return, and functions that end in a longjmp",
+        requires: &[],
+        levels: OPTIMISED,
+        run: |module, _| returns::cut(module),
+    },
+    // Looks at constants: those of code that was cut off do not count.
+    Pass {
+        name: "syscalls",
+        about: "finds which syscalls may stop the VM or make code appear",
+        requires: &[],
+        levels: EVERY,
+        run: |module, _| syscalls::find(module),
+    },
+    Pass {
+        name: "frames",
+        about: "finds where sp stands, checks frames at entries, says which jumps may be tail calls",
+        requires: &[],
+        levels: EVERY,
+        run: |module, _| stack::find(module),
+    },
+    // Before frames, it would hide which loads lie in them.
+    Pass {
+        name: "drop-covered-checks",
+        about: "leaves out checks of loads that a check of stores in the same block covers",
+        requires: &["frames"],
+        levels: OPTIMISED,
+        run: |module, _| covered::drop(module),
+    },
+    Pass {
+        name: "combine-loads",
+        about: "makes one load of bytes that lie side by side",
+        requires: &[],
+        levels: OPTIMISED,
+        run: |module, _| gather::combine(module),
+    },
+    // Before what adds blocks: it looks at all edges.
+    Pass {
+        name: "hoist-checks",
+        about: "moves checks to where all paths need them, once",
+        requires: &["frames"],
+        levels: OPTIMISED,
+        run: |module, context| hoist::hoist(module, context.target),
+    },
+    // Who gives sp back is known by then.
+    Pass {
+        name: "promote-calls",
+        about: "compares addresses of calls with the functions that are found by theirs, if they are few",
+        requires: &["frames"],
+        levels: OPTIMISED,
+        run: |module, context| targets::promote_few(module, context.program),
+    },
+    // The baseline's registers are in the state whoever is called: an order of comparisons would save it nothing.
+    Pass {
+        name: "promote-listed-calls",
+        about: "compares addresses of calls with the functions in tables of the caller, if others are many",
+        requires: &["frames"],
+        levels: FULL,
+        run: |module, context| targets::promote_listed(module, context.program),
+    },
+    // Behind `hoist-checks`, which leaves in a loop only what differs from iteration to iteration; before polls and charges, since
+    // versioned loops have neither.
+    Pass {
+        name: "version-loops",
+        about: "gives counted loops a second body without checks and polls, behind a guard",
+        requires: &["hoist-checks"],
+        levels: &[Level::Baseline],
+        run: |module, _| loops::version(module, false),
+    },
+    // The baseline names no function inside of another, so calls in loops stay calls there.
+    Pass {
+        name: "version-loops-with-calls",
+        about: "the same, and inlines small functions into the second body",
+        requires: &["hoist-checks"],
+        levels: FULL,
+        run: |module, _| loops::version(module, true),
+    },
+    // Promoted calls count as calls of what they name.
+    Pass {
+        name: "resumable",
+        about: "finds the functions that the host may enter in the middle of a run",
+        requires: &["syscalls"],
+        levels: EVERY,
+        run: |module, _| resumable::mark(module),
+    },
+    Pass {
+        name: "place-polls",
+        about: "decides which blocks poll the cycle limit",
+        requires: &["version-loops", "version-loops-with-calls"],
+        levels: EVERY,
+        run: |module, _| meter::place(module),
+    },
+    // A charge costs nothing where the limit is polled.
+    Pass {
+        name: "move-charges",
+        about: "charges once what all paths through some blocks have in common",
+        requires: &["place-polls"],
+        levels: OPTIMISED,
+        run: |module, context| charges::place(module, context.target),
+    },
+    Pass {
+        name: "signatures",
+        about: "gives functions params and results by liveness over the whole program",
+        requires: &["frames", "resumable", "promote-calls", "promote-listed-calls"],
+        levels: EVERY,
+        run: |module, _| liveness::sign(module),
+    },
+    // A copy has its original's signature without the constants. Every copy has the versioned loops that make it worth it.
+    Pass {
+        name: "specialize",
+        about: "copies small functions with versioned loops for calls that pass constants",
+        requires: &["signatures", "version-loops-with-calls"],
+        levels: FULL,
+        run: |module, _| specialize::specialize(module),
+    },
+    // Behind all that copies blocks: a table is long.
+    Pass {
+        name: "jump-tables",
+        about: "finds the tables, in pages that never change, that jumps go through",
+        requires: &["signatures"],
+        levels: OPTIMISED,
+        run: |module, context| tables::name(module, context),
+    },
+];
+
+impl Pass {
+    /// The one of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        PASSES.iter().find(|pass| pass.name == name)
+    }
+
+    /// Whether it is among the passes of `level`.
+    #[must_use]
+    pub fn is_of(&self, level: Level) -> bool {
+        self.levels.contains(&level)
+    }
+
+    /// Runs it alone.
+    ///
+    /// # Panics
+    /// In debug builds, if it leaves what the verifier refuses.
+    pub fn run(&self, module: &mut Module, context: Context) {
+        (self.run)(module, context);
+        if cfg!(debug_assertions) {
+            let verified = verify::verify_unsigned(module);
+            assert!(verified.is_ok(), "after {}: {verified:?}", self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passes_stand_behind_those_that_they_require() {
+        for (index, pass) in PASSES.iter().enumerate() {
+            assert_eq!(PASSES.iter().filter(|other| other.name == pass.name).count(), 1, "{}", pass.name);
+            for required in pass.requires {
+                let is_before = PASSES[..index].iter().any(|other| other.name == *required);
+                assert!(is_before, "{} requires {required}", pass.name);
+            }
+        }
+    }
+
+    #[test]
+    fn levels_have_what_their_passes_require() {
+        for level in [Level::Plain, Level::Baseline, Level::Full] {
+            // A version of loops is enough, and the plain level needs none.
+            let is_optional = |name: &str| name.starts_with("version-loops") || name.starts_with("promote-");
+            for pass in PASSES.iter().filter(|pass| pass.is_of(level)) {
+                let missing = |name: &&&str| !is_optional(name) && !Pass::named(name).unwrap().is_of(level);
+                assert_eq!(pass.requires.iter().find(missing), None, "{} at {level:?}", pass.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Each pass of the optimiser alone: IR in, IR out.
+//!
+//! A file under `passes/` has the name of its pass. Its cases start with `;;; ` and what they show, then comes IR without what is the same
+//! in every module, then `;=>` and the IR after the pass, or `;=> unchanged`. What a pass looks up in the script stands in comments
+//! at the head of a case: `; entry 0x10000`, `; words at 0x1003c: 0x10 0x20` (in executable pages), `; functions at 0x30000: 0x10010`.
+//! `BLESS=1` writes what is expected anew.
+
+use std::{collections::BTreeMap, env, fs, path::PathBuf};
+
+use antares_abi::{CodeTier, Hints};
+use antares_ir::Module;
+use antares_opt::{Context, PASSES, Pass};
+use antares_program::{GuestAddr, Program};
+
+use crate::first_difference;
+
+/// How every module starts, unless a case says otherwise.
+const HEAD: &str = "module version 2 isa imc+b+mop\ncode 0x10000..0x20000\nstores 0x20000..0x400000\n\
+                    indirect {} changes {}\n";
+
+/// Cases of each pass, at least.
+const CASES_MIN: usize = 5;
+
+struct PassCase<'a> {
+    title: &'a str,
+    /// IR with its comments.
+    given: &'a str,
+    expected: &'a str,
+}
+
+fn path(pass: &Pass) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("filetests/passes").join(pass.name).with_extension("ir")
+}
+
+fn cases(text: &str) -> Vec<PassCase<'_>> {
+    let cases = text.split(";;; ").skip(1).map(|case| {
+        let (title, case) = case.split_once('\n').unwrap();
+        let (given, expected) = case.split_once(";=>").unwrap_or((case, ""));
+        PassCase { title, given: given.trim(), expected: expected.trim() }
+    });
+    cases.collect()
+}
+
+/// The module of a case.
+fn module(case: &PassCase) -> Module {
+    let lines: Vec<&str> = case.given.lines().filter(|line| !line.starts_with(';')).collect();
+    let head = if case.given.contains("module version") { "" } else { HEAD };
+    let text = format!("{head}{}", lines.join("\n"));
+    text.parse().unwrap_or_else(|error| panic!("{}: {error}", case.title))
+}
+
+fn number(text: &str) -> u64 {
+    u64::from_str_radix(text.trim().trim_start_matches("0x"), 16).unwrap()
+}
+
+/// What the pass may look up.
+fn program(case: &PassCase, module: &Module) -> Program {
+    let (mut entry, mut code, mut function_tables) = (module.code_start, Vec::new(), BTreeMap::new());
+    for line in case.given.lines() {
+        let listed = |start: &str| {
+            let (at, numbers) = line.strip_prefix(start)?.split_once(": ")?;
+            Some((number(at), numbers.split(' ').map(number).collect::<Vec<_>>()))
+        };
+        if let Some(at) = line.strip_prefix("; entry ") {
+            entry = number(at);
+        } else if let Some((at, words)) = listed("; words at ") {
+            code.push((at, words.iter().flat_map(|word| (*word as u32).to_le_bytes()).collect()));
+        } else if let Some((at, functions)) = listed("; functions at ") {
+            function_tables.insert(at, functions.into_iter().map(GuestAddr).collect());
+        }
+    }
+    Program {
+        options: module.options,
+        hints: Hints::default(),
+        entry: GuestAddr(entry),
+        code_start: module.code_start,
+        code_end: module.code_end,
+        writable: module.writable,
+        code,
+        functions: Vec::new(),
+        function_tables,
+    }
+}
+
+/// What the pass makes of a case, without the head that every module has.
+fn shown(pass: &Pass, case: &PassCase) -> String {
+    let mut module = module(case);
+    let before = module.clone();
+    let program = program(case, &before);
+    pass.run(&mut module, Context { program: &program, target: antares_compiler::TARGET });
+    if module == before {
+        return "unchanged".to_owned();
+    }
+    let text = module.to_string();
+    text.strip_prefix(HEAD).unwrap_or(&text).trim().to_owned()
+}
+
+#[test]
+fn every_pass_does_to_its_cases_what_they_say() {
+    let is_blessing = env::var_os("BLESS").is_some_and(|value| value == "1");
+    let mut wrong = Vec::new();
+    for pass in &PASSES {
+        let text = fs::read_to_string(path(pass)).unwrap();
+        let mut fresh = text.split(";;; ").next().unwrap().to_owned();
+        for case in cases(&text) {
+            let shown = shown(pass, &case);
+            if shown != case.expected {
+                wrong.push(format!(
+                    "{}, {}:\n{}",
+                    pass.name,
+                    case.title,
+                    first_difference(case.expected, &shown)
+                ));
+            }
+            let end = if shown == "unchanged" { " " } else { "\n" };
+            fresh.push_str(&format!(";;; {}\n{}\n;=>{end}{shown}\n\n", case.title, case.given));
+        }
+        if is_blessing {
+            fs::write(path(pass), fresh.trim_end().to_owned() + "\n").unwrap();
+        }
+    }
+    assert!(is_blessing || wrong.is_empty(), "{}\nBLESS=1 writes what is shown now", wrong.join("\n"));
+}
+
+#[test]
+fn every_pass_has_cases_in_which_it_acts_and_some_in_which_it_does_not() {
+    for pass in &PASSES {
+        let text = fs::read_to_string(path(pass)).unwrap();
+        let cases = cases(&text);
+        assert!(cases.len() >= CASES_MIN, "{} has {} cases", pass.name, cases.len());
+        let unchanged = cases.iter().filter(|case| case.expected == "unchanged").count();
+        assert!(0 < unchanged && unchanged < cases.len(), "{}: {unchanged} are unchanged", pass.name);
+    }
+}
+
+#[test]
+fn passes_one_after_the_other_are_what_the_tier_takes() {
+    let text =
+        fs::read_to_string(format!("{}/filetests/cases/checks_across_blocks.S", env!("CARGO_MANIFEST_DIR")));
+    let case = crate::case::Case::parse(&text.unwrap()).unwrap();
+    let program = case.program().unwrap();
+    let mut module = antares_lift::lift(&program, 1 << 20).unwrap();
+    let context = Context { program: &program, target: antares_compiler::TARGET };
+    antares_opt::passes(antares_opt::Level::Full).for_each(|pass| pass.run(&mut module, context));
+    assert!(module == case.module(CodeTier::Full).unwrap());
+}
