@@ -45,16 +45,21 @@ impl Case {
         })
     }
 
+    /// The ELF of the code.
+    pub(crate) fn elf(&self) -> Result<Vec<u8>> {
+        guests::assemble(&self.head)
+    }
+
     /// What each stage shows now.
     pub(crate) fn shown(&self) -> Result<Vec<Shown>> {
-        let elf = guests::assemble(&self.head)?;
+        let elf = self.elf()?;
         self.stages.iter().map(|stage| show(self, &elf, stage)).collect()
     }
 
     /// The functions and blocks of the code.
     pub(crate) fn program(&self) -> Result<Program> {
         let limits = Limits { code_bytes_max: 1 << 20, functions_max: 1000, blocks_max: 10_000 };
-        let image = antares_program::read(&guests::assemble(&self.head)?, self.options, &limits)?;
+        let image = antares_program::read(&self.elf()?, self.options, &limits)?;
         Ok(antares_program::recover(&image, &limits, &Hints::default())?)
     }
 

@@ -7,12 +7,14 @@
 
 use std::{collections::BTreeMap, env, fs, path::PathBuf};
 
-use antares_abi::{CodeTier, Hints};
+use antares_abi::Hints;
 use antares_ir::Module;
-use antares_opt::{Context, PASSES, Pass};
+use antares_opt::{Context, Level, PASSES, Pass};
 use antares_program::{GuestAddr, Program};
+use antares_tests::{differential::compare, native};
+use antares_vm::Machine;
 
-use crate::first_difference;
+use crate::{case::Case, first_difference, show::oracle_case};
 
 /// How every module starts, unless a case says otherwise.
 const HEAD: &str = "module version 2 isa imc+b+mop\ncode 0x10000..0x20000\nstores 0x20000..0x400000\n\
@@ -133,14 +135,21 @@ fn every_pass_has_cases_in_which_it_acts_and_some_in_which_it_does_not() {
     }
 }
 
+/// What a module needs and nothing else is what a refused one is compiled from.
 #[test]
-fn passes_one_after_the_other_are_what_the_tier_takes() {
-    let text =
-        fs::read_to_string(format!("{}/filetests/cases/checks_across_blocks.S", env!("CARGO_MANIFEST_DIR")));
-    let case = crate::case::Case::parse(&text.unwrap()).unwrap();
-    let program = case.program().unwrap();
-    let mut module = antares_lift::lift(&program, 1 << 20).unwrap();
-    let context = Context { program: &program, target: antares_compiler::TARGET };
-    antares_opt::passes(antares_opt::Level::Full).for_each(|pass| pass.run(&mut module, context));
-    assert!(module == case.module(CodeTier::Full).unwrap());
+fn what_is_not_optimised_runs_as_in_ckb_vm() {
+    let mut machine = Machine::new().unwrap();
+    for path in crate::cases() {
+        let case = Case::parse(&fs::read_to_string(&path).unwrap()).unwrap();
+        let program = case.program().unwrap();
+        let mut module = antares_lift::lift(&program, 1 << 20).unwrap();
+        let context = Context { program: &program, target: antares_compiler::TARGET };
+        antares_opt::optimize(&mut module, context, Level::Plain);
+        antares_opt::verify(&module).unwrap();
+        assert!(!module.to_string().contains("proved."), "{}", path.display());
+        let library = native::load(&antares_baseline::compile(&module).unwrap()).unwrap();
+        let oracle_case = oracle_case(&case, &case.elf().unwrap());
+        let compared = compare(&mut machine, &oracle_case, Some(&library)).unwrap();
+        assert!(compared.is_ok(), "{}: {}", path.display(), compared.unwrap_err());
+    }
 }

@@ -105,15 +105,20 @@ fn host_instruction(listing: &Listing, start: usize, instruction: &Instruction) 
     format!("  {at:4x}  {} {name}", format!("{:?}", instruction.mnemonic()).to_lowercase())
 }
 
-/// How a run ends; it must end so on every tier and in ckb-vm.
-fn outcome(case: &Case, elf: &[u8]) -> Result<Vec<String>> {
-    let oracle_case = oracle::Case {
+/// What is run.
+pub(crate) fn oracle_case(case: &Case, elf: &[u8]) -> oracle::Case {
+    oracle::Case {
         elf: Bytes::copy_from_slice(elf),
         args: case.args.iter().map(|arg| Bytes::copy_from_slice(arg.as_bytes())).collect(),
         options: case.options,
         cycles_max: CYCLES_MAX,
         code: None,
-    };
+    }
+}
+
+/// How a run ends; it must end so on every tier and in ckb-vm.
+fn outcome(case: &Case, elf: &[u8]) -> Result<Vec<String>> {
+    let oracle_case = oracle_case(case, elf);
     let run = |tier| {
         let library = native::compile_with(elf, case.options, tier, &Hints::default())?;
         let library = library.map_err(|reason| anyhow::anyhow!("refused: {reason}"))?;

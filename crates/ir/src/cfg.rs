@@ -1,4 +1,4 @@
-//! The control-flow graph of a function: which blocks follow which, and in what order they are best looked at.
+//! The control-flow graph of a function: which blocks follow which, and in what order they are best visited.
 
 use crate::{Block, Terminator};
 

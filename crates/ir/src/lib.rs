@@ -189,7 +189,7 @@ pub struct Block {
     pub cycles: u64,
     /// When they are charged.
     pub charge: Charge,
-    /// Whether the cycle limit is looked at when the block is entered.
+    /// Whether the cycle limit is polled when the block is entered.
     pub is_metered: bool,
     /// Whether it is in a loop that ends within the cycles left: no meter looks at it, and its proofs stand in front.
     pub is_bounded: bool,

@@ -2,13 +2,13 @@
 //!
 //! A block may charge for those behind it what each of them would charge at least, or leave to all of them what it would
 //! charge itself. So at any block a little more or less may have been charged than was used; but nobody can tell, since
-//! it comes out even before every call, syscall and return. No charge is below zero: what was used only grows.
+//! charges are balanced before every call, syscall and return. No charge is below zero: what was used only grows.
 
 use antares_ir::{Block, Cfg, Charge, Function, Module, Terminator, frequencies};
 
 use crate::Target;
 
-/// How often all places are looked at.
+/// Rounds over all places.
 const ROUNDS: usize = 4;
 
 /// No block charges more for others than this.
@@ -45,7 +45,7 @@ fn place_in(function: &mut Function) {
     }
 }
 
-/// The first block at which what was charged depends on the way to it, or does not come out even where the function is left.
+/// The first block at which what was charged depends on the path to it, or is not balanced where the function is left.
 pub(crate) fn mistake(function: &Function) -> Option<usize> {
     let mut more = vec![None; function.blocks.len()];
     more[0] = Some(0_i128);
@@ -134,7 +134,7 @@ fn shift(place: &Place, weights: &[u64], charges: &mut [u64]) -> bool {
     true
 }
 
-/// About how often each block runs; 0 where a charge costs nothing, since the limit is looked at with it.
+/// About how often each block runs; 0 where a charge costs nothing, since the limit is polled with it.
 fn weights(function: &Function, cfg: &Cfg) -> Vec<u64> {
     let mut weights = frequencies(cfg);
     for (weight, block) in weights.iter_mut().zip(&function.blocks) {
@@ -160,7 +160,7 @@ mod tests {
         Terminator::Branch { condition: Value(0), taken: BlockId(taken), otherwise: BlockId(otherwise) }
     }
 
-    /// What the blocks charge once charges are moved, which must come out even.
+    /// What the blocks charge once charges are moved, which must be balanced.
     #[track_caller]
     fn moved(blocks: &[(u64, Terminator)]) -> Vec<u64> {
         let block = |(cycles, terminator): &(u64, Terminator)| Block {

@@ -5,21 +5,21 @@
 #![forbid(unsafe_code)]
 
 mod charges;
-mod covered;
-mod gather;
-mod hoist;
-mod liveness;
+mod combine_loads;
+mod covered_checks;
+mod frames;
+mod hoist_checks;
+mod jump_tables;
 mod loops;
-mod meter;
 mod passes;
+mod polls;
+mod promote_calls;
 mod ranges;
 mod resumable;
-mod returns;
+mod signatures;
 mod specialize;
-mod stack;
 mod syscalls;
-mod tables;
-mod targets;
+mod unreachable;
 mod verify;
 
 use antares_ir::Module;

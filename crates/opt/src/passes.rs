@@ -7,8 +7,8 @@
 use antares_ir::Module;
 
 use crate::{
-    Context, charges, covered, gather, hoist, liveness, loops, meter, resumable, returns, specialize, stack,
-    syscalls, tables, targets, verify,
+    Context, charges, combine_loads, covered_checks, frames, hoist_checks, jump_tables, loops, polls,
+    promote_calls, resumable, signatures, specialize, syscalls, unreachable, verify,
 };
 
 /// How much is done.
@@ -48,7 +48,7 @@ pub const PASSES: [Pass; 16] = [
         about: "cuts what follows calls that never return, and functions that end in a longjmp",
         requires: &[],
         levels: OPTIMISED,
-        run: |module, _| returns::cut(module),
+        run: |module, _| unreachable::cut(module),
     },
     // Looks at constants: those of code that was cut off do not count.
     Pass {
@@ -63,7 +63,7 @@ pub const PASSES: [Pass; 16] = [
         about: "finds where sp stands, checks frames at entries, says which jumps may be tail calls",
         requires: &[],
         levels: EVERY,
-        run: |module, _| stack::find(module),
+        run: |module, _| frames::find(module),
     },
     // Before frames, it would hide which loads lie in them.
     Pass {
@@ -71,14 +71,14 @@ pub const PASSES: [Pass; 16] = [
         about: "leaves out checks of loads that a check of stores in the same block covers",
         requires: &["frames"],
         levels: OPTIMISED,
-        run: |module, _| covered::drop(module),
+        run: |module, _| covered_checks::drop(module),
     },
     Pass {
         name: "combine-loads",
         about: "makes one load of bytes that lie side by side",
         requires: &[],
         levels: OPTIMISED,
-        run: |module, _| gather::combine(module),
+        run: |module, _| combine_loads::combine(module),
     },
     // Before what adds blocks: it looks at all edges.
     Pass {
@@ -86,7 +86,7 @@ pub const PASSES: [Pass; 16] = [
         about: "moves checks to where all paths need them, once",
         requires: &["frames"],
         levels: OPTIMISED,
-        run: |module, context| hoist::hoist(module, context.target),
+        run: |module, context| hoist_checks::hoist(module, context.target),
     },
     // Who gives sp back is known by then.
     Pass {
@@ -94,7 +94,7 @@ pub const PASSES: [Pass; 16] = [
         about: "compares addresses of calls with the functions that are found by theirs, if they are few",
         requires: &["frames"],
         levels: OPTIMISED,
-        run: |module, context| targets::promote_few(module, context.program),
+        run: |module, context| promote_calls::promote_few(module, context.program),
     },
     // The baseline's registers are in the state whoever is called: an order of comparisons would save it nothing.
     Pass {
@@ -102,7 +102,7 @@ pub const PASSES: [Pass; 16] = [
         about: "compares addresses of calls with the functions in tables of the caller, if others are many",
         requires: &["frames"],
         levels: FULL,
-        run: |module, context| targets::promote_listed(module, context.program),
+        run: |module, context| promote_calls::promote_listed(module, context.program),
     },
     // Behind `hoist-checks`, which leaves in a loop only what differs from iteration to iteration; before polls and charges, since
     // versioned loops have neither.
@@ -134,7 +134,7 @@ pub const PASSES: [Pass; 16] = [
         about: "decides which blocks poll the cycle limit",
         requires: &["version-loops", "version-loops-with-calls"],
         levels: EVERY,
-        run: |module, _| meter::place(module),
+        run: |module, _| polls::place(module),
     },
     // A charge costs nothing where the limit is polled.
     Pass {
@@ -149,7 +149,7 @@ pub const PASSES: [Pass; 16] = [
         about: "gives functions params and results by liveness over the whole program",
         requires: &["frames", "resumable", "promote-calls", "promote-listed-calls"],
         levels: EVERY,
-        run: |module, _| liveness::sign(module),
+        run: |module, _| signatures::sign(module),
     },
     // A copy has its original's signature without the constants. Every copy has the versioned loops that make it worth it.
     Pass {
@@ -165,7 +165,7 @@ pub const PASSES: [Pass; 16] = [
         about: "finds the tables, in pages that never change, that jumps go through",
         requires: &["signatures"],
         levels: OPTIMISED,
-        run: |module, context| tables::name(module, context),
+        run: |module, context| jump_tables::name(module, context),
     },
 ];
 

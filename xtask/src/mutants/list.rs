@@ -17,14 +17,14 @@ pub(super) struct Mutant {
 }
 
 const LIFT_MEMORY: &str = "crates/lift/src/memory.rs";
-const LIFT_METER: &str = "crates/opt/src/meter.rs";
-const LIVENESS: &str = "crates/opt/src/liveness.rs";
+const LIFT_METER: &str = "crates/opt/src/polls.rs";
+const LIVENESS: &str = "crates/opt/src/signatures.rs";
 const LOOP_COUNT: &str = "crates/opt/src/loops/count.rs";
 const LOOP_FRONT: &str = "crates/opt/src/loops/front.rs";
 const LOOP_SEARCH: &str = "crates/opt/src/loops/search.rs";
-const TARGETS: &str = "crates/opt/src/targets.rs";
-const COVERED: &str = "crates/opt/src/covered.rs";
-const STACK: &str = "crates/opt/src/stack.rs";
+const TARGETS: &str = "crates/opt/src/promote_calls.rs";
+const COVERED: &str = "crates/opt/src/covered_checks.rs";
+const STACK: &str = "crates/opt/src/frames.rs";
 const LIFT_FUNCTION: &str = "crates/lift/src/function.rs";
 const EMIT_MEMORY: &str = "crates/codegen/src/emit/memory.rs";
 const EMIT_CONTROL: &str = "crates/codegen/src/emit/control.rs";

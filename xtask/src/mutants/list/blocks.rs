@@ -3,7 +3,7 @@
 
 use super::{EMIT_CONTROL, Mutant, mutant};
 
-const GATHER: &str = "crates/opt/src/gather.rs";
+const GATHER: &str = "crates/opt/src/combine_loads.rs";
 const ORDER_GRAPH: &str = "crates/codegen/src/order/graph.rs";
 const SPECIALIZE: &str = "crates/opt/src/specialize.rs";
 const CHARGES_OF_BLOCKS: &str = "crates/opt/src/charges.rs";

@@ -1,17 +1,16 @@
-//! Where the cycle limit is looked at: once in every cycle of the control flow, before every syscall, and wherever a
-//! function is left.
+//! Where the cycle limit is polled: once in every cycle of the control flow, before every syscall, and wherever a function is left.
 //!
-//! A script beyond its limit has no other effect, so the look may come late; it only must come. Recursion returns, or it uses up
-//! the native stack; loops pass a block that is the target of an edge back. A look at each return, and at each call unless there
+//! A script beyond its limit has no other effect, so the poll may come late; it only must come. Recursion returns, or it uses up
+//! the native stack; loops run through their headers. A poll at each return, and at each call unless there
 //! was one a few cycles ago, finds cycles that were used up inside a function while it is still inside: a profile asks for no more.
 
 use antares_ir::{Cfg, Function, Module, Terminator};
 
-/// Fewer cycles than this since the last look, or since the function's start, are not worth one before a call: a profile finds them in
+/// Fewer cycles than this since the last poll, or since the function's start, are not worth one before a call: a profile finds them in
 /// what is called.
 const CYCLES_BEFORE_CALLS_MIN: u64 = 16;
 
-/// Marks the blocks that look.
+/// Marks the blocks that poll.
 pub(crate) fn place(module: &mut Module) {
     module.functions.iter_mut().for_each(place_in);
 }
@@ -21,7 +20,7 @@ fn place_in(function: &mut Function) {
     for &(_, target) in cfg.back_edges() {
         function.blocks[target].is_metered = !function.blocks[target].is_bounded;
     }
-    // What no look has seen where each block begins, at most.
+    // What no poll has seen where each block begins, at most.
     let mut unseen = vec![0_u64; function.blocks.len()];
     for &index in cfg.reverse_postorder() {
         let block = &mut function.blocks[index];

@@ -290,7 +290,7 @@ impl Analysis {
     }
 }
 
-/// Functions still to be looked at, each once.
+/// Functions that wait, each once.
 struct Queue {
     order: VecDeque<usize>,
     is_queued: Vec<bool>,

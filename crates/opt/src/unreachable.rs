@@ -7,9 +7,9 @@ use antares_ir::{Block, Cfg, Function, Module, Op, Terminator, successors};
 use antares_program::{BlockId, Reg};
 
 /// A function with more blocks is there for its work.
-const DOOMED_BLOCKS_MAX: usize = 64;
+const LONGJMP_BLOCKS_MAX: usize = 64;
 
-/// Cuts off what follows calls that never return. A function returns if a way through it ends in a return, over calls
+/// Cuts off what follows calls that never return. A function returns if a path through it ends in a return, over calls
 /// that return; the least such set is right by induction over the length of a run. Calls by address return, and jumps
 /// by address, but for those through tables.
 pub(crate) fn cut(module: &mut Module) {
@@ -24,17 +24,17 @@ pub(crate) fn cut(module: &mut Module) {
         }
     }
     let search = Search::of(functions);
-    let is_doomed = search.doomed(functions, jumps);
+    let reaches_longjmp = search.reaching_longjmp(functions, jumps);
     for (function, is_seen) in functions.iter_mut().zip(&search.is_seen) {
         let unseen = function.blocks.iter_mut().zip(is_seen).filter(|(_, is_seen)| !**is_seen);
         unseen.for_each(|(block, _)| empty(block));
         for block in &mut function.blocks {
-            if callee(&block.terminator).is_some_and(|callee| is_doomed[callee]) {
+            if callee(&block.terminator).is_some_and(|callee| reaches_longjmp[callee]) {
                 empty(block);
             }
         }
         for index in 0..is_seen.len() {
-            // A block that another way leads to stays.
+            // A block that another path leads to stays.
             if let Terminator::Call { callee, to } = function.blocks[index].terminator
                 && !search.returns[callee.0 as usize]
                 && is_seen[to.0 as usize]
@@ -77,7 +77,7 @@ struct Search {
     waiting: Vec<Vec<(usize, usize)>>,
     /// By function: those that return if it does.
     tails: Vec<Vec<usize>>,
-    /// Blocks that are reached and not looked at.
+    /// Blocks that are reached and wait.
     work: Vec<(usize, usize)>,
 }
 
@@ -95,7 +95,7 @@ impl Search {
             search.reach(index, 0);
         }
         while let Some((function, block)) = search.work.pop() {
-            search.look(function, &functions[function].blocks[block]);
+            search.visit(function, &functions[function].blocks[block]);
         }
         search
     }
@@ -106,7 +106,7 @@ impl Search {
         }
     }
 
-    fn look(&mut self, function: usize, block: &Block) {
+    fn visit(&mut self, function: usize, block: &Block) {
         match &block.terminator {
             Terminator::Call { callee, to } if !self.returns[callee.0 as usize] => {
                 self.waiting[callee.0 as usize].push((function, to.0 as usize));
@@ -127,7 +127,7 @@ impl Search {
     /// The functions that are there to end in a `longjmp`: `jumps`, and those that call them and never return. Native code can only be
     /// left there, so it is left where they are called: they read what their callers need not have had in hand, above all if their
     /// number of arguments varies.
-    fn doomed(&self, functions: &[Function], jumps: Vec<bool>) -> Vec<bool> {
+    fn reaching_longjmp(&self, functions: &[Function], jumps: Vec<bool>) -> Vec<bool> {
         let mut callers: Vec<Vec<usize>> = vec![Vec::new(); functions.len()];
         for (caller, function) in functions.iter().enumerate() {
             if !self.returns[caller] && !self.works(function, &self.is_seen[caller]) {
@@ -136,22 +136,23 @@ impl Search {
                     .for_each(|it| callers[it].push(caller));
             }
         }
-        let mut is_doomed = jumps;
-        let mut open: Vec<usize> = (0..functions.len()).filter(|function| is_doomed[*function]).collect();
+        let mut reaches_longjmp = jumps;
+        let mut open: Vec<usize> =
+            (0..functions.len()).filter(|function| reaches_longjmp[*function]).collect();
         while let Some(function) = open.pop() {
             for caller in std::mem::take(&mut callers[function]) {
-                if !std::mem::replace(&mut is_doomed[caller], true) {
+                if !std::mem::replace(&mut reaches_longjmp[caller], true) {
                     open.push(caller);
                 }
             }
         }
-        is_doomed
+        reaches_longjmp
     }
 
     /// Whether a function that never returns may be there for its work, as a main loop is: it ends the script, or calls somebody
     /// again and again.
     fn works(&self, function: &Function, is_seen: &[bool]) -> bool {
-        if function.blocks.len() > DOOMED_BLOCKS_MAX {
+        if function.blocks.len() > LONGJMP_BLOCKS_MAX {
             return true;
         }
         let ends = |terminator: &Terminator| callee(terminator).is_some_and(|callee| !self.returns[callee]);

@@ -20,7 +20,7 @@ const ROUNDS: usize = 16;
 /// How often checks move out, one loop further each time.
 const MOVES: usize = 3;
 
-/// How often what holds at a block is looked at.
+/// Changes of what holds at a loop header, before it is widened.
 const VISITS_MAX: u32 = 64;
 
 /// Edges that may get one check.
@@ -77,10 +77,10 @@ pub(crate) fn hoist(module: &mut Module, target: Target) {
 /// Moves the checks of a function's blocks; stores to `[sp + frame_low, sp)` are checked before all of them.
 fn place(blocks: &mut Vec<Draft>, frame_low: Option<i64>, implied: Implied, own_switches_max: usize) {
     let mut flow = Flow::new(blocks, implied, own_switches_max);
-    let needed = flow.look_ahead(blocks);
+    let needed = flow.anticipated(blocks);
     flow.widen(&needed);
     let entry = ranges::at_entry(frame_low, implied);
-    let (ensured, after) = flow.ensure(&needed, &entry);
+    let (ensured, after) = flow.available(&needed, &entry);
     let plan = flow.plan(&ensured, &after);
     rewrite(blocks, &flow, plan);
 }
@@ -124,7 +124,7 @@ impl Flow {
     }
 
     /// What each block needs: what it checks, and what every path from it checks soon.
-    fn look_ahead(&self, blocks: &[Draft]) -> Vec<Facts> {
+    fn anticipated(&self, blocks: &[Draft]) -> Vec<Facts> {
         let mut needed: Vec<Facts> = self.summaries.iter().map(|summary| summary.own).collect();
         for _ in 0..ROUNDS {
             let mut has_changed = false;
@@ -177,7 +177,7 @@ impl Flow {
     }
 
     /// What each block sees to at its start, and what then holds at its end.
-    fn ensure(&self, needed: &[Facts], entry: &Facts) -> (Vec<Facts>, Vec<Option<Facts>>) {
+    fn available(&self, needed: &[Facts], entry: &Facts) -> (Vec<Facts>, Vec<Option<Facts>>) {
         let own = |(summary, needed): (&Summary, &Facts)| -> Facts {
             std::array::from_fn(|index| match summary.own[index].is_empty() {
                 true => Both::default(),

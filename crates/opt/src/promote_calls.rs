@@ -1,6 +1,6 @@
 //! Calls by address, where few functions can be meant: each is compared with, and called by its own signature.
 //!
-//! What the address is decides, not what recovery thought: none of them is one more way to go, the call by address.
+//! What the address is decides, not what recovery thought: if it is none of them, the call by address is left.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -119,8 +119,8 @@ impl Call {
         let pc = function.blocks[index].pc;
         let mut at = index;
         for &(entry, callee) in targets {
-            let next = u32::try_from(function.blocks.len()).unwrap_or(u32::MAX);
-            let (called, otherwise) = (BlockId(next), BlockId(next + 1));
+            let next = function.blocks.len();
+            let (called, otherwise) = (BlockId::at(next), BlockId::at(next + 1));
             let block = &mut function.blocks[at];
             let target = match block.terminator {
                 Terminator::CallIndirect { target, .. } => target,
