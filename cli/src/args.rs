@@ -167,6 +167,9 @@ pub(crate) struct RunArgs {
     /// Cycle limit, syscalls included, such as 70000000 or 70M [default: 3500000000, with --server the server's]
     #[arg(long, value_name = "N", value_parser = number)]
     pub max_cycles: Option<u64>,
+    /// End with status 1 if the run takes other than so many cycles
+    #[arg(long, value_name = "N", value_parser = number)]
+    pub expect_cycles: Option<u64>,
     /// Which tiers may run the script
     #[arg(long, value_enum, default_value_t)]
     pub tier: Tier,

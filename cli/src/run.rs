@@ -62,7 +62,18 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         Some(url) => run_there(url, &args.credentials, &request),
     }?;
     output::print(if args.json { to_json(&report) } else { report.to_text() }.as_bytes())?;
-    Ok(report.exit_status())
+    Ok(status(&report, args.expect_cycles))
+}
+
+/// What the run says, unless its cycles are not those that were expected.
+fn status(report: &Report, expected: Option<u64>) -> ExitCode {
+    match expected {
+        Some(cycles) if report.exit_status() == ExitCode::SUCCESS && report.cycles != cycles => {
+            eprintln!("antares: {} cycles, {cycles} were expected", report.cycles);
+            ExitCode::FAILURE
+        }
+        _ => report.exit_status(),
+    }
 }
 
 #[cfg(feature = "server")]

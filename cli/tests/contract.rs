@@ -373,3 +373,20 @@ fn addresses_that_are_not_understood_end_with_2() {
         assert!(stderr.contains("is no address of a server"), "{address}: {stderr}");
     }
 }
+
+#[test]
+fn cycles_that_are_expected_are_exact() {
+    let script = exits(0);
+    let (_, value) = run(&["--tier", "interpreter"], &script);
+    let cycles = value["cycles"].as_u64().expect("cycles");
+    for (expected, status) in [(cycles, 0), (cycles - 1, 1), (cycles + 1, 1)] {
+        let expected = expected.to_string();
+        for tier in ["interpreter", "native"] {
+            let args = ["run", "-", "--json", "--tier", tier, "--expect-cycles", expected.as_str()];
+            let (ended, stdout, stderr) = text(&args, &script);
+            assert_eq!(ended, status, "{stderr}");
+            assert!(stdout.contains("\"outcome\":\"exit\""), "{stdout}");
+            assert_eq!(stderr.contains("were expected"), status == 1, "{stderr}");
+        }
+    }
+}
