@@ -3,12 +3,12 @@
 #
 #   deploy/check/tools.sh            build or reuse every tool; print one path a line
 #   deploy/check/tools.sh helm       the same for one tool (helm, kubeconform, grpcurl, ghz, gofakes3, pprof, collector, k8s-schema,
-#                                    crd-schema, python)
+#                                    cluster, crd-schema, crds, python)
 #   deploy/check/tools.sh versions   print the Kubernetes versions that the chart is checked against
 #
 # Everything goes to ${XDG_CACHE_HOME:-$HOME/.cache}/antares-tools/NAME-VERSION. A tool that is there is reused;
 # one that is missing is built and the reason is said on standard error; a build that fails fails the script.
-# Needs: go >= 1.21 for helm, kubeconform, grpcurl and ghz; python3 with venv for the schemas and the checks in Python.
+# Needs: go >= 1.21 (it fetches a newer one where a module wants that); python3 with venv for the schemas and the checks in Python.
 set -euo pipefail
 
 HELM_VERSION=v3.22.0
@@ -18,8 +18,9 @@ GRPCURL_VERSION=v1.9.4
 GHZ_VERSION=v0.93.0
 GOFAKES3_VERSION=v1.2.0
 PPROF_VERSION=v0.0.0-20260906184651-6331bc6350fe
-# Of the modules in collector/go.mod.
+# Of the modules in collector/go.mod and cluster/go.mod. Only deploy/check/k8s.sh wants the cluster: its build takes long.
 COLLECTOR_VERSION=v0.150.0
+CLUSTER_VERSION=v1.36.3
 # Whose custom resources the chart can make: module, version, file within it.
 CRDS=(
     "github.com/kedacore/keda/v2 v2.18.1 config/crd/bases/keda.sh_scaledobjects.yaml"
@@ -31,6 +32,7 @@ CRDS=(
 )
 KUBERNETES_VALIDATE_VERSION=1.37.0
 PYYAML_VERSION=6.0.3
+CYCLONEDX_VERSION=11.12.0
 # The Kubernetes versions whose schemas are laid out; the chart is checked against each of them.
 KUBERNETES_VERSIONS=(1.29 1.34 1.37)
 
@@ -59,22 +61,30 @@ build_go() {
     echo "$home/$name"
 }
 
-# A small OpenTelemetry collector out of the modules that collector/go.mod names: receivers and exporters that come as one
-# program have no module of their own.
-build_collector() {
-    local home="$cache/collector-$COLLECTOR_VERSION"
-    if [[ ! -x "$home/collector" ]]; then
-        command -v go >/dev/null || fail "the collector must be built and there is no go: install Go 1.21 or newer"
-        say "building an OpenTelemetry collector $COLLECTOR_VERSION into $home (once; some minutes)"
+# build_module NAME VERSION [LDFLAGS]: a program of ours in the folder NAME, out of modules that its go.mod names. What has no module of
+# its own, or one that `go install` refuses, is built in this way. Prints the path of the binary.
+build_module() {
+    local name=$1 version=$2 ldflags="-s -w ${3:-}" home
+    home="$cache/$name-$version-$(cat "$here/$name"/{main.go,go.mod} | sha256sum | cut -c 1-8)"
+    if [[ ! -x "$home/$name" ]]; then
+        command -v go >/dev/null || fail "$name $version must be built and there is no go: install Go 1.21 or newer"
+        say "building $name $version into $home (once; some minutes)"
         local scratch
         scratch="$(mktemp -d "$cache/.build-XXXXXX")"
-        (cd "$here/collector" && CGO_ENABLED=0 nice -n 10 go build -trimpath -ldflags="-s -w" -o "$scratch/collector" .) >&2 \
-            || { rm -rf "$scratch"; fail "go build of the collector failed"; }
+        (cd "$here/$name" && CGO_ENABLED=0 nice -n 10 go build -trimpath -ldflags="$ldflags" -o "$scratch/$name" .) >&2 \
+            || { rm -rf "$scratch"; fail "go build of $name failed"; }
         rm -rf "$home"
         mv "$scratch" "$home"
         chmod 755 "$home"
     fi
-    echo "$home/collector"
+    echo "$home/$name"
+}
+
+# The parts of a cluster say their version by link-time variables; clients ask for it.
+cluster_ldflags() {
+    local version=k8s.io/component-base/version minor
+    minor="$(cut -d . -f 2 <<<"$CLUSTER_VERSION")"
+    echo "-X $version.gitVersion=$CLUSTER_VERSION -X $version.gitMajor=1 -X $version.gitMinor=$minor"
 }
 
 # Helm takes the Kubernetes version that it renders for from link-time variables; without them it says 1.20.
@@ -107,14 +117,14 @@ prepare_schema() {
     echo "$home"
 }
 
-# The schemas of custom resources, from the modules of their makers.
+# The definitions of custom resources, and the schemas in them, from the modules of their makers.
 prepare_crds() {
     local home complete scratch python crd module version file folder files=()
-    home="$cache/crd-schema"
+    home="$cache/custom-resources"
     complete="complete-$(printf '%s\n' "${CRDS[@]}" | sha256sum | cut -c 1-16)"
     if [[ ! -f "$home/$complete" ]]; then
         command -v go >/dev/null || fail "the schemas of custom resources come as Go modules, and there is no go: install Go 1.21 or newer"
-        say "laying out the schemas of custom resources in $home (once)"
+        say "laying out custom resources in $home (once)"
         python="$(prepare_python)"
         scratch="$(mktemp -d "$cache/.build-XXXXXX")"
         for crd in "${CRDS[@]}"; do
@@ -124,24 +134,26 @@ prepare_crds() {
             files+=("$folder/$file")
         done
         "$python" "$here/crd_schema.py" "$scratch/schema" "${files[@]}" >&2 || { rm -rf "$scratch"; fail "crd_schema.py failed"; }
-        touch "$scratch/schema/$complete"
+        mkdir "$scratch/definitions"
+        # Files of the module cache may not be written to, and copies take that along.
+        cp --no-preserve=mode "${files[@]}" "$scratch/definitions"
+        touch "$scratch/$complete"
         rm -rf "$home"
-        mv "$scratch/schema" "$home"
+        mv "$scratch" "$home"
         chmod 755 "$home"
-        rm -rf "$scratch"
     fi
     echo "$home"
 }
 
-# A Python of our own with PyYAML.
+# A Python of our own with PyYAML, and the validator of bills of materials.
 prepare_python() {
-    local home="$cache/python-yaml-$PYYAML_VERSION"
+    local home="$cache/python-yaml-$PYYAML_VERSION-cyclonedx-$CYCLONEDX_VERSION"
     if [[ ! -f "$home/complete" ]]; then
-        say "making a Python environment with PyYAML $PYYAML_VERSION in $home (once)"
+        say "making a Python environment with PyYAML $PYYAML_VERSION and cyclonedx $CYCLONEDX_VERSION in $home (once)"
         rm -rf "$home"
         python3 -m venv "$home" >&2 || fail "python3 -m venv failed: install python3-venv"
-        "$home/bin/pip" --quiet --disable-pip-version-check install "PyYAML==$PYYAML_VERSION" >&2 \
-            || fail "pip could not install PyYAML"
+        "$home/bin/pip" --quiet --disable-pip-version-check install "PyYAML==$PYYAML_VERSION" \
+            "cyclonedx-python-lib[json-validation]==$CYCLONEDX_VERSION" >&2 || fail "pip could not install PyYAML and cyclonedx-python-lib"
         touch "$home/complete"
     fi
     echo "$home/bin/python"
@@ -155,12 +167,14 @@ tool() {
         grpcurl) build_go grpcurl "$GRPCURL_VERSION" github.com/fullstorydev/grpcurl/cmd/grpcurl ;;
         gofakes3) build_go gofakes3 "$GOFAKES3_VERSION" github.com/johannesboyne/gofakes3/cmd/gofakes3 ;;
         pprof) build_go pprof "$PPROF_VERSION" github.com/google/pprof ;;
-        collector) build_collector ;;
+        collector) build_module collector "$COLLECTOR_VERSION" ;;
+        cluster) build_module cluster "$CLUSTER_VERSION" "$(cluster_ldflags)" ;;
         k8s-schema) prepare_schema ;;
-        crd-schema) prepare_crds ;;
+        crd-schema) echo "$(prepare_crds)/schema" ;;
+        crds) echo "$(prepare_crds)/definitions" ;;
         python) prepare_python ;;
         versions) printf '%s\n' "${KUBERNETES_VERSIONS[@]}" ;;
-        *) fail "unknown tool $1: expected helm, kubeconform, grpcurl, ghz, gofakes3, pprof, collector, k8s-schema, crd-schema or python" ;;
+        *) fail "unknown tool $1: expected helm, kubeconform, grpcurl, ghz, gofakes3, pprof, collector, cluster, k8s-schema, crd-schema, crds or python" ;;
     esac
 }
 
