@@ -1,10 +1,10 @@
 # The commands of the house. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-service lint setup clean
+.PHONY: help demo test test-k8s images bench bench-service lint setup clean
 
 help: ## List the commands
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 16
 
 demo: ## Set up, build, then compile and run secp256k1 verification through the services
 	@scripts/setup.sh build
@@ -13,6 +13,14 @@ demo: ## Set up, build, then compile and run secp256k1 verification through the 
 test: ## Set up, then run every test; ends with the counts
 	@scripts/setup.sh test
 	@scripts/test.sh
+
+test-k8s: ## Set up, then install the chart on a real Kubernetes API server; not part of `make test`, its tools take long to build
+	@scripts/setup.sh test
+	@deploy/check/k8s.sh
+
+images: ## Set up, build for release, make the images: an OCI layout, bills of materials, provenance
+	@scripts/setup.sh images
+	@scripts/images.sh
 
 bench: ## Set up, build for release, print speed ratios against peers run in the same loop
 	@scripts/setup.sh bench

@@ -4,7 +4,8 @@
 #   scripts/setup.sh build    compiler, LLVM 22, lld, the RISC-V guest toolchain: enough for `make demo`
 #   scripts/setup.sh test     the above and what the tests call: Prometheus, Go, Python, shellcheck, a Rust for RISC-V, npm
 #   scripts/setup.sh bench    what `make bench` compares with: clang, WebAssembly's linker, qemu, valgrind; and a Rust for RISC-V, npm
-#   scripts/setup.sh --check build|test|bench    change nothing; exit 1 if something is missing
+#   scripts/setup.sh images   what `make images` calls: the build, Python, the certificates that go in
+#   scripts/setup.sh --check build|test|bench|images    change nothing; exit 1 if something is missing
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,12 +18,14 @@ build_packages=(
     llvm-22-dev liblld-22-dev libpolly-22-dev zlib1g-dev libzstd-dev
     gcc-riscv64-unknown-elf binutils-riscv64-unknown-elf picolibc-riscv64-unknown-elf
 )
-# Prometheus scrapes the services in the scenarios, nginx stands before them, openssl makes their certificates; python3-venv carries the Python client; curl asks the metrics page.
+# Images have certificates; a script makes them.
+image_packages=(binutils ca-certificates python3)
+# Prometheus scrapes the services in the scenarios, nginx stands before them, openssl makes their certificates; umoci unpacks images for runc; python3-venv carries the Python client; curl asks the metrics page.
 # rustc-web with rust-web-src builds guests in Rust, linked by lld: its /usr/bin/rustc is called by that name alone, and stands behind rustup's on the PATH.
 corpus_packages=(rustc-web rust-web-src lld-22)
 # It fetches ckb-js-vm. Debian's brings some hundred packages along; any other one will do.
 command -v npm >/dev/null || corpus_packages+=(npm)
-test_packages=(openssl prometheus nginx-light runc python3 python3-venv curl shellcheck "${corpus_packages[@]}")
+test_packages=(openssl prometheus nginx-light runc umoci python3-venv curl shellcheck "${image_packages[@]}" "${corpus_packages[@]}")
 # clang builds twins and WebAssembly, wasm-ld is lld's; valgrind counts instructions; LLVM 15 is for the engine of ckb-vm-contrib.
 bench_packages=(clang-22 qemu-user valgrind llvm-15-dev "${corpus_packages[@]}")
 
@@ -133,7 +136,8 @@ case ${1:-} in
     build) packages=("${build_packages[@]}") ;;
     test) packages=("${build_packages[@]}" "${test_packages[@]}") ;;
     bench) packages=("${build_packages[@]}" "${bench_packages[@]}") ;;
-    *) fail "usage: scripts/setup.sh [--check] build|test|bench" ;;
+    images) packages=("${build_packages[@]}" "${image_packages[@]}") ;;
+    *) fail "usage: scripts/setup.sh [--check] build|test|bench|images" ;;
 esac
 check_machine
 check_rust

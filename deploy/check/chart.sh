@@ -81,7 +81,9 @@ refused() {
 }
 
 check "alerts of the chart are those of deploy/prometheus" cmp "$chart/files/antares.rules.yml" "$root/deploy/prometheus/antares.rules.yml"
-check "pod_security.py finds what it should" "$python" -m unittest discover --quiet --start-directory "$here"
+for test in test_pod_security test_images; do
+    check "$test" env PYTHONPATH="$here" "$python" -m unittest --quiet "$test"
+done
 for values in "$chart"/ci/*-values.yaml; do
     name="$(basename "$values")"
     check "$name: helm lint" "$helm" lint --strict --quiet --values "$values" "$chart"
