@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks helm/antares without a cluster. For every file of ci/: helm lint, helm template for three Kubernetes versions,
+# Checks helm/antares without a cluster: unit tests of what templates make of values, and for every file of ci/ and presets/: helm lint, helm template for three Kubernetes versions,
 # kubeconform -strict, and the restricted Pod Security level; the rendered configuration files go through the real
 # binaries where they are built. Every file of ci/refused/ must be refused, with the words in its first line.
 #
@@ -55,15 +55,16 @@ binary() {
 }
 
 check_configs() {
-    local values=$1 role path service
+    local values=$1 role path service name command
     "$python" "$here/rendered_config.py" "$scratch/rendered.yaml" "$scratch" >"$scratch/configs"
     while read -r role path; do
-        service="$(binary "antares-$role-svc")"
+        if [[ $role == server ]]; then name=antares command=(serve); else name="antares-$role-svc" command=(); fi
+        service="$(binary "$name")"
         if [[ -n $service ]]; then
-            check "$values: antares-$role-svc --check-config" "$service" --config "$path" --check-config
+            check "$values: $name --check-config" "$service" "${command[@]}" --config "$path" --check-config
         else
             skipped=$((skipped + 1))
-            echo "skipped: $values: antares-$role-svc is not built, its configuration is not checked"
+            echo "skipped: $values: $name is not built, its configuration is not checked"
         fi
     done <"$scratch/configs"
 }
@@ -81,11 +82,12 @@ refused() {
 }
 
 check "alerts of the chart are those of deploy/prometheus" cmp "$chart/files/antares.rules.yml" "$root/deploy/prometheus/antares.rules.yml"
-for test in test_pod_security test_images; do
-    check "$test" env PYTHONPATH="$here" "$python" -m unittest --quiet "$test"
+check "README.md has the values of values.yaml" "$python" "$here/values_table.py" "$chart" --check
+for test in test_chart test_pod_security test_images; do
+    check "$test" env HELM="$helm" PYTHONPATH="$here" "$python" -m unittest --quiet "$test"
 done
-for values in "$chart"/ci/*-values.yaml; do
-    name="$(basename "$values")"
+for values in "$chart"/ci/*-values.yaml "$chart"/presets/*.yaml; do
+    name="${values#"$chart"/}"
     check "$name: helm lint" "$helm" lint --strict --quiet --values "$values" "$chart"
     for version in "${kubernetes[@]}"; do
         check "$name: helm template for $version" render "$values" "$version"

@@ -1,5 +1,5 @@
 """Installs the chart on a real API server and looks at what comes of it: admission at the restricted Pod Security level, install, upgrade,
-rollback, scaling, eviction, every file of ci/. Kubelets are fake: what pods do when they run is pod.sh's.
+rollback, scaling, eviction, every file of ci/ and presets/. Kubelets are fake: what pods do when they run is pod.sh's.
 
 Usage: k8s.py PROGRAM HELM CRDS CHART      PROGRAM: the parts of a cluster, of tools.sh; CRDS: folder of custom resource definitions
 """
@@ -315,6 +315,14 @@ class Check:
         expect(self.plane.find(apps("plain", "statefulsets") + "/antares-compiler") is None, "the StatefulSet is still there")
         expect(self.plane.get(apps("plain", "deployments") + "/antares-compiler")["status"].get("readyReplicas") == 3, "not three compilers")
 
+    def to_single(self):
+        """From three compilers and the runners to one process that is both; the services lead to it under their names."""
+        self.upgrade("plain", "--set", "single.enabled=true")
+        workloads = [thing["metadata"]["name"] for kind in ("deployments", "statefulsets") for thing in self.plane.items(apps("plain", kind))]
+        expect(workloads == ["antares-server"], f"workloads are {workloads}")
+        for service in ("antares-compiler", "antares-runner", "antares-runner-headless"):
+            wait_for(f"{service} has one endpoint", lambda service=service: self.endpoints("plain", service) == 1)
+
     def uninstalled(self, namespace="plain"):
         self.helm("uninstall", "antares", "--wait", f"--timeout={HELM_MAX}s", namespace=namespace)
         for path in (core(namespace, kind) for kind in ("pods", "services", "configmaps", "secrets", "serviceaccounts")):
@@ -365,11 +373,11 @@ class Check:
         expect(len(self.ready(core(namespace, "pods") + part("antares", "compiler"))) == 1, "the compiler's pod went with it")
 
     def values(self, path):
-        namespace = "ci-" + path.name.removesuffix("-values.yaml")
+        namespace = f"{path.parent.name}-{path.stem}"
         self.namespace(namespace)
         self.install(namespace, "--values", path)
-        expect(self.ready(core(namespace, "pods") + part("antares", "runner")), "no runner is ready")
-        expect(self.ready(core(namespace, "pods") + part("antares", "compiler")), "no compiler is ready")
+        for component in ("runner", "compiler") if path.stem != "small" else ("server",):
+            expect(self.ready(core(namespace, "pods") + part("antares", component)), f"no {component} is ready")
         self.helm("test", "antares", f"--timeout={HELM_MAX}s", namespace=namespace)
         self.uninstalled(namespace)
 
@@ -388,6 +396,7 @@ class Check:
         self.run("upgrade and rollback never have too few runners", self.rollout)
         self.run("an autoscaler is switched on", self.autoscaler)
         self.run("from one compiler with a volume to three without", self.to_shared_tier)
+        self.run("from there to a single server", self.to_single)
         self.run("uninstall leaves nothing", self.uninstalled)
         commit = self.before_the_last_change()
         for name, commit, by_hand in (("earlier", commit, None), ("smaller", SMALLER_CLAIM, lambda: self.orphan("smaller"))):
@@ -397,8 +406,8 @@ class Check:
                 self.run(label, lambda name=name, chart=chart, by_hand=by_hand: self.upgrade_from(name, chart, by_hand))
             else:
                 self.skip(label, "this clone does not have that commit")
-        for path in sorted(self.chart.glob("ci/*-values.yaml")):
-            self.run(f"ci/{path.name}: install, test, uninstall", lambda path=path: self.values(path))
+        for path in sorted([*self.chart.glob("ci/*-values.yaml"), *self.chart.glob("presets/*.yaml")]):
+            self.run(f"{path.parent.name}/{path.name}: install, test, uninstall", lambda path=path: self.values(path))
         self.surroundings.stopped.set()
 
 

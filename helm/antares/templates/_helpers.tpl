@@ -38,6 +38,35 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
+{{/* The workloads, as JSON. */}}
+{{- define "antares.components" -}}
+{{- .Values.single.enabled | ternary (list "server") (list "compiler" "runner") | toJson -}}
+{{- end -}}
+
+{{/* The one that compiles. */}}
+{{- define "antares.compilingComponent" -}}
+{{- .Values.single.enabled | ternary "server" "compiler" -}}
+{{- end -}}
+
+{{/* Over nodes and zones as far as there are some: `dict "root" $ "own" VALUES "component" NAME`. */}}
+{{- define "antares.spread" -}}
+{{- if .own.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- toYaml .own.topologySpreadConstraints | nindent 2 }}
+{{- else if .own.spread }}
+topologySpreadConstraints:
+  {{- range $key := list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+  - maxSkew: 1
+    topologyKey: {{ $key }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "antares.selector" $.root | nindent 8 }}
+        app.kubernetes.io/component: {{ $.component }}
+  {{- end }}
+{{- end }}
+{{- end -}}
+
 {{/* Reference of an image: `dict "image" ... "root" $`. */}}
 {{- define "antares.image" -}}
 {{- if .image.digest -}}
@@ -131,23 +160,39 @@ prometheus.io/path: /metrics
 {{- add 256 (mul 2 (int .requestsMiB)) (div (int (dig "listen" "calls_max" 1024 .config)) 4) -}}
 {{- end -}}
 
-{{/* Resources of the compiler: its memory limit holds every worker at its most, 1 GiB for a baseline compile, half as much again for
-what they write to memory files, the service, and downloads. */}}
-{{- define "antares.compilerResources" -}}
+{{/* Memory of compile workers and downloads, MiB: every worker at its most, 1 GiB for a baseline compile, half as much again for what
+they write to memory files. */}}
+{{- define "antares.compilingMiB" -}}
 {{- $addresses := add 1024 (mul (int .Values.compiler.workers) (int .Values.compiler.workerMemoryMiB)) -}}
-{{- $workers := div (mul 3 $addresses) 2 -}}
 {{- $downloads := mul 64 (int (include "antares.downloads" .)) -}}
-{{- $service := int (include "antares.serviceMiB" .Values.compiler) -}}
-{{- $memory := printf "%dMi" (add $workers $service $downloads) -}}
-{{- toYaml (mergeOverwrite (deepCopy .Values.compiler.resources) (dict "limits" (dict "memory" $memory))) -}}
+{{- add (div (mul 3 $addresses) 2) $downloads -}}
 {{- end -}}
 
-{{/* Resources of a runner: its memory limit holds its workers, those that wait, the service, and what is kept ready. */}}
+{{/* Memory of run workers, of those that wait, and of what is kept ready, MiB. */}}
+{{- define "antares.runningMiB" -}}
+{{- add (mul 32 (add (int .Values.runner.workers) (int .Values.runner.idleWorkers))) (int .Values.runner.readyMiB) -}}
+{{- end -}}
+
+{{/* Resources with the memory limit that holds all of it: `dict "own" RESOURCES "MiB" LIST`. */}}
+{{- define "antares.resources" -}}
+{{- $sum := 0 -}}
+{{- range .MiB }}{{ $sum = add $sum (int .) }}{{ end -}}
+{{- toYaml (mergeOverwrite (deepCopy .own) (dict "limits" (dict "memory" (printf "%dMi" $sum)))) -}}
+{{- end -}}
+
+{{- define "antares.compilerResources" -}}
+{{- $parts := list (include "antares.serviceMiB" .Values.compiler) (include "antares.compilingMiB" .) -}}
+{{- include "antares.resources" (dict "own" .Values.compiler.resources "MiB" $parts) -}}
+{{- end -}}
+
 {{- define "antares.runnerResources" -}}
-{{- $workers := mul 32 (add (int .Values.runner.workers) (int .Values.runner.idleWorkers)) -}}
-{{- $service := int (include "antares.serviceMiB" .Values.runner) -}}
-{{- $memory := printf "%dMi" (add $workers $service (int .Values.runner.readyMiB)) -}}
-{{- toYaml (mergeOverwrite (deepCopy .Values.runner.resources) (dict "limits" (dict "memory" $memory))) -}}
+{{- $parts := list (include "antares.serviceMiB" .Values.runner) (include "antares.runningMiB" .) -}}
+{{- include "antares.resources" (dict "own" .Values.runner.resources "MiB" $parts) -}}
+{{- end -}}
+
+{{- define "antares.serverResources" -}}
+{{- $parts := list (include "antares.serviceMiB" .Values.compiler) (include "antares.compilingMiB" .) (include "antares.runningMiB" .) -}}
+{{- include "antares.resources" (dict "own" .Values.single.resources "MiB" $parts) -}}
 {{- end -}}
 
 {{/* Budgets of a listener, from the values of its workload. */}}
@@ -274,22 +319,36 @@ sandbox:
   allow_degraded: {{ .Values.sandbox.allowDegraded | toJson }}
 {{- end -}}
 
-{{- define "antares.compilerConfig" -}}
-{{- $listen := include "antares.listenBudgets" .Values.compiler | fromYaml -}}
-{{- $downloads := dict "compiler" (dict "downloads_max" (int (include "antares.downloads" .))) -}}
-{{- $own := dict "listen" $listen "cache" (dict "dir" "/var/lib/antares/cache" "budget_bytes" (mul 1048576 (int .Values.compiler.cache.budgetMiB))) "compiler" (dict "workers_max" (int .Values.compiler.workers) "memory_bytes_max" (mul 1048576 (int .Values.compiler.workerMemoryMiB))) -}}
+{{/* What the chart itself says of compiling, of running, and of both in one: sections of their files. */}}
+{{- define "antares.compiling" -}}
+{{- $own := dict "cache" (dict "dir" "/var/lib/antares/cache" "budget_bytes" (mul 1048576 (int .Values.compiler.cache.budgetMiB))) "compiler" (dict "workers_max" (int .Values.compiler.workers) "memory_bytes_max" (mul 1048576 (int .Values.compiler.workerMemoryMiB)) "downloads_max" (int (include "antares.downloads" .))) -}}
+{{- $_ := set $own "listen" (include "antares.listenBudgets" .Values.compiler | fromYaml) -}}
 {{- if .Values.shared.url }}{{ $_ := set $own "shared" (dict "url" .Values.shared.url) }}{{ end -}}
 {{- if .Values.shared.signingSecret }}{{ $_ := set $own "signing" (dict "keys" "/etc/antares-signing") }}{{ end -}}
-{{- include "antares.toml" (mergeOverwrite (include "antares.sharedConfig" . | fromYaml) (deepCopy .Values.compiler.config) $downloads $own) -}}
+{{- toJson $own -}}
+{{- end -}}
+
+{{- define "antares.running" -}}
+{{- $own := dict "runner" (dict "workers_max" (int .Values.runner.workers) "idle_workers_max" (int .Values.runner.idleWorkers) "ready_bytes_max" (mul 1048576 (int .Values.runner.readyMiB))) -}}
+{{- if .Values.signing.trustedConfigMap }}{{ $_ := set $own "signing" (dict "trusted" "/etc/antares-trusted/trusted.json") }}{{ end -}}
+{{- toJson $own -}}
+{{- end -}}
+
+{{- define "antares.compilerConfig" -}}
+{{- include "antares.toml" (mergeOverwrite (include "antares.sharedConfig" . | fromYaml) (deepCopy .Values.compiler.config) (include "antares.compiling" . | fromJson)) -}}
 {{- end -}}
 
 {{- define "antares.runnerConfig" -}}
-{{- $listen := include "antares.listenBudgets" .Values.runner | fromYaml -}}
-{{- $own := dict "listen" $listen "runner" (dict "workers_max" (int .Values.runner.workers) "idle_workers_max" (int .Values.runner.idleWorkers) "ready_bytes_max" (mul 1048576 (int .Values.runner.readyMiB)) "compiler_url" (printf "%s://%s-compiler:50051" (include "antares.scheme" .) (include "antares.fullname" .))) -}}
+{{- $own := include "antares.running" . | fromJson -}}
+{{- $_ := set $own "listen" (include "antares.listenBudgets" .Values.runner | fromYaml) -}}
+{{- $_ := set $own.runner "compiler_url" (printf "%s://%s-compiler:50051" (include "antares.scheme" .) (include "antares.fullname" .)) -}}
 {{- if .Values.shared.url }}{{ $_ := set $own.runner "compiler_resolve_ms" 5000 }}{{ end -}}
 {{- if .Values.tls.secret }}{{ $_ := set $own.runner "compiler_ca" "/etc/antares-tls/ca.crt" }}{{ end -}}
-{{- if .Values.signing.trustedConfigMap }}{{ $_ := set $own "signing" (dict "trusted" "/etc/antares-trusted/trusted.json") }}{{ end -}}
 {{- include "antares.toml" (mergeOverwrite (include "antares.sharedConfig" . | fromYaml) (deepCopy .Values.runner.config) $own) -}}
+{{- end -}}
+
+{{- define "antares.serverConfig" -}}
+{{- include "antares.toml" (mergeOverwrite (include "antares.sharedConfig" . | fromYaml) (deepCopy .Values.runner.config) (deepCopy .Values.compiler.config) (include "antares.running" . | fromJson) (include "antares.compiling" . | fromJson)) -}}
 {{- end -}}
 
 {{/* How a workload grows and shrinks: quickly up; down one pod at a time, each with the time that its calls may take to end. */}}

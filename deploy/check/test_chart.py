@@ -1,0 +1,146 @@
+"""Unit tests of the chart: what templates make of values. $HELM is the program; chart.sh sets it."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tomllib
+import unittest
+
+import yaml
+
+CHART = pathlib.Path(__file__).resolve().parents[2] / "helm/antares"
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+
+
+def render(values=None, chart=CHART):
+    """Objects by kind and name."""
+    command = [os.environ.get("HELM", "helm"), "template", "antares", chart, "--values", "-", "--kube-version", "1.34.0"]
+    done = subprocess.run(command, input=json.dumps(values or {}), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ValueError(done.stderr)
+    return {(thing["kind"], thing["metadata"]["name"]): thing for thing in yaml.safe_load_all(done.stdout) if thing}
+
+
+def pod(objects, kind, name):
+    return objects[(kind, name)]["spec"]["template"]["spec"]
+
+
+def configuration(objects, name):
+    return tomllib.loads(objects[("ConfigMap", name)]["data"]["antares.toml"])
+
+
+def memory_mib(spec):
+    return int(spec["containers"][0]["resources"]["limits"]["memory"].removesuffix("Mi"))
+
+
+class Chart(unittest.TestCase):
+    def test_images_by_tag_and_by_digest(self):
+        objects = render({"runner": {"image": {"digest": DIGEST}}, "compiler": {"image": {"tag": "7"}}})
+        self.assertEqual(pod(objects, "Deployment", "antares-runner")["containers"][0]["image"], f"antares/runner@{DIGEST}")
+        self.assertEqual(pod(objects, "StatefulSet", "antares-compiler")["containers"][0]["image"], "antares/compiler:7")
+        self.assertEqual(objects[("Pod", "antares-smoke")]["spec"]["containers"][0]["image"], f"antares/runner@{DIGEST}")
+        version = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))["appVersion"]
+        self.assertEqual(pod(render(), "Deployment", "antares-runner")["containers"][0]["image"], f"antares/runner:{version}")
+
+    def test_memory_limits_are_the_sum_of_their_parts(self):
+        values = {"compiler": {"workers": 2, "workerMemoryMiB": 1000, "requestsMiB": 100}, "runner": {"workers": 2, "idleWorkers": 3, "readyMiB": 64, "requestsMiB": 100}}
+        objects = render(values)
+        service, compiling, running = 256 + 2 * 100 + 1024 // 4, (1024 + 2000) * 3 // 2 + 8 * 64, 32 * 5 + 64
+        self.assertEqual(memory_mib(pod(objects, "StatefulSet", "antares-compiler")), service + compiling)
+        self.assertEqual(memory_mib(pod(objects, "Deployment", "antares-runner")), service + running)
+        single = render(values | {"single": {"enabled": True}})
+        self.assertEqual(memory_mib(pod(single, "StatefulSet", "antares-server")), service + compiling + running)
+
+    def test_what_a_pod_may_have_beside(self):
+        extra = {
+            "extraEnv": [{"name": "A", "value": "b"}],
+            "extraVolumes": [{"name": "more", "emptyDir": {}}],
+            "extraVolumeMounts": [{"name": "more", "mountPath": "/more"}],
+            "affinity": {"podAntiAffinity": {}},
+            "priorityClassName": "high",
+            "nodeSelector": {"a": "b"},
+            "tolerations": [{"key": "a", "operator": "Exists"}],
+            "runtimeClassName": "crun",
+            "userNamespace": True,
+        }
+        objects = render({"compiler": extra, "runner": extra})
+        for kind, name in (("StatefulSet", "antares-compiler"), ("Deployment", "antares-runner")):
+            spec = pod(objects, kind, name)
+            self.assertIn({"name": "A", "value": "b"}, spec["containers"][0]["env"])
+            self.assertIn({"name": "more", "emptyDir": {}}, spec["volumes"])
+            self.assertIn({"name": "more", "mountPath": "/more"}, spec["containers"][0]["volumeMounts"])
+            for key in ("affinity", "priorityClassName", "nodeSelector", "tolerations", "runtimeClassName"):
+                self.assertEqual(spec[key], extra[key], key)
+            self.assertIs(spec["hostUsers"], False)
+
+    def test_pods_are_spread_over_nodes_and_zones(self):
+        workloads = (("StatefulSet", "antares-compiler"), ("Deployment", "antares-runner"))
+        for kind, name in workloads:
+            spread = pod(render(), kind, name)["topologySpreadConstraints"]
+            self.assertEqual([c["topologyKey"] for c in spread], ["kubernetes.io/hostname", "topology.kubernetes.io/zone"])
+            labels = render()[(kind, name)]["spec"]["template"]["metadata"]["labels"]
+            for constraint in spread:
+                self.assertLessEqual(constraint["labelSelector"]["matchLabels"].items(), labels.items())
+        own = [{"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}]
+        objects = render({"compiler": {"spread": False}, "runner": {"topologySpreadConstraints": own}})
+        self.assertNotIn("topologySpreadConstraints", pod(objects, "StatefulSet", "antares-compiler"))
+        self.assertEqual(pod(objects, "Deployment", "antares-runner")["topologySpreadConstraints"], own)
+
+    def test_a_single_server_is_both(self):
+        values = {"single": {"enabled": True}, "signing": {"trustedConfigMap": "trusted"}, "trace": {"endpoint": "http://c:4317"}}
+        objects = render(values | {"compiler": {"workers": 3, "config": {"compiler": {"wall_ms_max": 5}}}, "runner": {"workers": 5}})
+        self.assertEqual([key for key in objects if key[0] in ("Deployment", "StatefulSet")], [("StatefulSet", "antares-server")])
+        server = objects[("StatefulSet", "antares-server")]
+        container = server["spec"]["template"]["spec"]["containers"][0]
+        self.assertEqual(container["image"].split(":")[0], "antares/antares")
+        self.assertEqual(container["args"], ["serve", "--config", "/etc/antares/antares.toml"])
+        self.assertIn("/etc/antares-trusted", [mount["mountPath"] for mount in container["volumeMounts"]])
+        config = configuration(objects, "antares-server")
+        self.assertEqual((config["compiler"]["workers_max"], config["runner"]["workers_max"]), (3, 5))
+        self.assertEqual((config["compiler"]["wall_ms_max"], config["signing"]["trusted"]), (5, "/etc/antares-trusted/trusted.json"))
+        self.assertNotIn("compiler_url", config["runner"])
+        labels = server["spec"]["template"]["metadata"]["labels"]
+        for name in ("antares-compiler", "antares-runner", "antares-runner-headless"):
+            self.assertLessEqual(objects[("Service", name)]["spec"]["selector"].items(), labels.items())
+        for kind in ("NetworkPolicy", "PodDisruptionBudget"):
+            self.assertEqual([key for key in objects if key[0] == kind], [(kind, "antares-server")])
+        with self.assertRaisesRegex(ValueError, "runner.autoscaling is not for single.enabled"):
+            render({"single": {"enabled": True}, "runner": {"autoscaling": {"enabled": True}}})
+
+    def test_policies_let_out_what_is_needed_and_no_more(self):
+        def ports(values, name):
+            rules = render(values)[("NetworkPolicy", name)]["spec"]["egress"]
+            return sorted({port["port"] for rule in rules for port in rule["ports"]})
+
+        self.assertEqual(ports({}, "antares-compiler"), [])
+        self.assertEqual(ports({}, "antares-runner"), [53, 50051])
+        self.assertEqual(ports({"single": {"enabled": True}}, "antares-server"), [])
+        store = {"shared": {"url": "s3://bucket", "port": 9000}}
+        self.assertEqual(ports(store, "antares-compiler"), [53, 9000])
+        self.assertEqual(ports(store, "antares-runner"), [53, 50051])
+
+    def test_a_configuration_that_changes_replaces_the_pods(self):
+        def annotations(values):
+            objects = render(values)
+            return [
+                objects[key]["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
+                for key in (("StatefulSet", "antares-compiler"), ("Deployment", "antares-runner"))
+            ]
+
+        before, after = annotations({}), annotations({"runner": {"workers": 7}})
+        self.assertEqual([a == b for a, b in zip(before, after, strict=True)], [True, False])
+
+    def test_selectors_and_claims_do_not_change_with_the_version(self):
+        """They are immutable: an upgrade that changed them would be refused."""
+        for values in ({}, {"single": {"enabled": True}}, {"commonLabels": {"team": "vm"}}):
+            for (kind, _), thing in render(values).items():
+                if kind in ("Deployment", "StatefulSet"):
+                    parts = [thing["spec"]["selector"]["matchLabels"]]
+                    parts += [claim["metadata"]["labels"] for claim in thing["spec"].get("volumeClaimTemplates", [])]
+                    for labels in parts:
+                        self.assertEqual({key.split("/")[1] for key in labels}, {"name", "instance", "component"})
+
+
+if __name__ == "__main__":
+    unittest.main()
