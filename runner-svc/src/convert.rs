@@ -175,17 +175,22 @@ fn options(options: v1::ScriptOptions, wrong: &mut Violations) -> Option<Compile
 }
 
 /// The answer to an execution.
-pub(crate) fn executed(execution: Execution, id: String, request_id: String) -> v1::ExecuteResponse {
+pub(crate) fn executed(
+    execution: Execution,
+    account: &Account,
+    id: String,
+    request_id: String,
+) -> v1::ExecuteResponse {
     let (verdict, report) = verdict(execution.ended);
     v1::ExecuteResponse {
         execution_id: id,
         request_id,
         timings: Some(v1::Timings {
-            fetch_us: microseconds(execution.fetch),
+            fetch_us: account.coarse_us(microseconds(execution.fetch)),
             compile_ms: execution.native.and_then(|native| native.made_ms).unwrap_or(0),
-            queue_us: microseconds(execution.queue),
-            load_us: report.as_ref().map_or(0, |report| report.load_us),
-            run_us: report.as_ref().map_or(0, |report| report.run_us),
+            queue_us: account.coarse_us(microseconds(execution.queue)),
+            load_us: report.as_ref().map_or(0, |report| account.coarse_us(report.load_us)),
+            run_us: report.as_ref().map_or(0, |report| account.coarse_us(report.run_us)),
         }),
         verdict: Some(verdict),
         tiers: report.map(tier_split),

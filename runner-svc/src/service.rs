@@ -80,6 +80,7 @@ impl runner_service_server::RunnerService for Service {
         notes.request_id(&request_id);
         let id = new_id();
         name_call(&id, &request_id);
+        let account = tenant.account.clone();
         let order = Order { tenant, ..order(message, self.runner.limits())? };
         let span = tracing::info_span!(
             "execute",
@@ -104,7 +105,7 @@ impl runner_service_server::RunnerService for Service {
             result
         };
         let execution = execution.instrument(span).await?;
-        Ok(Response::new(executed(execution, id, request_id)))
+        Ok(Response::new(executed(execution, &account, id, request_id)))
     }
 
     async fn execute_batch(
@@ -119,13 +120,14 @@ impl runner_service_server::RunnerService for Service {
         let id = new_id();
         name_call(&id, &request_id);
         let (context, inputs) = batch_order(message, self.runner.limits())?;
+        let account = tenant.account.clone();
         let context = Context { tenant, ..context };
         let (tier, count) = (context.tier, inputs.len());
         let span = tracing::info_span!("batch", execution_id = id, request_id, ?tier, inputs = count);
         let execution = async { self.runner.batch(context, inputs, deadline).await.inspect_err(tell_error) };
         let execution = execution.instrument(span).await?;
         notes.what(execution.script);
-        Ok(Response::new(batch_executed(execution, id, request_id)))
+        Ok(Response::new(batch_executed(execution, &account, id, request_id)))
     }
 
     type ExecuteSessionStream = AnswerStream;
@@ -161,6 +163,7 @@ impl runner_service_server::RunnerService for Service {
         let resolved = self.runner.resolve(&tenant.account, &mut message, room.as_ref());
         let _held =
             timeout_at(deadline.into(), resolved).await.unwrap_or(Err(ExecuteError::CallDeadline.into()))?;
+        let account = tenant.account.clone();
         let order = VerifyOrder { tenant, ..verify_order(message, self.runner.limits())? };
         let span = tracing::info_span!(
             "verify",
@@ -183,7 +186,7 @@ impl runner_service_server::RunnerService for Service {
             result
         };
         let verification = verification.instrument(span).await?;
-        Ok(Response::new(verified(verification, id, request_id)))
+        Ok(Response::new(verified(verification, &account, id, request_id)))
     }
 
     async fn get_capabilities(

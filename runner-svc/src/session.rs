@@ -128,7 +128,7 @@ impl Session {
             let count = answerable(&results);
             // All of them are charged before the first waits for its caller.
             let held = waiting.drain(..count).zip(results).map(|(one, result)| {
-                let answer = session_result(one.id, result);
+                let answer = session_result(one.id, result, &self.tenant.account);
                 let held = RequestBytes::hold(self.bytes.as_ref(), answer.encoded_len())?;
                 Ok::<_, Status>((Ok(answer), held))
             });

@@ -64,6 +64,8 @@ pub struct Account {
     /// Where each tenant sees its own things alone.
     apart: Salt,
     salt: Salt,
+    /// What the times in answers are rounded up to, microseconds.
+    timing_step_us: u64,
     use_: Arc<Use>,
 }
 
@@ -131,7 +133,8 @@ impl Account {
     #[must_use]
     pub fn nobody() -> Self {
         let use_ = Arc::new(Use::new(Quota::default(), None));
-        Self { tenant: Arc::from(""), holder: [0; 32], apart: Salt::default(), salt: Salt::default(), use_ }
+        let (apart, salt) = Default::default();
+        Self { tenant: Arc::from(""), holder: [0; 32], apart, salt, timing_step_us: 1, use_ }
     }
 
     /// Of what the service does by itself for `tenant`: as [`Account::nobody`], by that name.
@@ -174,6 +177,12 @@ impl Account {
     #[must_use]
     pub fn is_apart(&self) -> bool {
         self.apart.0.is_some()
+    }
+
+    /// A time, in microseconds, as the tenant may know it: who shares a machine with others learns less from a coarse one.
+    #[must_use]
+    pub fn coarse_us(&self, time_us: u64) -> u64 {
+        time_us.div_ceil(self.timing_step_us).saturating_mul(self.timing_step_us)
     }
 
     /// What it may use up.
@@ -318,11 +327,13 @@ impl Accounts {
         let of_peer = peer.map(|peer| peer.to_string()).unwrap_or_default();
         let holder = hashed(&[b"antares-tenant-v1\0", of_peer.as_bytes(), b"\0", tenant.as_bytes()]);
         let salt = |is_on: bool| Salt(is_on.then_some(holder));
+        let is_shared = self.tenancy.is_proven || !tenant.is_empty();
         Account {
             holder,
             tenant: Arc::from(tenant),
             apart: salt(self.tenancy.is_apart),
             salt: salt(self.tenancy.is_salted),
+            timing_step_us: if is_shared { self.tenancy.timing_step_us.max(1) } else { 1 },
             use_: self.use_of((peer, tenant.into())),
         }
     }
@@ -413,6 +424,20 @@ mod tests {
         assert!(a.may_run().is_ok());
         a.ran_for(Duration::from_millis(500), u64::MAX);
         assert!(a.may_run().is_err());
+    }
+
+    #[test]
+    fn times_are_coarse_for_tenants() {
+        let (usual, exact) = (accounts(""), accounts("[tenants]\ntiming_step_us = 1\n"));
+        let told = |account: &Account| [0, 1, 100, 101, u64::MAX].map(|time| account.coarse_us(time));
+        assert_eq!(told(&of(&usual, "a")), [0, 100, 100, 200, u64::MAX]);
+        assert_eq!(told(&of(&exact, "a")), [0, 1, 100, 101, u64::MAX]);
+        assert_eq!(told(&Account::nobody()), told(&of(&exact, "a")));
+        // Where nobody is asked who calls, a name makes the difference.
+        let raw: RawConfig = toml::from_str("").unwrap();
+        let open = Accounts::new(&raw.check(crate::Role::Both, &[]).unwrap().tenancy, &Metrics::new());
+        assert_eq!(of(&open, "a").coarse_us(1), 100);
+        assert_eq!(open.of(Peer::UNKNOWN, &HeaderMap::new()).coarse_us(1), 1);
     }
 
     #[test]

@@ -42,13 +42,22 @@ pub struct RawTenantQuotas {
 }
 
 /// Section `[tenants]`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RawTenants {
     /// Whether a tenant may find and fetch what others uploaded. Where nobody is asked who calls, everybody may.
     pub shared: bool,
     /// Whether each tenant has native code of its own, so that the time of a compile says nothing about others.
     pub salted: bool,
+    /// What the times in answers to a tenant are rounded up to, microseconds; 1 for times as they are. Calls without a tenant, where
+    /// nobody is asked who calls, get them so in any case.
+    pub timing_step_us: u64,
+}
+
+impl Default for RawTenants {
+    fn default() -> Self {
+        Self { shared: false, salted: false, timing_step_us: 100 }
+    }
 }
 
 /// What one tenant may use up; none for no quota.
@@ -75,6 +84,8 @@ pub struct Tenancy {
     pub(crate) is_salted: bool,
     /// Whether the names of tenants are proven.
     pub(crate) is_proven: bool,
+    /// What the times in answers to a tenant are rounded up to, microseconds.
+    pub(crate) timing_step_us: u64,
 }
 
 impl Tenancy {
@@ -123,8 +134,11 @@ pub(crate) fn check_tenancy(config: &RawConfig, is_proven: bool, checker: &mut C
     if config.tenants.salted && config.tenants.shared {
         checker.note("tenants.salted", "makes no sense with tenants.shared".to_owned());
     }
+    let timing_step_us = config.tenants.timing_step_us;
+    checker.positive("tenants.timing_step_us", timing_step_us);
     let is_apart = is_proven && !config.tenants.shared;
-    Tenancy { quota, tenants, is_apart, is_salted: is_apart && config.tenants.salted, is_proven }
+    let is_salted = is_apart && config.tenants.salted;
+    Tenancy { quota, tenants, is_apart, is_salted, is_proven, timing_step_us }
 }
 
 #[cfg(test)]

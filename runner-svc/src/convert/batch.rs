@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use antares_proto::v1;
-use antares_serve::{Fault, RawRunner};
+use antares_serve::{Account, Fault, RawRunner};
 
 use super::{
     Violations, artifact_use, check_args, fallback_name, microseconds, options, recheck, run_limits, script,
@@ -100,6 +100,7 @@ fn input(input: v1::Input) -> Input {
 /// The answer to a batch.
 pub(crate) fn batch_executed(
     execution: BatchExecution,
+    account: &Account,
     id: String,
     request_id: String,
 ) -> v1::ExecuteBatchResponse {
@@ -113,13 +114,13 @@ pub(crate) fn batch_executed(
         execution_id: id,
         request_id,
         timings: Some(v1::Timings {
-            fetch_us: microseconds(execution.fetch),
+            fetch_us: account.coarse_us(microseconds(execution.fetch)),
             compile_ms: execution.native.and_then(|native| native.made_ms).unwrap_or(0),
-            queue_us: microseconds(execution.queue),
-            load_us,
-            run_us,
+            queue_us: account.coarse_us(microseconds(execution.queue)),
+            load_us: account.coarse_us(load_us),
+            run_us: account.coarse_us(run_us),
         }),
-        results: execution.results.into_iter().map(batch_result).collect(),
+        results: execution.results.into_iter().map(|ended| batch_result(ended, account)).collect(),
         artifact: Some(artifact_use(execution.native)),
         fallback: fallback_name(execution.fallback),
         script_sha256: execution.script.to_string(),
@@ -128,7 +129,7 @@ pub(crate) fn batch_executed(
 }
 
 /// How one input ended; none if it was not reached.
-pub(crate) fn batch_result(ended: Option<Ended>) -> v1::BatchResult {
+pub(crate) fn batch_result(ended: Option<Ended>, account: &Account) -> v1::BatchResult {
     let Some(ended) = ended else {
         let mut verdict = v1::Verdict::default();
         verdict.set_outcome(v1::Outcome::NotRun);
@@ -137,7 +138,7 @@ pub(crate) fn batch_result(ended: Option<Ended>) -> v1::BatchResult {
     let (verdict, report) = verdict(ended);
     v1::BatchResult {
         verdict: Some(verdict),
-        run_us: report.as_ref().map_or(0, |report| report.run_us),
+        run_us: report.as_ref().map_or(0, |report| account.coarse_us(report.run_us)),
         tiers: report.map(tier_split),
     }
 }
@@ -159,8 +160,8 @@ pub(crate) fn session_started(
 }
 
 /// The answer to one input of a session.
-pub(crate) fn session_result(id: u64, ended: Option<Ended>) -> v1::ExecuteSessionResponse {
-    let result = v1::SessionResult { id, result: Some(batch_result(ended)) };
+pub(crate) fn session_result(id: u64, ended: Option<Ended>, account: &Account) -> v1::ExecuteSessionResponse {
+    let result = v1::SessionResult { id, result: Some(batch_result(ended, account)) };
     v1::ExecuteSessionResponse { message: Some(v1::execute_session_response::Message::Result(result)) }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use antares_pool::job::{self, TransactionForm, VerifyOutcome};
 use antares_proto::v1::{self, rules::Rules, script_group::Cell, verify_transaction_request::Transaction};
-use antares_serve::{Fault, RawRunner};
+use antares_serve::{Account, Fault, RawRunner};
 use antares_transaction::{CellFields, DepFields, Environment, Fields};
 use bytes::Bytes;
 
@@ -130,6 +130,7 @@ fn encode(fields: &v1::TransactionFields) -> Result<Bytes, Fault> {
 /// The answer to a verification.
 pub(crate) fn verified(
     verification: Verification,
+    account: &Account,
     id: String,
     request_id: String,
 ) -> v1::VerifyTransactionResponse {
@@ -143,9 +144,9 @@ pub(crate) fn verified(
         ..v1::VerifyTransactionResponse::default()
     };
     let mut timings = v1::Timings {
-        fetch_us: microseconds(verification.fetch),
+        fetch_us: account.coarse_us(microseconds(verification.fetch)),
         compile_ms: compile_ms.unwrap_or(0),
-        queue_us: microseconds(verification.queue),
+        queue_us: account.coarse_us(microseconds(verification.queue)),
         load_us: 0,
         run_us: 0,
     };
@@ -154,7 +155,8 @@ pub(crate) fn verified(
             response.set_outcome(outcome(verified.outcome));
             response.cycles = verified.cycles;
             response.groups = verified.groups.into_iter().map(group_result).collect();
-            (timings.load_us, timings.run_us) = (verified.read_us, verified.run_us);
+            (timings.load_us, timings.run_us) =
+                (account.coarse_us(verified.read_us), account.coarse_us(verified.run_us));
         }
         Ended::DeadlineExceeded => response.set_outcome(v1::VerifyOutcome::DeadlineExceeded),
         Ended::SandboxViolation { detail } => {

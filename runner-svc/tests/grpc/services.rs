@@ -46,6 +46,42 @@ async fn a_script_is_uploaded_compiled_kept_and_run() {
     assert_eq!(interpreted.artifact.unwrap().cache, i32::from(v1::CacheUse::None));
 }
 
+/// All times in all answers to a tenant are multiples of the step; those in answers to nobody are as they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_is_told_coarse_times() {
+    const STEP_US: u64 = 1 << 40;
+    let node = Node::both(|raw| raw.tenants.timing_step_us = STEP_US).await;
+    let elf = guest::exits(0);
+    let of_tenant = |message| {
+        let mut request = Request::new(message);
+        request.metadata_mut().insert("antares-tenant", "a".parse().unwrap());
+        request
+    };
+    let times = |timings: Option<v1::Timings>| {
+        let timings = timings.unwrap();
+        [timings.fetch_us, timings.queue_us, timings.load_us, timings.run_us]
+    };
+    let request = || inline(&elf, v1::Tier::Auto);
+    let coarse = node.run_client().execute(of_tenant(request())).await.unwrap().into_inner();
+    assert!(times(coarse.timings).iter().all(|time| [0, STEP_US].contains(time)), "{coarse:?}");
+    assert_eq!(coarse.timings.unwrap().load_us, STEP_US);
+    let exact = node.execute(request()).await.unwrap();
+    assert!((1..STEP_US).contains(&exact.timings.unwrap().load_us), "{exact:?}");
+
+    let mut batch = Request::new(v1::ExecuteBatchRequest {
+        script: request().script,
+        inputs: vec![v1::Input::default(); 2],
+        ..v1::ExecuteBatchRequest::default()
+    });
+    batch.metadata_mut().insert("antares-tenant", "a".parse().unwrap());
+    let batch = node.run_client().execute_batch(batch).await.unwrap().into_inner();
+    let runs = batch.results.iter().map(|result| result.run_us);
+    assert!(
+        times(batch.timings).into_iter().chain(runs).all(|time| [0, STEP_US].contains(&time)),
+        "{batch:?}"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_artifact_comes_back_whole() {
     let node = Node::both(|_| {}).await;
