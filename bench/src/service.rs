@@ -1,6 +1,7 @@
 //! `service`: what the way through the pool and through gRPC costs, beside the script itself. Prints a table with the targets,
 //! and writes `target/bench/service.json`.
 
+mod containment;
 mod grpc;
 mod pool;
 mod scripts;
@@ -82,6 +83,10 @@ impl Results {
             ("reset_4_mib p50, us", p50("reset_4_mib"), 200.0),
             ("new_artifact p50, us", p50("new_artifact"), 500.0),
             ("new_zygote p50, us", p50("new_zygote"), 3_000.0),
+            ("code check, baseline, ms/100 KB", of(&self.figures, "code_check_baseline_ms_per_100_kb"), 2.0),
+            ("code check, full, ms/100 KB", of(&self.figures, "code_check_full_ms_per_100_kb"), 2.0),
+            // What a new artifact's first run takes for not believing it, beside the seals in the worker.
+            ("library check p50, us", p50("library_check_secp256k1"), 100.0),
             ("deadline_to_free_slot p50, us", p50("deadline_to_free_slot"), 10_000.0),
             ("grpc_unary p50, us", p50("grpc_unary"), 250.0),
             ("1 MiB from memory p50, us", p50("tier_memory_1_mib"), 1_000.0),
@@ -117,6 +122,7 @@ impl Results {
 pub(crate) fn measure(is_quick: bool) -> Result<()> {
     let mut results = Results::default();
     let rounds = if is_quick { 1 } else { 5 };
+    containment::measure(&scripts::Script::trivial()?, rounds, &mut results)?;
     pool::measure(rounds, &mut results)?;
     grpc::measure(Duration::from_millis(400 * rounds as u64), &mut results)?;
     tiers::measure(4 * rounds, &mut results)?;
