@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use antares_admin::COST_MODEL;
 use antares_admin::{ADMIN, AdminService};
-use antares_pool::{Layer, Pool, PoolConfig, PoolError, Renewal, Reuse, give_large_blocks_back, worker_path};
+use antares_pool::{
+    GroupConfig, Layer, Pool, PoolConfig, PoolError, RUN_DATA_BYTES_MAX, Renewal, Reuse, Speculation,
+    give_large_blocks_back, worker_path,
+};
 use antares_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
@@ -48,9 +51,17 @@ pub fn layer_names() -> [&'static str; Layer::ALL.len()] {
 pub fn start_pool(config: &Config) -> Result<Pool, PoolError> {
     give_large_blocks_back();
     let workers_max = usize::try_from(config.runner.workers_max).unwrap_or(usize::MAX);
+    let sandbox = &config.sandbox;
+    let has_groups = !sandbox.cgroup.as_os_str().is_empty();
     Pool::start(PoolConfig {
-        allow_degraded: config.allow_degraded.iter().filter_map(|name| name.parse().ok()).collect(),
-        renewal: Renewal { workers_max: config.zygote_workers_max, age_max: config.zygote_age_max },
+        allow_degraded: sandbox.allow_degraded.iter().filter_map(|name| name.parse().ok()).collect(),
+        renewal: Renewal {
+            workers_max: sandbox.zygote_workers_max,
+            age_max: Duration::from_millis(sandbox.zygote_age_ms_max),
+        },
+        speculation: Speculation { is_limited: sandbox.limit_speculation, own_core: sandbox.core_scheduling },
+        group: has_groups
+            .then(|| GroupConfig { folder: sandbox.cgroup.clone(), memory_bytes_max: RUN_DATA_BYTES_MAX }),
         reuse: Reuse {
             policy: config.runner.reuse.parse().unwrap_or_default(),
             runs_max: config.runner.reuse_runs_max,

@@ -8,6 +8,7 @@ use std::{
     arch::asm,
     fs::File,
     io::{Read, Seek},
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use antares_pool::{
@@ -15,7 +16,10 @@ use antares_pool::{
     job::{RunOutcome, RunReport, RunWorkerJob, RunWorkerReport, VerifyReport},
     serve,
 };
-use antares_sandbox::{CALL_OFFSET, CONTROL_FD, Jail, Policy, SHARED_ADDRESS, SandboxError};
+use antares_sandbox::{CALL_OFFSET, CONTROL_FD, EXTRA_FD, Jail, Policy, SandboxError};
+
+/// Where the memory is that is shared with the supervisor.
+static SHARED: AtomicUsize = AtomicUsize::new(0);
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -67,11 +71,16 @@ impl Worker for Hostile {
         if let Some(policy) = run_stage(stage)
             && !std::mem::replace(&mut self.is_locked_in, true)
         {
+            if stage == "run-unsealed" {
+                load_unsealed();
+            }
             let run = Jail::new(policy).map_err(|error| error.to_string())?;
             // SAFETY: the run stage closes nothing.
             unsafe { run.lock_in(files.zygote()) }.map_err(|error| error.to_string())?;
         }
+        SHARED.store(files.shared_memory().cast::<u8>().as_ptr().expose_provenance(), Ordering::Relaxed);
         let what = match name.as_str() {
+            "shared-address" => SHARED.load(Ordering::Relaxed).to_string(),
             "elf" => text(&files.elf().unwrap()),
             "flood" => flood(files, &[0x55; 4096]),
             "lie" => flood(files, &[4, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]),
@@ -126,7 +135,7 @@ static EVERY_FD: [i32; 256] = {
 /// The policy of a run stage that is whole, or lacks what its name says; none for the other stages.
 fn run_stage(stage: &str) -> Option<Policy> {
     match stage {
-        "run" => Some(Policy::run()),
+        "run" | "run-unsealed" => Some(Policy::run()),
         "run-without-seccomp" => Some(Policy { rules: Policy::run_load().rules, ..Policy::run() }),
         "run-without-both" => {
             Some(Policy { rules: Policy::run_load().rules, limits: Vec::new(), ..Policy::run() })
@@ -263,7 +272,7 @@ fn known(name: &str, number: u64) -> String {
         "descriptor" => (libc::SYS_fcntl, [number, libc::F_GETFD as u64, 0, 0, 0, 0]),
         "unmap-code" => (libc::SYS_munmap, [own_page(), 4096, 0, 0, 0, 0]),
         "make-code-writable" => (libc::SYS_mprotect, [own_page(), 4096, 3, 0, 0, 0]),
-        "unmap-shared" => (libc::SYS_munmap, [SHARED_ADDRESS as u64, 4096, 0, 0, 0, 0]),
+        "unmap-shared" => (libc::SYS_munmap, [SHARED.load(Ordering::Relaxed) as u64, 4096, 0, 0, 0, 0]),
         other => return behave(other),
     };
     call(syscall, arguments)
@@ -304,6 +313,7 @@ fn behave(name: &str) -> String {
         "abort" => std::process::abort(),
         "exit" => call(libc::SYS_exit_group, [3, 0, 0, 0, 0, 0]),
         "fill-memory-files" => fill_memory_files(),
+        "take-memory-files" => take_memory_files(),
         "allocate" => {
             let bytes = vec![1_u8; 100 << 30];
             format!("ok {}", bytes[99 << 30])
@@ -343,6 +353,47 @@ fn fill_memory_files() -> String {
     }
 }
 
+/// Makes memory files as large as they get, with pages in them: how many MiB they have together.
+fn take_memory_files() -> String {
+    let mut bytes = 0_i64;
+    // SAFETY: numbers, and a name that lives on; what is open before stays open.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        loop {
+            let file = libc::memfd_create(c"full".as_ptr(), 0);
+            if file < 0 {
+                break;
+            }
+            let mut end = 0;
+            while libc::fallocate(file, 0, end, 1 << 20) == 0 {
+                end += 1 << 20;
+            }
+            bytes += end;
+        }
+    }
+    format!("ok {}", bytes >> 20)
+}
+
+/// Loads the job's library where the kernel does not seal any more.
+fn load_unsealed() {
+    let path = std::ffi::CString::new(format!("/proc/self/fd/{EXTRA_FD}")).unwrap();
+    // SAFETY: the C library's own mathematics, whose constructors do nothing that matters here.
+    let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
+    assert!(!library.is_null(), "the library is not loaded");
+    let instruction = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let mut program = [
+        instruction(0x20, 0, 0, 0),
+        instruction(0x15, 0, 1, u32::try_from(libc::SYS_mseal).unwrap()),
+        instruction(0x06, 0, 0, libc::SECCOMP_RET_ERRNO | u32::try_from(libc::EPERM).unwrap()),
+        instruction(0x06, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog { len: 4, filter: program.as_mut_ptr() };
+    // SAFETY: the kernel copies 4 instructions from `program`, which has as many.
+    let answer =
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const filter) };
+    assert_eq!(answer, 0);
+}
+
 /// A forbidden call by who does not want to end with it.
 fn evade(name: &str) -> String {
     extern "C" fn do_nothing(_: i32) {}
@@ -357,7 +408,8 @@ fn evade(name: &str) -> String {
             "socket-ignored" => _ = libc::signal(libc::SIGSYS, libc::SIG_IGN),
             "socket-handled" => _ = libc::signal(libc::SIGSYS, do_nothing as *const () as usize),
             "socket-after-spoiling" => {
-                std::ptr::with_exposed_provenance_mut::<u32>(SHARED_ADDRESS + CALL_OFFSET).write(8);
+                std::ptr::with_exposed_provenance_mut::<u32>(SHARED.load(Ordering::Relaxed) + CALL_OFFSET)
+                    .write(8);
             }
             _ => asm!("mov rsp, 64", "mov eax, 41", "syscall", "mov eax, 231", "syscall", options(noreturn)),
         }

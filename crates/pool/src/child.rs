@@ -12,6 +12,7 @@ use std::{
 
 use antares_sandbox::{
     CONTROL_FD, ELF_FD, EXTRA_FD, EXTRA_FDS_MAX, Jail, Layer, LayerStatus, SandboxError, exit_now, place,
+    separate_core,
 };
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -218,10 +219,14 @@ unsafe fn serve_jobs<W: Worker>(worker: &mut W, layers: &[LayerStatus], files: &
     };
     let mut job = read()?;
     let jail = worker.jail(&job).map_err(|error| error.to_string())?;
+    let stands = |layer| layers.iter().any(|status| status.layer == layer && status.active);
+    if stands(Layer::CoreScheduling) {
+        // Until now it shares its zygote's, with all other children.
+        separate_core().map_err(|error| error.to_string())?;
+    }
     // SAFETY: the caller vouches for all descriptors but the kept ones.
     let own = unsafe { jail.lock_in(files.zygote) }.map_err(|error| error.to_string())?;
-    let stood = |status: &LayerStatus| layers.iter().any(|other| other.layer == status.layer && other.active);
-    if let Some(missing) = own.iter().find(|status| !status.active && stood(status)) {
+    if let Some(missing) = own.iter().find(|status| !status.active && stands(status.layer)) {
         return Err(format!("sandbox layer {missing}, but it stood in the zygote"));
     }
     loop {

@@ -144,6 +144,7 @@ impl Errand<'_> {
         match self.spawn(ticket, link) {
             Ok((line, last_words)) => {
                 let ledger = Arc::clone(&self.terms.ledger);
+                ledger.wait_for_group(ticket, self.terms.until.deadline);
                 Ok(Some(Admitted { ledger, ticket, line, last_words, warm: None, rests: false }))
             }
             Err(error) => {

@@ -16,6 +16,7 @@ use rustix::{
 use crate::{
     PoolError, PoolStats, Reuse, Verdict,
     cancel::Until,
+    control_group::{Group, Groups},
     line::Line,
     reuse::{Kind, Warm},
     wire::End,
@@ -26,6 +27,8 @@ use crate::{
 pub(crate) enum Fate {
     /// The zygote reaped it.
     Ended(End),
+    /// The kernel ended it: it took more memory than its control group has.
+    OutOfMemory,
     /// The zygote could not make it.
     NotSpawned { detail: String },
     /// The zygote died, and its children with it.
@@ -58,6 +61,8 @@ struct Entry {
     /// Whose child it is.
     zygote: u64,
     handle: Option<OwnedFd>,
+    /// Where the kernel counts its memory, if workers have groups.
+    group: Option<Group>,
     /// The supervisor's end, to be closed when the child has ended.
     line: Option<Arc<Line>>,
     fate: Option<Fate>,
@@ -99,6 +104,8 @@ struct State {
 pub(crate) struct Ledger {
     workers_max: usize,
     reuse: Reuse,
+    /// Where workers have control groups of their own.
+    groups: Option<Groups>,
     state: Mutex<State>,
     /// A slot came free, or a zygote came up.
     vacancy: Condvar,
@@ -123,10 +130,10 @@ pub(crate) enum Count {
 }
 
 impl Ledger {
-    pub(crate) fn new(workers_max: usize, reuse: Reuse) -> io::Result<Self> {
+    pub(crate) fn new(workers_max: usize, reuse: Reuse, groups: Option<Groups>) -> io::Result<Self> {
         let (state, vacancy, news) = Default::default();
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { workers_max, reuse, state, vacancy, news, bell })
+        Ok(Self { workers_max, reuse, groups, state, vacancy, news, bell })
     }
 
     pub(crate) fn reuse(&self) -> &Reuse {
@@ -226,16 +233,45 @@ impl Ledger {
 
     /// The child's pidfd arrived.
     pub(crate) fn spawned(&self, ticket: u64, handle: OwnedFd) {
+        let group = self.groups.as_ref().map(|groups| groups.take_in(handle.as_fd()));
+        let group = group.transpose().inspect_err(|error| tracing::warn!(%error, "a worker without a group"));
         if let Some(entry) = self.state().entries.get_mut(&ticket) {
             entry.handle = Some(handle);
+            // It was said that all have one.
+            entry.condemned |= group.is_err();
+            entry.group = group.ok().flatten();
             if entry.condemned {
                 entry.execute();
             }
         }
+        if self.groups.is_some() {
+            self.news.notify_all();
+        }
+    }
+
+    /// Waits until the ticket's child has its control group, where workers have some; it gets no job before that.
+    pub(crate) fn wait_for_group(&self, ticket: u64, deadline: Instant) {
+        if self.groups.is_none() {
+            return;
+        }
+        let waits = |state: &mut State| {
+            state.entries.get(&ticket).is_some_and(|entry| entry.handle.is_none() && entry.fate.is_none())
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        // Past the deadline its caller finds out by itself.
+        drop(self.news.wait_timeout_while(self.state(), left, waits));
     }
 
     /// The child's fate is known; its slot is free.
     pub(crate) fn ended(&self, ticket: u64, fate: Fate) {
+        let group = self.state().entries.get_mut(&ticket).and_then(|entry| entry.group.take());
+        let fate = match (&group, fate) {
+            (Some(group), Fate::Ended(End::Signal(libc::SIGKILL))) if group.was_out_of_memory() => {
+                Fate::OutOfMemory
+            }
+            (_, fate) => fate,
+        };
+        drop(group);
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(&ticket) else { return };
         if entry.fate.is_some() {

@@ -11,6 +11,7 @@
 use std::{
     io::{self, Read, Write},
     mem::offset_of,
+    ops::Range,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     ptr::{self, NonNull},
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
@@ -18,8 +19,11 @@ use std::{
 };
 
 use antares_abi::WILD_FAULT_CALL;
-use antares_sandbox::{CALL_OFFSET, SHARED_ADDRESS, name_violations, seal};
-use rustix::fs::{SealFlags, fcntl_add_seals, ftruncate};
+use antares_sandbox::{CALL_OFFSET, name_violations, seal};
+use rustix::{
+    fs::{SealFlags, fcntl_add_seals, ftruncate},
+    rand::{GetRandomFlags, getrandom},
+};
 
 use crate::sealed;
 
@@ -29,6 +33,10 @@ pub(crate) const RING_BYTES: usize = 64 << 10;
 const HEAD_BYTES: usize = 4096;
 /// Bytes of the whole memory.
 const LINE_BYTES: usize = HEAD_BYTES + 2 * RING_BYTES;
+/// Where a child's end may be: far from where the kernel maps anything by itself.
+const CHILD_ADDRESSES: Range<usize> = 0x1000_0000_0000..0x5000_0000_0000;
+/// Bytes of a page.
+const PAGE_BYTES: usize = 4096;
 /// One above the highest number of a system call that a worker can have been killed for.
 const CALLS_END: u32 = 1024;
 /// Looks at the other side's places before going to sleep. A look takes some ten nanoseconds.
@@ -125,21 +133,21 @@ impl Line {
         Ok((Self::map(file.as_fd(), Side::Supervisor, None)?, file))
     }
 
-    /// The child's end of the line in `file`, which may be closed afterwards; at the address where calls outside of the policy
-    /// are named, unless that is taken.
+    /// The child's end of the line in `file`, which may be closed afterwards; at an address that nobody else can know.
     pub(crate) fn attach(file: BorrowedFd<'_>) -> io::Result<Self> {
-        Self::map(file, Side::Child, Some(SHARED_ADDRESS)).or_else(|_| Self::map(file, Side::Child, None))
+        let mut random = [0; 8];
+        getrandom(&mut random, GetRandomFlags::empty())?;
+        let address = CHILD_ADDRESSES.start + usize::from_le_bytes(random) % CHILD_ADDRESSES.len();
+        let address = address & !(PAGE_BYTES - 1);
+        Self::map(file, Side::Child, Some(address)).or_else(|_| Self::map(file, Side::Child, None))
     }
 
     /// From now on the child leaves in the line which call it is killed for, if the kernel can make sure that it does.
     pub(crate) fn name_violations(&self) -> io::Result<()> {
         let start = self.memory.as_ptr() as usize;
-        if start != SHARED_ADDRESS {
-            return Err(io::ErrorKind::AddrInUse.into());
-        }
         seal(start..start + LINE_BYTES)?;
-        // SAFETY: that word belongs to nothing else.
-        unsafe { name_violations() }
+        // SAFETY: that word belongs to nothing else, and what is sealed is not unmapped.
+        unsafe { name_violations(self.memory.byte_add(CALL_OFFSET).cast().as_ptr()) }
     }
 
     /// Number of the call that the child says it was killed for.

@@ -9,11 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_sandbox::{Layer, LayerStatus};
+use antares_sandbox::{Layer, LayerStatus, Speculation};
 
 use crate::{
     PoolError, REPORT_BYTES_MAX, Renewal, Reuse, ReusePolicy, Sealed, Until,
     begun::Begun,
+    control_group::{GroupConfig, Groups},
     errand::Errand,
     inspect::inspect,
     job::{
@@ -60,6 +61,10 @@ pub struct PoolConfig {
     pub reuse: Reuse,
     /// How long a zygote makes workers.
     pub renewal: Renewal,
+    /// What workers ask of the kernel against what the processor does ahead of time.
+    pub speculation: Speculation,
+    /// Where each worker gets a control group of its own, if it does.
+    pub group: Option<GroupConfig>,
 }
 
 impl PoolConfig {
@@ -67,8 +72,8 @@ impl PoolConfig {
     /// its zygote as [`Renewal::default`] does.
     #[must_use]
     pub fn new(worker: PathBuf, workers_max: usize) -> Self {
-        let (reuse, renewal) = Default::default();
-        Self { worker, workers_max, allow_degraded: Vec::new(), reuse, renewal }
+        let (reuse, renewal, speculation) = Default::default();
+        Self { worker, workers_max, allow_degraded: Vec::new(), reuse, renewal, speculation, group: None }
     }
 }
 
@@ -204,7 +209,9 @@ impl Pool {
         if !(1..=WORKERS_MAX).contains(&config.workers_max) {
             return Err(PoolError::WorkersMax { found: config.workers_max, most: WORKERS_MAX });
         }
-        let ledger = Ledger::new(config.workers_max, config.reuse).map_err(PoolError::io("make a bell"))?;
+        let (groups, group) = Groups::of(config.group.as_ref());
+        let ledger = Ledger::new(config.workers_max, config.reuse, groups);
+        let ledger = ledger.map_err(PoolError::io("make a bell"))?;
         let ledger = Arc::new(ledger);
         let (started, starting) = sync_channel(1);
         let supervised = Arc::clone(&ledger);
@@ -212,7 +219,8 @@ impl Pool {
             .name("pool".to_owned())
             .spawn(move || supervise(&config, &supervised, &started))
             .map_err(PoolError::io("start a thread"))?;
-        let layers = starting.recv().map_err(|_| PoolError::ZygoteLost)??;
+        let mut layers = starting.recv().map_err(|_| PoolError::ZygoteLost)??;
+        layers.insert(0, group);
         let owner = Arc::new(Owner { ledger, layers, supervisor: Some(supervisor) });
         Ok(Self { owner, tenant: Arc::from("") })
     }

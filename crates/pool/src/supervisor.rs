@@ -19,7 +19,7 @@ use crate::{
     PoolConfig, PoolError,
     ledger::{Count, Fate, Ledger, Link},
     wire::{self, NEWS_BYTES_MAX, News},
-    zygote::ZYGOTE_ARGUMENT,
+    zygote::{LIMIT_SPECULATION, OWN_CORE, ZYGOTE_ARGUMENT},
 };
 
 /// Time that a zygote has from its execution to ready. (LLVM is large, and a disk may be slow.)
@@ -242,6 +242,8 @@ impl Zygote {
         let environment = ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
         let process = Command::new(&config.worker)
             .args([ZYGOTE_ARGUMENT, &std::process::id().to_string()])
+            .args(config.speculation.is_limited.then_some(LIMIT_SPECULATION))
+            .args(config.speculation.own_core.then_some(OWN_CORE))
             .env_clear()
             .envs(environment)
             .current_dir("/")

@@ -201,6 +201,7 @@ fn meaning<R>(fate: Option<&Fate>, line: &Line) -> Verdict<R> {
         }
         Some(Fate::Ended(End::Signal(signal))) => format!("killed by {}", signal_name(*signal)),
         Some(Fate::Ended(End::Exit(status))) => format!("exited with status {status} without a report"),
+        Some(Fate::OutOfMemory) => "it took more memory than its control group has".to_owned(),
         Some(Fate::NotSpawned { detail }) => detail.clone(),
         Some(Fate::ZygoteLost) => "its zygote died".to_owned(),
         None => format!("did not end within {} s", END_WITHIN.as_secs()),

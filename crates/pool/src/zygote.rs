@@ -7,8 +7,8 @@ use std::{
 };
 
 use antares_sandbox::{
-    CONTROL_FD, EXTRA_FD, EXTRA_FDS_MAX, Fork, Jail, LayerStatus, Policy, SandboxError, fork, place,
-    self_test,
+    CONTROL_FD, EXTRA_FD, EXTRA_FDS_MAX, Fork, Jail, LayerStatus, Policy, SandboxError, Speculation, fork,
+    place, self_test,
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -24,8 +24,11 @@ use crate::{
     wire::{self, End, News, SPAWN_BYTES_MAX, Spawn},
 };
 
-/// First argument of a worker binary that is to be a zygote; the second is the process id of its supervisor.
+/// First argument of a worker binary that is to be a zygote; the second is the process id of its supervisor, and those behind it say
+/// what it is to ask of the kernel.
 pub(crate) const ZYGOTE_ARGUMENT: &str = "zygote";
+pub(crate) const LIMIT_SPECULATION: &str = "limit-speculation";
+pub(crate) const OWN_CORE: &str = "own-core";
 
 /// Time without anything to do before a child is made that nobody asked for.
 const SPARE_AFTER: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
@@ -69,8 +72,8 @@ impl ZygoteError {
 /// # Errors
 /// The process was not started by a supervisor, or cannot be locked in, or the kernel fails it.
 pub fn serve<W: Worker>(prepare: impl FnOnce() -> Result<W, String>) -> Result<(), ZygoteError> {
-    let supervisor = supervisor()?;
-    // SAFETY: `supervisor` found the arguments with which a pool gives its socket as standard input, which nothing
+    let (supervisor, speculation) = asked()?;
+    // SAFETY: `asked` found the arguments with which a pool gives its socket as standard input, which nothing
     // else in this process uses.
     let socket = unsafe { OwnedFd::from_raw_fd(0) };
     let ready = hold_numbers().and_then(|()| {
@@ -78,7 +81,7 @@ pub fn serve<W: Worker>(prepare: impl FnOnce() -> Result<W, String>) -> Result<(
         setsid().map_err(ZygoteError::io("leave the terminal"))?;
         be_first_when_memory_is_out();
         let worker = prepare().map_err(ZygoteError::Prepare)?;
-        Ok((worker, lock_in(supervisor)?))
+        Ok((worker, lock_in(supervisor, speculation)?))
     });
     let (worker, layers) = match ready {
         Ok(ready) => ready,
@@ -93,8 +96,8 @@ pub fn serve<W: Worker>(prepare: impl FnOnce() -> Result<W, String>) -> Result<(
     Zygote { worker, socket, layers, children: Vec::new(), spare: None }.serve()
 }
 
-/// The supervisor, from the arguments, if it is the parent.
-fn supervisor() -> Result<Pid, ZygoteError> {
+/// The supervisor, from the arguments, if it is the parent; and what it asks for.
+fn asked() -> Result<(Pid, Speculation), ZygoteError> {
     let mut arguments = std::env::args().skip(1);
     if arguments.next().as_deref() != Some(ZYGOTE_ARGUMENT) {
         return Err(ZygoteError::NotAsked);
@@ -104,7 +107,16 @@ fn supervisor() -> Result<Pid, ZygoteError> {
         .and_then(|text| text.parse().ok())
         .filter(|number| *number > 0)
         .and_then(Pid::from_raw);
-    supervisor.filter(|supervisor| getppid() == Some(*supervisor)).ok_or(ZygoteError::NotAsked)
+    let supervisor = supervisor.filter(|supervisor| getppid() == Some(*supervisor));
+    let mut speculation = Speculation { is_limited: false, own_core: false };
+    for word in arguments {
+        match &*word {
+            LIMIT_SPECULATION => speculation.is_limited = true,
+            OWN_CORE => speculation.own_core = true,
+            _ => return Err(ZygoteError::NotAsked),
+        }
+    }
+    Ok((supervisor.ok_or(ZygoteError::NotAsked)?, speculation))
 }
 
 /// Has the kernel take this process and its children before any other one when memory is out: a job is lost then, the service is not.
@@ -129,8 +141,8 @@ fn hold_numbers() -> Result<(), ZygoteError> {
     Ok(())
 }
 
-fn lock_in(supervisor: Pid) -> Result<Vec<LayerStatus>, SandboxError> {
-    let jail = Jail::new(Policy::zygote())?;
+fn lock_in(supervisor: Pid, speculation: Speculation) -> Result<Vec<LayerStatus>, SandboxError> {
+    let jail = Jail::new(Policy { speculation, ..Policy::zygote() })?;
     // SAFETY: the process has the descriptors that are kept, and none else with an owner.
     let layers = unsafe { jail.lock_in(supervisor) }?;
     // SAFETY: `lock_in` counted one thread.

@@ -2,9 +2,9 @@
 //! way to lack a layer; who checks must not take its word.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
-use std::{os::unix::fs::MetadataExt, thread};
+use std::{os::unix::fs::MetadataExt, thread, time::Instant};
 
-use antares_pool::{Layer, Pool, PoolError, Verdict};
+use antares_pool::{Layer, Pool, PoolConfig, PoolError, Sealed, Speculation, Verdict};
 
 #[path = "hostile/pool.rs"]
 mod hostile;
@@ -27,7 +27,7 @@ const fn lie(layer: Layer, call: i64, only: Option<(u32, Option<i32>)>) -> Lie {
     Lie { layer, call, only, needs_root: false }
 }
 
-const LIES: [Lie; 12] = [
+const LIES: [Lie; 15] = [
     lie(Layer::Namespaces, libc::SYS_unshare, None),
     Lie { needs_root: true, ..lie(Layer::Capabilities, libc::SYS_capset, None) },
     Lie { needs_root: true, ..lie(Layer::UnprivilegedUser, libc::SYS_setresuid, None) },
@@ -43,6 +43,10 @@ const LIES: [Lie; 12] = [
     lie(Layer::Landlock, libc::SYS_landlock_restrict_self, None),
     lie(Layer::ExecutableMemory, libc::SYS_prctl, Some((0, Some(libc::PR_SET_MDWE)))),
     lie(Layer::SealedCode, libc::SYS_mseal, None),
+    // PR_SET_SPECULATION_CTRL, for both.
+    lie(Layer::StoreBypass, libc::SYS_prctl, Some((0, Some(53)))),
+    lie(Layer::IndirectBranches, libc::SYS_prctl, Some((0, Some(53)))),
+    lie(Layer::CoreScheduling, libc::SYS_prctl, Some((0, Some(libc::PR_SCHED_CORE)))),
     lie(Layer::Seccomp, libc::SYS_seccomp, None),
 ];
 
@@ -105,9 +109,14 @@ fn stands_in_truth(pool: &Pool, layer: Layer) -> bool {
 #[test]
 fn a_layer_that_is_only_said_to_stand_is_noticed() {
     let healthy = start(1, &[]).unwrap();
-    assert_eq!(LIES.iter().map(|lie| lie.layer).collect::<Vec<_>>(), Layer::ALL);
+    // A control group is the supervisor's own work.
+    assert_eq!(LIES.iter().map(|lie| lie.layer).collect::<Vec<_>>(), Layer::ALL[1..]);
     for lie in &LIES {
-        if lie.needs_root && !is_root() || !stands(&healthy, lie.layer) {
+        let detail =
+            healthy.layers().iter().find(|status| status.layer == lie.layer).map(|status| &*status.detail);
+        // Of a processor that need not be asked nobody hears what it is asked.
+        let is_given = matches!(detail, Some("the processor is not affected" | "on the whole machine"));
+        if lie.needs_root && !is_root() || !stands(&healthy, lie.layer) || is_given {
             println!("skipped: {} is not put up here", lie.layer);
             continue;
         }
@@ -187,6 +196,73 @@ fn without_sealed_code_it_can_be_changed_and_a_forbidden_call_has_no_name() {
         let verdict = attempt(&pool, "run", "make-code-writable", &[]);
         assert!(matches!(verdict, Verdict::WorkerLost { .. }), "{verdict:?}");
     });
+}
+
+/// The kernel seals in the zygote, and not the library that is loaded later: that is an error, not a layer less.
+#[test]
+fn a_library_that_cannot_be_sealed_is_not_run() {
+    if !kernel::can_seal() {
+        return println!("skipped: this kernel does not seal");
+    }
+    let pool = start(1, &[]).unwrap();
+    let library = Sealed::new("library", &std::fs::read("/lib/x86_64-linux-gnu/libm.so.6").unwrap()).unwrap();
+    let elf = Sealed::new("elf", b"not an elf").unwrap();
+    let run = |stage: &str| {
+        let deadline = Instant::now() + hostile::PATIENCE;
+        pool.run(&hostile::job(stage, "nothing", &[]), &elf, Some(&library), deadline).unwrap()
+    };
+    assert!(matches!(run("run"), Verdict::Done(_)));
+    let Verdict::WorkerLost { detail } = run("run-unsealed") else { panic!("it was run") };
+    assert!(detail.contains("sealed_code: cannot seal the loaded library"), "{detail}");
+}
+
+#[test]
+fn limits_of_speculation_are_asked_for_or_not() {
+    let detail = |speculation: Speculation, layer: Layer| {
+        let config = PoolConfig { speculation, ..PoolConfig::new(hostile::worker(), 1) };
+        let pool = Pool::start(config).unwrap();
+        pool.layers().iter().find(|status| status.layer == layer).unwrap().detail.clone()
+    };
+    let none = Speculation { is_limited: false, own_core: false };
+    let all = Speculation { is_limited: true, own_core: true };
+    for layer in [Layer::StoreBypass, Layer::IndirectBranches, Layer::CoreScheduling] {
+        assert_eq!(detail(none, layer), "not asked for");
+        let detail = detail(all, layer);
+        println!("{layer}: {detail}");
+        assert_ne!(detail, "not asked for", "{layer}");
+    }
+}
+
+/// A kernel without them, or one that knows of no cores with several threads: reported, and no reason not to start.
+#[test]
+fn a_machine_without_limits_of_speculation_says_so() {
+    let speculation = Speculation { is_limited: true, own_core: true };
+    for (errno, expected) in [
+        (libc::EINVAL, ["not in this kernel"; 3]),
+        (
+            libc::ENODEV,
+            ["not on this processor", "not on this processor", "no core with several threads is known"],
+        ),
+    ] {
+        // PR_GET_SPECULATION_CTRL and PR_SCHED_CORE.
+        let lacks = |option, test: &mut (dyn FnMut() + Send)| {
+            where_it_is_told(&lie(Layer::StoreBypass, libc::SYS_prctl, Some((0, Some(option)))), errno, test);
+        };
+        lacks(52, &mut || {
+            lacks(libc::PR_SCHED_CORE, &mut || {
+                let config = PoolConfig { speculation, ..PoolConfig::new(hostile::worker(), 1) };
+                let pool = Pool::start(config).unwrap();
+                for (layer, expected) in [Layer::StoreBypass, Layer::IndirectBranches, Layer::CoreScheduling]
+                    .into_iter()
+                    .zip(expected)
+                {
+                    let status = pool.layers().iter().find(|status| status.layer == layer).unwrap();
+                    assert_eq!((status.active, &*status.detail), (false, expected), "{layer}");
+                }
+                assert_eq!(attempt(&pool, "run", "nothing", &[]), Verdict::Done("ok".to_owned()));
+            });
+        });
+    }
 }
 
 /// The handler that names a call is no way around the end of the process.

@@ -35,6 +35,19 @@ fn base(number: u32) -> String {
     maps.lines().find(|line| line.contains("hostile-worker")).unwrap().split('-').next().unwrap().to_owned()
 }
 
+/// What a worker knows of where its supervisor listens is of no use in another one, of the same zygote too.
+#[test]
+fn workers_share_memory_with_their_supervisor_at_addresses_of_their_own() {
+    let pool = hostile::start(1, &[]).unwrap();
+    let addresses: std::collections::BTreeSet<String> = (0..8)
+        .map(|_| match attempt(&pool, "run", "shared-address", &[]) {
+            Verdict::Done(address) => address,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(addresses.len(), 8, "{addresses:?}");
+}
+
 #[test]
 fn jobs_go_on_while_zygotes_are_renewed() {
     let pool = start(4, Renewal { workers_max: 5, ..NEVER });

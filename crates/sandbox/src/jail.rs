@@ -34,7 +34,7 @@ impl Jail {
     /// 4. parent-death signal and dumpability, which a change of user resets;
     /// 5. descriptors, then limits (the limit of descriptors does not close any);
     /// 6. `no_new_privs`, without which Landlock and seccomp are for root only;
-    /// 7. *(zygote)* no new executable memory, sealed code; Landlock;
+    /// 7. *(zygote)* no new executable memory, sealed code, limits of speculation; Landlock;
     /// 8. the filter, which forbids most of the above.
     ///
     /// Children inherit what is marked *(zygote)*. [`Role::Run`] comes on top of [`Role::RunLoad`] in the same process
@@ -70,11 +70,12 @@ impl Jail {
             if role == Role::Zygote {
                 layers.push(privilege::forbid_new_code());
                 layers.push(sealing::seal_code());
+                layers.extend(self.policy.speculation.limit());
             }
             layers.push(landlock::restrict());
         } else {
-            // What was loaded since. A kernel that cannot has said so in the zygote.
-            let _ = sealing::seal_loaded();
+            // A kernel that cannot seal has said so in the zygote.
+            sealing::seal_the_rest()?;
         }
         match &self.filter {
             Some(filter) => filter.install()?,

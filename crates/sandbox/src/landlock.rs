@@ -1,38 +1,97 @@
 //! Landlock with nothing allowed: no file, no TCP port, no abstract socket, no signal to the outside.
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, LandlockStatus, RestrictionStatus, Ruleset, RulesetAttr, RulesetError,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetError,
     RulesetStatus, Scope,
 };
 
 use crate::{Layer, LayerStatus};
 
-/// Newest kernel interface that is asked for; an older kernel gives what it has.
-const ABI_WANTED: ABI = ABI::V9;
+/// `LANDLOCK_CREATE_RULESET_VERSION` of the kernel's `landlock.h`: asks for its interface instead of a rule set.
+const ASK_VERSION: libc::c_uint = 1;
 
 /// Puts the calling process into a new Landlock domain. What is already open stays usable. Memory files can still be
 /// opened through `/proc/self/fd`: Landlock does not watch kernel-internal file systems.
+///
+/// Asked for is all that this kernel's Landlock knows (and the library does), and that all of it is enforced is a condition of the layer.
 pub(crate) fn restrict() -> LayerStatus {
-    let (active, detail) = match restrict_self() {
-        Ok(status) => (status.ruleset != RulesetStatus::NotEnforced, describe(&status)),
-        Err(error) => (false, error.to_string()),
+    let abi = match kernel_abi() {
+        Ok(abi) => abi,
+        Err(why) => return status(false, why),
     };
-    LayerStatus { layer: Layer::Landlock, active, detail }
+    match restrict_self(abi) {
+        Ok(enforced) => judge(abi, enforced),
+        Err(error) => status(false, error.to_string()),
+    }
 }
 
-fn restrict_self() -> Result<RestrictionStatus, RulesetError> {
-    Ruleset::default()
-        .handle_access(AccessFs::from_all(ABI_WANTED))?
-        .handle_access(AccessNet::from_all(ABI_WANTED))?
-        .scope(Scope::from_all(ABI_WANTED))?
-        .create()?
-        .restrict_self()
+fn status(active: bool, detail: impl Into<String>) -> LayerStatus {
+    LayerStatus { layer: Layer::Landlock, active, detail: detail.into() }
 }
 
-fn describe(status: &RestrictionStatus) -> String {
-    match status.landlock {
-        LandlockStatus::NotEnabled => "not enabled when the kernel was booted".to_owned(),
-        LandlockStatus::NotImplemented => "not in this kernel".to_owned(),
-        LandlockStatus::Available { effective_abi, .. } => format!("ABI {}", effective_abi as i32),
+/// The interface that this kernel has, or why it has none.
+fn kernel_abi() -> Result<ABI, &'static str> {
+    // SAFETY: with this flag the kernel reads nothing from memory and makes nothing.
+    let answer = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, ASK_VERSION)
+    };
+    match i32::try_from(answer) {
+        Ok(version) if version > 0 => Ok(ABI::from(version)),
+        _ if std::io::Error::last_os_error().raw_os_error() == Some(libc::EOPNOTSUPP) => {
+            Err("not enabled when the kernel was booted")
+        }
+        _ => Err("not in this kernel"),
+    }
+}
+
+fn restrict_self(abi: ABI) -> Result<RulesetStatus, RulesetError> {
+    let mut rules = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(abi))?;
+    let (network, scope) = (AccessNet::from_all(abi), Scope::from_all(abi));
+    if !network.is_empty() {
+        rules = rules.handle_access(network)?;
+    }
+    if !scope.is_empty() {
+        rules = rules.scope(scope)?;
+    }
+    Ok(rules.create()?.restrict_self()?.ruleset)
+}
+
+/// What stands where the kernel has `abi`, of which `enforced` is said.
+fn judge(abi: ABI, enforced: RulesetStatus) -> LayerStatus {
+    let number = abi as i32;
+    let lacks = match abi {
+        _ if Scope::from_all(abi).is_empty() && AccessNet::from_all(abi).is_empty() => {
+            ", which has no TCP ports, abstract sockets and signals"
+        }
+        _ if Scope::from_all(abi).is_empty() => ", which has no abstract sockets and signals",
+        _ => "",
+    };
+    match enforced {
+        RulesetStatus::FullyEnforced => status(true, format!("ABI {number}{lacks}")),
+        RulesetStatus::PartiallyEnforced => status(false, format!("ABI {number}, enforced in part")),
+        RulesetStatus::NotEnforced => status(false, format!("ABI {number}, not enforced")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_layer_stands_only_as_a_whole() {
+        let stands = |enforced| judge(ABI::V7, enforced).active;
+        assert!(stands(RulesetStatus::FullyEnforced));
+        assert!(!stands(RulesetStatus::PartiallyEnforced));
+        assert!(!stands(RulesetStatus::NotEnforced));
+    }
+
+    #[test]
+    fn what_an_old_kernel_lacks_is_named() {
+        let detail = |abi| judge(abi, RulesetStatus::FullyEnforced).detail;
+        assert_eq!(detail(ABI::V2), "ABI 2, which has no TCP ports, abstract sockets and signals");
+        assert_eq!(detail(ABI::V5), "ABI 5, which has no abstract sockets and signals");
+        assert_eq!(detail(ABI::V7), "ABI 7");
     }
 }

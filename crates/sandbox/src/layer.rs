@@ -31,11 +31,20 @@ pub enum Layer {
     ExecutableMemory,
     /// `mseal`: code and constants cannot be unmapped or written to; calls outside of the policy can be named.
     SealedCode,
+    /// `PR_SPEC_STORE_BYPASS`: loads do not speculate past stores whose addresses are not known yet (Spectre v4).
+    StoreBypass,
+    /// `PR_SPEC_INDIRECT_BRANCH`: indirect branches are not predicted by what other processes have trained (Spectre v2).
+    IndirectBranches,
+    /// `PR_SCHED_CORE`: nothing but the worker runs on the threads of its core while it does.
+    CoreScheduling,
+    /// A control group for each worker: all memory that it takes counts, memory files too.
+    ControlGroup,
 }
 
 impl Layer {
     /// All layers, in the order in which they are put up.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 16] = [
+        Self::ControlGroup,
         Self::Namespaces,
         Self::Capabilities,
         Self::UnprivilegedUser,
@@ -47,13 +56,26 @@ impl Layer {
         Self::Landlock,
         Self::ExecutableMemory,
         Self::SealedCode,
+        Self::StoreBypass,
+        Self::IndirectBranches,
+        Self::CoreScheduling,
         Self::Seccomp,
     ];
 
     /// Whether a worker is refused without this layer, unless the operator allows its absence by name.
     #[must_use]
     pub fn is_required(self) -> bool {
-        !matches!(self, Self::UnprivilegedUser | Self::Namespaces | Self::ExecutableMemory | Self::SealedCode)
+        !matches!(
+            self,
+            Self::UnprivilegedUser
+                | Self::Namespaces
+                | Self::ExecutableMemory
+                | Self::SealedCode
+                | Self::StoreBypass
+                | Self::IndirectBranches
+                | Self::CoreScheduling
+                | Self::ControlGroup
+        )
     }
 
     /// Name for configuration, logs, metrics and reports.
@@ -72,6 +94,10 @@ impl Layer {
             Self::Namespaces => "namespaces",
             Self::ExecutableMemory => "executable_memory",
             Self::SealedCode => "sealed_code",
+            Self::StoreBypass => "store_bypass",
+            Self::IndirectBranches => "indirect_branches",
+            Self::CoreScheduling => "core_scheduling",
+            Self::ControlGroup => "control_group",
         }
     }
 }

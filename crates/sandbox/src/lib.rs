@@ -18,6 +18,7 @@ mod privilege;
 mod probe;
 mod roles;
 mod sealing;
+mod speculation;
 
 pub use calls::call_name;
 pub use error::SandboxError;
@@ -28,9 +29,10 @@ pub use layer::{Layer, LayerParseError, LayerStatus};
 pub use limits::{
     Limit, RUN_ADDRESS_SPACE_BYTES_MAX, RUN_CPU_SECONDS_MAX, RUN_DATA_BYTES_MAX, compile_file_bytes_max,
 };
-pub use naming::{CALL_OFFSET, SHARED_ADDRESS, name_violations};
+pub use naming::{CALL_OFFSET, name_violations};
 pub use policy::{Answer, Condition, Policy, Role, Rule, SystemCall, Test};
 pub use privilege::die_with;
 pub use probe::self_test;
 pub use roles::{CONTROL_FD, ELF_FD, EXTRA_FD, EXTRA_FDS_MAX, FORK_FLAGS};
 pub use sealing::{seal, seal_loaded};
+pub use speculation::{Speculation, separate_core};

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::{
+    Speculation,
     limits::{self, Limit},
     roles,
 };
@@ -98,6 +99,8 @@ pub struct Policy {
     pub rules: Vec<Rule>,
     /// Resources.
     pub limits: Vec<Limit>,
+    /// What a zygote asks for; its children have it from there.
+    pub speculation: Speculation,
 }
 
 impl Policy {
@@ -139,7 +142,13 @@ impl Policy {
     }
 
     fn of(role: Role, limits: Vec<Limit>) -> Self {
-        Self { role, kept_fds: roles::kept_fds(role), rules: roles::rules(role), limits }
+        Self {
+            role,
+            kept_fds: roles::kept_fds(role),
+            rules: roles::rules(role),
+            limits,
+            speculation: Speculation::default(),
+        }
     }
 }
 

@@ -196,6 +196,16 @@ const LOCK_IN: &[Rule] = &[
     allow(call!(prctl, SYS_prctl), &[is(0, libc::PR_GET_DUMPABLE)], "no dumps"),
     allow(call!(prctl, SYS_prctl), &[is(0, libc::PR_SET_NO_NEW_PRIVS)], "no new privileges"),
     allow(call!(prctl, SYS_prctl), &[is(0, libc::PR_GET_NO_NEW_PRIVS)], "no new privileges"),
+    allow(
+        call!(prctl, SYS_prctl),
+        &[is(0, libc::PR_SCHED_CORE), is(1, libc::PR_SCHED_CORE_CREATE)],
+        "a core of its own",
+    ),
+    allow(
+        call!(prctl, SYS_prctl),
+        &[is(0, libc::PR_SCHED_CORE), is(1, libc::PR_SCHED_CORE_GET)],
+        "a core of its own",
+    ),
     allow(call!(close_range, SYS_close_range), &[], "closing descriptors"),
     allow(call!(prlimit64, SYS_prlimit64), &[], "limits"),
     allow(call!(landlock_create_ruleset, SYS_landlock_create_ruleset), &[], "Landlock"),

@@ -5,10 +5,10 @@ use std::{
     ffi::c_void,
     io,
     ops::Range,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-use crate::{Layer, LayerStatus};
+use crate::{Layer, LayerStatus, SandboxError};
 
 /// Bytes of a page.
 const PAGE_BYTES: usize = 4096;
@@ -16,6 +16,9 @@ const PAGE_BYTES: usize = 4096;
 /// Objects that have been sealed, in the loader's order, in which new ones come last; none is unloaded that was sealed. A child
 /// has its zygote's count: sealing all again would take it some 50 microseconds.
 static SEALED: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether sealing was found to work in this process, or in the zygote that it was forked from.
+static STANDS: AtomicBool = AtomicBool::new(false);
 
 /// What a visit of the loaded objects has found.
 #[derive(Default)]
@@ -91,9 +94,22 @@ pub(crate) fn seal_code() -> LayerStatus {
     let (active, detail) = match seal_loaded() {
         Err(error) => (false, error.to_string()),
         Ok(_) if can_change_code() => (false, "sealing had no effect".to_owned()),
-        Ok(ranges) => (true, format!("{ranges} ranges; system calls outside of the policy are named")),
+        Ok(ranges) => {
+            STANDS.store(true, Ordering::Relaxed);
+            (true, format!("{ranges} ranges; system calls outside of the policy are named"))
+        }
     };
     LayerStatus { layer: Layer::SealedCode, active, detail }
+}
+
+/// Seals what was loaded since [`seal_code`], where that has found that sealing works.
+pub(crate) fn seal_the_rest() -> Result<(), SandboxError> {
+    match seal_loaded() {
+        Err(error) if STANDS.load(Ordering::Relaxed) => {
+            Err(SandboxError::step(Layer::SealedCode, "seal the loaded library")(error))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether the page of this very function may still be given the permissions that it has.

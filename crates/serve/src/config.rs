@@ -12,7 +12,7 @@ use crate::{
     auth_section::{Auth, check_auth},
     check::{Checker, Mistake, find_unknown},
     quota_section::{Tenancy, check_tenancy},
-    raw_config::{RawCompiler, RawConfig, RawRunner},
+    raw_config::{RawCompiler, RawConfig, RawRunner, RawSandbox},
     sections::{ProfilePush, check_compiler, check_listen, check_profile_push, check_runner, check_sandbox},
     shared_section::{SharedTier, check_shared},
     signing_section::{Signing, check_signing},
@@ -88,12 +88,8 @@ pub struct Config {
     pub trace: Option<Trace>,
     /// Where profiles are sent, if anywhere.
     pub profile_push: Option<ProfilePush>,
-    /// Required layers of the fence whose absence is accepted.
-    pub allow_degraded: Vec<String>,
-    /// Workers after which a zygote is replaced.
-    pub zygote_workers_max: u64,
-    /// Time after which it is.
-    pub zygote_age_max: Duration,
+    /// The fence around workers.
+    pub sandbox: RawSandbox,
     /// The store.
     pub cache: Cache,
     /// The object store that several servers share, if there is one.
@@ -256,9 +252,7 @@ impl RawConfig {
             log: self.check_log(&mut checker),
             trace: self.check_trace(&mut checker),
             profile_push: check_profile_push(self, &mut checker),
-            allow_degraded: self.sandbox.allow_degraded.clone(),
-            zygote_workers_max: self.sandbox.zygote_workers_max,
-            zygote_age_max: Duration::from_millis(self.sandbox.zygote_age_ms_max),
+            sandbox: self.sandbox.clone(),
             cache: self.check_cache(&mut checker),
             shared: check_shared(self, &mut checker),
             signing: check_signing(self, &mut checker),

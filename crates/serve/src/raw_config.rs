@@ -168,6 +168,15 @@ pub struct RawSandbox {
     pub zygote_workers_max: u64,
     /// Time after which it is, milliseconds.
     pub zygote_age_ms_max: u64,
+    /// Whether workers ask the kernel not to run loads ahead of stores (Spectre v4) and not to predict indirect branches by what others
+    /// have trained (Spectre v2), where the machine offers it.
+    pub limit_speculation: bool,
+    /// Whether nothing else runs on the threads of a worker's core while it does, where the kernel offers it. Where cores have two
+    /// threads, that is up to half of the machine.
+    pub core_scheduling: bool,
+    /// Folder of a control group in which the service may make one for each worker; empty for none. Compile workers then have
+    /// `compiler.memory_bytes_max`, run workers 2 GiB, with their memory files. No process is in it; the service may be in a group inside.
+    pub cgroup: PathBuf,
 }
 
 /// Section `[cache]`.
@@ -364,7 +373,14 @@ impl Default for RawProfilePush {
 
 impl Default for RawSandbox {
     fn default() -> Self {
-        Self { allow_degraded: Vec::new(), zygote_workers_max: 10_000, zygote_age_ms_max: 3_600_000 }
+        Self {
+            allow_degraded: Vec::new(),
+            zygote_workers_max: 10_000,
+            zygote_age_ms_max: 3_600_000,
+            limit_speculation: true,
+            core_scheduling: false,
+            cgroup: PathBuf::new(),
+        }
     }
 }
 

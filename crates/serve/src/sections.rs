@@ -134,6 +134,9 @@ pub(crate) fn check_sandbox(raw: &RawSandbox, layers: &[&str], checker: &mut Che
     }
     checker.positive("sandbox.zygote_workers_max", raw.zygote_workers_max);
     checker.time("sandbox.zygote_age_ms_max", raw.zygote_age_ms_max);
+    if !raw.cgroup.as_os_str().is_empty() && raw.cgroup.is_relative() {
+        checker.note("sandbox.cgroup", "must be an absolute path".to_owned());
+    }
 }
 
 pub(crate) fn check_runner(raw: &RawRunner, checker: &mut Checker) {

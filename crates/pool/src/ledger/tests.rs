@@ -6,7 +6,7 @@ use super::*;
 use crate::wire::packet_pair;
 
 fn ledger() -> Ledger {
-    let ledger = Ledger::new(1, Reuse { idle_max: 1, ..Reuse::default() }).unwrap();
+    let ledger = Ledger::new(1, Reuse { idle_max: 1, ..Reuse::default() }, None).unwrap();
     ledger.link(link(1));
     ledger
 }
