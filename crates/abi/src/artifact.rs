@@ -9,8 +9,8 @@ use crate::ABI_VERSION;
 
 /// Version of the code generator; raised with every change that alters generated code.
 pub const ENGINE_VERSION: u32 = 19;
-/// Major and minor version of LLVM that generates the code.
-pub const LLVM_VERSION: &str = "22.1";
+/// Version of the LLVM that this was built with, to the patch. A compile worker that finds another one does not start.
+pub const LLVM_VERSION: &str = env!("ANTARES_LLVM_VERSION");
 /// Target triple of generated code.
 pub const TARGET_TRIPLE: &str = "x86_64-unknown-linux-gnu";
 /// Target CPU of generated code: never "native", so that a key means the same everywhere.
@@ -226,6 +226,12 @@ mod tests {
         }
         assert_ne!(key, full(Sha256Digest::of(b"other"), base));
         assert_ne!(key, Sha256Digest::for_artifact(elf, base, CodeTier::Baseline));
+    }
+
+    #[test]
+    fn the_version_of_llvm_is_whole() {
+        let numbers: Vec<u32> = LLVM_VERSION.split('.').map(|number| number.parse().unwrap()).collect();
+        assert_eq!((numbers.len(), numbers[0]), (3, 22), "{LLVM_VERSION}");
     }
 
     #[test]

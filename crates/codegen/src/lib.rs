@@ -71,6 +71,13 @@ pub enum CodegenError {
     File(#[from] std::io::Error),
 }
 
+/// The version of LLVM that this process has loaded, as in `22.1.8`.
+#[must_use]
+pub fn llvm_version() -> String {
+    let (major, minor, patch) = inkwell::support::get_llvm_version();
+    format!("{major}.{minor}.{patch}")
+}
+
 /// What to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {

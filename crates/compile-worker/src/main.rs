@@ -4,7 +4,7 @@
 
 use std::{os::unix::fs::FileExt, time::Instant};
 
-use antares_abi::{CompileOptions, Hints, Isa, Sha256Digest, parts_of};
+use antares_abi::{CompileOptions, Hints, Isa, LLVM_VERSION, Sha256Digest, parts_of};
 use antares_compiler::{CompileError, Limits, Output, Request};
 use antares_pool::{
     Files, OUTPUT_BYTES_MAX, Worker,
@@ -29,6 +29,7 @@ impl CompileWorker {
     /// Compiles a script of two instructions, so that children find LLVM and lld initialised; if it fails, no other
     /// compile would do better.
     fn prepare() -> Result<Self, String> {
+        expect_llvm(&antares_compiler::llvm_version())?;
         let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
         let request = request(options, Stage::Library, Hints::default(), &CompileLimits::default());
         antares_compiler::compile(&sample::elf(), &request).map_err(|error| error.to_string())?;
@@ -74,6 +75,16 @@ impl Worker for CompileWorker {
         }
         file.write_all_at(&output.bytes, 0).map_err(|error| format!("cannot write the output: {error}"))?;
         Ok(CompileReport::Done(summary(&output, output_bytes, started)))
+    }
+}
+
+/// What another LLVM makes of a script may be other bytes, under a key that says that they are the same.
+fn expect_llvm(found: &str) -> Result<(), String> {
+    match found {
+        LLVM_VERSION => Ok(()),
+        _ => Err(format!(
+            "built with LLVM {LLVM_VERSION}, but {found} is loaded: build again, or install that one"
+        )),
     }
 }
 
@@ -146,4 +157,15 @@ fn cut(mut detail: String) -> String {
     let end = (0..=DETAIL_BYTES_MAX.min(detail.len())).rev().find(|end| detail.is_char_boundary(*end));
     detail.truncate(end.unwrap_or(0));
     detail
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_llvm_than_the_one_of_the_keys_is_refused() {
+        assert_eq!(expect_llvm(&antares_compiler::llvm_version()), Ok(()));
+        assert!(expect_llvm("22.1.7").unwrap_err().contains("22.1.7"));
+    }
 }

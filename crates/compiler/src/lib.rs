@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use antares_abi::{CodeTier, CompileOptions, Hints, parts_of};
 use antares_baseline::BaselineError;
+pub use antares_codegen::llvm_version;
 use antares_codegen::{CodegenError, Form, Part};
 use antares_ir::Module;
 use antares_lift::LiftError;
