@@ -6,7 +6,10 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -20,6 +23,9 @@ use crate::remote::RemoteError;
 
 /// A compiler that could not be reached is asked last for so long.
 const PASSED_OVER: Duration = Duration::from_secs(1);
+
+/// Calls in a row that another compiler answered first, from which on this one is as good as gone.
+const OUTRUN_MAX: u32 = 3;
 
 /// Addresses that are taken of one name.
 const ADDRESSES_MAX: usize = 256;
@@ -36,12 +42,13 @@ pub(crate) struct Member {
     name: String,
     client: CompilerServiceClient<Channel>,
     gone: Mutex<Option<Instant>>,
+    outrun: AtomicU32,
 }
 
 impl Member {
     fn new(name: String, channel: Channel) -> Self {
         let client = CompilerServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
-        Self { name, client, gone: Mutex::default() }
+        Self { name, client, gone: Mutex::default(), outrun: AtomicU32::new(0) }
     }
 
     pub(crate) fn client(&self) -> CompilerServiceClient<Channel> {
@@ -53,7 +60,19 @@ impl Member {
         *self.gone.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    fn is_passed_over(&self) -> bool {
+    /// It has answered.
+    pub(crate) fn has_answered(&self) {
+        self.outrun.store(0, Relaxed);
+    }
+
+    /// Another one has answered before it.
+    pub(crate) fn was_outrun(&self) {
+        if self.outrun.fetch_add(1, Relaxed) + 1 >= OUTRUN_MAX {
+            self.pass_over();
+        }
+    }
+
+    pub(crate) fn is_passed_over(&self) -> bool {
         let gone = *self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         gone.is_some_and(|since| since.elapsed() < PASSED_OVER)
     }
@@ -220,6 +239,21 @@ mod tests {
         three.in_order(script)[0].pass_over();
         let now: Vec<_> = three.in_order(script).iter().map(|member| member.name.clone()).collect();
         assert_eq!(now, [order[1].as_str(), &order[2], &order[0]]);
+    }
+
+    #[tokio::test]
+    async fn one_that_others_outrun_again_and_again_comes_last_for_a_while() {
+        let (two, script) = (of(&["a", "b"]), Sha256Digest::of(b"script"));
+        let first = two.in_order(script)[0].clone();
+        for outrun in 1..=2 * OUTRUN_MAX {
+            // An answer makes up for all before.
+            if outrun == OUTRUN_MAX {
+                first.has_answered();
+            }
+            first.was_outrun();
+            assert_eq!(first.is_passed_over(), outrun >= 2 * OUTRUN_MAX - 1, "{outrun}");
+        }
+        assert_eq!(two.in_order(script)[1].name, first.name);
     }
 
     #[tokio::test]

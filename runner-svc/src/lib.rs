@@ -10,6 +10,7 @@ mod convert;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 mod execute;
+mod hedge;
 mod hot;
 mod learn;
 mod library;

@@ -1,6 +1,9 @@
 //! A compiler service elsewhere as a source, over gRPC.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Seen, Sha256Digest};
 use antares_proto::v1::{
@@ -10,6 +13,7 @@ use antares_proto::v1::{
 use antares_serve::{Account, CHUNK_BYTES, Config, Metrics, TENANT, TlsError, TokenFile, inject};
 use antares_trust::{KeyError, Trust};
 use bytes::Bytes;
+use tokio::time::timeout;
 use tonic::{
     Request, Status, Streaming, async_trait,
     metadata::{Ascii, MetadataValue},
@@ -18,7 +22,8 @@ use tonic::{
 
 use crate::{
     compilers::{Compilers, Member},
-    source::{ArtifactSource, Fallback, Fetched, SourceError, Wanted},
+    hedge::{Asked, Hedges, is_last_word},
+    source::{ArtifactSource, Fetched, SourceError, Wanted},
     status::told,
 };
 
@@ -29,6 +34,7 @@ const LIBRARY_BYTES_MAX: u64 = 64 << 20;
 #[derive(Clone, Debug)]
 pub struct RemoteSource {
     compilers: Compilers,
+    hedges: Hedges,
     script_bytes_max: u64,
     call_timeout: Duration,
     trust: Option<Arc<Trust>>,
@@ -73,6 +79,7 @@ impl RemoteSource {
         let call_timeout = Duration::from_millis(limits.call_ms_max);
         Ok(Self {
             compilers,
+            hedges: Hedges::new(limits.compiler_hedge_percent, metrics),
             script_bytes_max: limits.script_bytes_max,
             call_timeout,
             trust,
@@ -94,30 +101,27 @@ impl RemoteSource {
         request
     }
 
-    /// Asks the compilers in the order of `script` until one answers, or says what the next one would say too.
-    async fn ask<T, F>(&self, script: Sha256Digest, call: impl Fn(Arc<Member>) -> F) -> Result<T, SourceError>
+    /// What the compilers say, in the order of `script`: the first one that answers, or says what the next one would say too. Where
+    /// that takes longer than most calls as `asked`, the next one is asked meanwhile.
+    async fn ask<T, F>(
+        &self,
+        script: Sha256Digest,
+        asked: Option<Asked>,
+        call: impl Fn(Arc<Member>) -> F,
+    ) -> Result<T, SourceError>
     where
         F: Future<Output = Result<T, SourceError>>,
     {
-        let mut worst = SourceError::Unavailable { detail: "there is no compiler".to_owned() };
-        for member in self.compilers.in_order(script) {
-            match call(member.clone()).await {
-                Err(error @ SourceError::Unavailable { .. }) => {
-                    member.pass_over();
-                    // What another one has said is worth more.
-                    if matches!(worst, SourceError::Unavailable { .. }) {
-                        worst = error;
-                    }
-                }
-                // Another one may have it, or have time.
-                Err(
-                    error @ (SourceError::ScriptNotFound(_)
-                    | SourceError::NoArtifact { why: Fallback::WorkersBusy, .. }),
-                ) => worst = error,
-                answer => return answer,
+        let order = self.compilers.in_order(script);
+        match (asked.filter(|_| self.hedges.is_on()), &order[..]) {
+            (Some(asked), [first, others @ ..]) if !others.is_empty() => {
+                let outrun = |is_gone| if is_gone { first.pass_over() } else { first.was_outrun() };
+                let (all, rest) =
+                    (in_turn(&order, asked.patience(), &call), in_turn(others, asked.patience(), &call));
+                self.hedges.race(asked, all, rest, outrun).await
             }
+            _ => in_turn(&order, None, &call).await,
         }
-        Err(worst)
     }
 
     async fn compile(&self, client: &Client, wanted: &Wanted) -> Result<v1::CompileResponse, SourceError> {
@@ -209,7 +213,11 @@ impl RemoteSource {
 #[async_trait]
 impl ArtifactSource for RemoteSource {
     async fn script(&self, digest: Sha256Digest) -> Result<Bytes, SourceError> {
-        self.ask(digest, |member| async move { self.script_of(&member.client(), digest).await }).await
+        let started = Instant::now();
+        let call = |member: Arc<Member>| async move { self.script_of(&member.client(), digest).await };
+        let script = self.ask(digest, Some(Asked::Script), call).await?;
+        self.hedges.note(Asked::Script, started.elapsed());
+        Ok(script)
     }
 
     fn of(&self, account: &Account) -> Arc<dyn ArtifactSource> {
@@ -222,9 +230,15 @@ impl ArtifactSource for RemoteSource {
     }
 
     async fn artifact(&self, wanted: Wanted) -> Result<Option<Fetched>, SourceError> {
-        let wanted = &wanted;
-        self.ask(wanted.script, |member| async move { self.artifact_of(&member.client(), wanted).await })
-            .await
+        let (wanted, started) = (&wanted, Instant::now());
+        // Nobody waits for long for something better than what is at hand.
+        let asked = wanted.known.is_none().then_some(Asked::Artifact);
+        let call = |member: Arc<Member>| async move { self.artifact_of(&member.client(), wanted).await };
+        let fetched = self.ask(wanted.script, asked, call).await?;
+        if fetched.as_ref().is_some_and(|fetched| fetched.made_ms.is_some()) {
+            self.hedges.note(Asked::Artifact, started.elapsed());
+        }
+        Ok(fetched)
     }
 
     async fn learn(
@@ -240,12 +254,51 @@ impl ArtifactSource for RemoteSource {
             targets: seen.hints.into(),
         };
         let message = &message;
-        let learnt = self.ask(script, |member| async move {
+        // Not by two: each would learn it.
+        let learnt = self.ask(script, None, |member| async move {
             let learnt = member.client().learn(self.request(message.clone())).await;
             learnt.map(tonic::Response::into_inner).map_err(|status| told(script, status))
         });
         hints(&learnt.await?.hints_sha256)
     }
+}
+
+/// What `members` say, asked one after the other until one answers, or says what the next one would say too. One that is as good as gone
+/// is waited for as long as `patience`, and so is each after one that has answered.
+async fn in_turn<T, F>(
+    members: &[Arc<Member>],
+    patience: Option<Duration>,
+    call: impl Fn(Arc<Member>) -> F,
+) -> Result<T, SourceError>
+where
+    F: Future<Output = Result<T, SourceError>>,
+{
+    let mut worst = SourceError::Unavailable { detail: "there is no compiler".to_owned() };
+    for member in members {
+        let has_answer = !matches!(worst, SourceError::Unavailable { .. });
+        let answer = match patience.filter(|_| has_answer || member.is_passed_over()) {
+            Some(time) => timeout(time, call(member.clone())).await.unwrap_or_else(|_| {
+                Err(SourceError::Unavailable { detail: "a compiler is silent".to_owned() })
+            }),
+            None => call(member.clone()).await,
+        };
+        let is_gone = matches!(answer, Err(SourceError::Unavailable { .. }));
+        if is_gone {
+            member.pass_over();
+        } else {
+            member.has_answered();
+        }
+        if is_last_word(&answer) {
+            return answer;
+        }
+        // Another one may be there, have it, or have time. What one has said is worth more than that one is gone.
+        if let Err(error) = answer
+            && (!is_gone || matches!(worst, SourceError::Unavailable { .. }))
+        {
+            worst = error;
+        }
+    }
+    Err(worst)
 }
 
 fn options(options: CompileOptions) -> v1::ScriptOptions {

@@ -276,6 +276,9 @@ pub struct RawRunner {
     pub compiler_token_file: String,
     /// How long a connection to the compiler service may take, milliseconds.
     pub compiler_connect_ms_max: u64,
+    /// Of a hundred calls for scripts and native code, so many may be made by the next compiler too, when the first one takes longer than
+    /// most of them do; 0 for none.
+    pub compiler_hedge_percent: u64,
     /// Longest inline ELF, bytes.
     pub script_bytes_max: u64,
     /// Number of arguments.
@@ -440,6 +443,7 @@ impl Default for RawRunner {
             compiler_key: String::new(),
             compiler_token_file: String::new(),
             compiler_connect_ms_max: 2_000,
+            compiler_hedge_percent: 10,
             script_bytes_max: 16 * MIB,
             args_max: 1_024,
             args_bytes_max: MIB,

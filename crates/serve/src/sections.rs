@@ -173,6 +173,9 @@ pub(crate) fn check_runner(raw: &RawRunner, checker: &mut Checker) {
     ] {
         checker.time(key, value);
     }
+    if raw.compiler_hedge_percent > 100 {
+        checker.note("runner.compiler_hedge_percent", "must be at most 100".to_owned());
+    }
     if raw.max_cycles_default > raw.max_cycles_max {
         checker.note("runner.max_cycles_default", "is more than runner.max_cycles_max".to_owned());
     }
