@@ -4,7 +4,7 @@ use std::{env, fs, path::PathBuf};
 
 use protox::prost::Message;
 
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     "antares/v1/admin.proto",
     "antares/v1/common.proto",
     "antares/v1/compiler.proto",
@@ -12,6 +12,7 @@ const FILES: [&str; 7] = [
     "antares/v1/profile.proto",
     "antares/v1/runner.proto",
     "antares/v1/store.proto",
+    "keda/externalscaler.proto",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use antares_admin::COST_MODEL;
-use antares_admin::{ADMIN, AdminService};
+use antares_admin::{ADMIN, AdminService, ExternalScalerServer, SCALER, ScalerService, Work};
 use antares_cache::{Cache, CacheConfig, CacheError};
 use antares_pool::{
     GroupConfig, Layer, Pool, PoolConfig, PoolError, Renewal, Speculation, give_large_blocks_back,
@@ -124,14 +124,28 @@ pub fn add_to(routes: Routes, compiler: &Compiler, config: &Config) -> Routes {
     routes.add_service(service).add_service(store).add_service(operations).add_service(admin)
 }
 
-/// The service alone.
+/// The service alone. Call it within the runtime.
 #[must_use]
 pub fn app(compiler: &Compiler, config: &Config) -> App {
+    let watched = compiler.clone();
+    let scaler = ScalerService::watch(move || watched.work());
     App {
-        routes: add_to(Routes::default(), compiler, config),
-        services: vec![SERVICE, STORE, OPERATIONS, ADMIN],
+        routes: add_to(Routes::default(), compiler, config).add_service(ExternalScalerServer::new(scaler)),
+        services: vec![SERVICE, STORE, OPERATIONS, ADMIN, SCALER],
         descriptors: FILE_DESCRIPTOR_SET,
         pages: Vec::new(),
+    }
+}
+
+impl Compiler {
+    /// How busy the compile workers are.
+    fn work(&self) -> Work {
+        Work {
+            waiting: u64::try_from(self.shared.metrics.queue_depth.get()).unwrap_or(0),
+            busy: self.shared.pool.stats().busy as u64,
+            workers_max: self.limits().workers_max,
+            cycles_total: None,
+        }
     }
 }
 
@@ -153,6 +167,7 @@ pub fn watch_health(compiler: Compiler, health: Health) {
             health.set(OPERATIONS, ready).await;
             // It needs nothing.
             health.set(ADMIN, true).await;
+            health.set(SCALER, true).await;
         }
     });
 }

@@ -125,7 +125,7 @@ pub struct Compiler {
 pub(crate) struct Shared {
     pub(crate) cache: Cache,
     pub(crate) tiers: Tiers,
-    pool: Pool,
+    pub(crate) pool: Pool,
     /// Hints change one after another.
     pub(crate) learning: Mutex<()>,
     pub(crate) signing: Signing,

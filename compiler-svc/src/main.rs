@@ -27,7 +27,10 @@ fn run(config: &Config) -> anyhow::Result<()> {
     let metrics = Metrics::new();
     metrics.build_info(&app::build_facts());
     let compiler = app::build(config, pool, &metrics)?;
-    let served = app::app(&compiler, config);
+    let served = {
+        let _entered = host.enter();
+        app::app(&compiler, config)
+    };
     let last = compiler.clone();
     let ready = |health| app::watch_health(compiler, health);
     host.serve_then(config, served, metrics, ready, async move { last.flush().await })?;

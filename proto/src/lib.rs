@@ -1,4 +1,4 @@
-//! The wire contract antares.v1: proto files and the types generated from them. No logic.
+//! The wire contract antares.v1, and KEDA's for scalers: proto files and the types generated from them. No logic.
 #![forbid(unsafe_code)]
 
 /// Package `antares.v1`; the proto files carry the documentation.
@@ -11,6 +11,18 @@
 )]
 pub mod v1 {
     tonic::include_proto!("antares.v1");
+}
+
+/// Package `externalscaler`: what KEDA asks, for autoscaling.
+#[allow(
+    unused_qualifications,
+    clippy::all,
+    clippy::pedantic,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code"
+)]
+pub mod keda {
+    tonic::include_proto!("externalscaler");
 }
 
 /// The compiled proto files, for reflection and for clients that have no copy of them.

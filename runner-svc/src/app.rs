@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use antares_admin::COST_MODEL;
-use antares_admin::{ADMIN, AdminService};
+use antares_admin::{ADMIN, AdminService, ExternalScalerServer, SCALER, ScalerService, Work};
 use antares_pool::{
     GroupConfig, Layer, Pool, PoolConfig, PoolError, RUN_DATA_BYTES_MAX, Renewal, Reuse, Speculation,
     give_large_blocks_back, worker_path,
@@ -90,13 +90,29 @@ pub fn add_to(routes: Routes, runner: &Runner, config: &Config) -> Routes {
     routes.add_service(service).add_service(profiles)
 }
 
-/// The service alone.
+/// What an autoscaler is told. Call it within the runtime.
+#[must_use]
+pub fn scaler(runner: &Runner) -> ExternalScalerServer<ScalerService> {
+    let runner = runner.clone();
+    ExternalScalerServer::new(ScalerService::watch(move || {
+        let stats = runner.shared.pool.stats();
+        Work {
+            waiting: runner.shared.metrics.queue_depth(),
+            busy: stats.busy as u64,
+            workers_max: runner.limits().workers_max,
+            cycles_total: Some(runner.shared.metrics.cycles_total()),
+        }
+    }))
+}
+
+/// The service alone. Call it within the runtime.
 #[must_use]
 pub fn app(runner: &Runner, config: &Config) -> App {
     App {
         routes: add_to(Routes::default(), runner, config)
-            .add_service(AdminServiceServer::new(AdminService::new(None))),
-        services: vec![SERVICE, PROFILES, ADMIN],
+            .add_service(AdminServiceServer::new(AdminService::new(None)))
+            .add_service(scaler(runner)),
+        services: vec![SERVICE, PROFILES, ADMIN, SCALER],
         descriptors: FILE_DESCRIPTOR_SET,
         pages: vec![profile_service::page(runner)],
     }
@@ -120,6 +136,7 @@ pub fn watch_health(runner: Runner, health: Health) {
             // They are in memory.
             health.set(PROFILES, true).await;
             health.set(ADMIN, true).await;
+            health.set(SCALER, true).await;
         }
     });
 }

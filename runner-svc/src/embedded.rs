@@ -81,12 +81,12 @@ pub fn build(config: &Config, pools: Pools, metrics: &Metrics) -> Result<Both, E
 }
 
 impl Both {
-    /// Both services for one listener.
+    /// Both services for one listener, which tells autoscalers of the runner's work. Call it within the runtime.
     #[must_use]
     pub fn app(&self, config: &Config) -> App {
         let routes = compiler::add_to(Routes::default(), &self.compiler, config);
         App {
-            routes: runner::add_to(routes, &self.runner, config),
+            routes: runner::add_to(routes, &self.runner, config).add_service(runner::scaler(&self.runner)),
             services: vec![
                 compiler::SERVICE,
                 compiler::STORE,
@@ -94,6 +94,7 @@ impl Both {
                 antares_admin::ADMIN,
                 runner::SERVICE,
                 runner::PROFILES,
+                antares_admin::SCALER,
             ],
             descriptors: FILE_DESCRIPTOR_SET,
             pages: vec![crate::profile_service::page(&self.runner)],
@@ -117,7 +118,10 @@ pub fn serve(config: &Config) -> Result<(), EmbeddedError> {
     let host = Host::start(config, "antares")?;
     let metrics = Metrics::new();
     let both = build(config, pools, &metrics)?;
-    let app = both.app(config);
+    let app = {
+        let _entered = host.enter();
+        both.app(config)
+    };
     let ready = |health| both.watch_health(&health);
     host.serve_then(config, app, metrics, ready, both.compiler.flush())?;
     Ok(())

@@ -109,7 +109,7 @@ pub struct Runner {
 }
 
 pub(crate) struct Shared {
-    pool: Pool,
+    pub(crate) pool: Pool,
     pub(crate) source: Arc<dyn ArtifactSource>,
     /// Of the keys that what is ready was verified with.
     pub(crate) generation: AtomicU64,

@@ -31,7 +31,10 @@ fn run(config: &Config) -> anyhow::Result<()> {
         Arc::new(RemoteSource::new(config, &metrics)?)
     };
     let runner = app::build(config, pool, source, &metrics);
-    let served = app::app(&runner, config);
+    let served = {
+        let _entered = host.enter();
+        app::app(&runner, config)
+    };
     host.serve(config, served, metrics, |health| {
         app::push_profiles(&runner);
         app::watch_health(runner, health);

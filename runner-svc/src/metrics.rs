@@ -181,6 +181,16 @@ impl RunnerMetrics {
         Waiting(self.queue_depth.clone())
     }
 
+    /// Calls that wait for a worker.
+    pub(crate) fn queue_depth(&self) -> u64 {
+        u64::try_from(self.queue_depth.get()).unwrap_or(0)
+    }
+
+    /// Guest cycles of all runs so far.
+    pub(crate) fn cycles_total(&self) -> u64 {
+        self.native_cycles.get().saturating_add(self.interpreted_cycles.get())
+    }
+
     pub(crate) fn note_fallback(&self, fallback: Fallback) {
         self.fallbacks.with_label_values(&[fallback.name()]).inc();
     }

@@ -1,7 +1,9 @@
-//! The calls of `AdminService`, what an operator does to the process, of whichever service it is; and what both services tell of themselves.
+//! The calls of `AdminService`, what an operator does to the process, of whichever service it is; and what both services tell of themselves
+//! to callers and autoscalers.
 #![forbid(unsafe_code)]
 
 mod capabilities;
+mod scaler;
 
 use std::sync::Arc;
 
@@ -10,7 +12,9 @@ use antares_serve::{CallNotes, Fault, drain, is_operator, set_log_filter};
 use antares_trust::{KeyError, Trust, is_key_id};
 use tonic::{Request, Response, Status, async_trait};
 
+pub use antares_proto::keda::external_scaler_server::ExternalScalerServer;
 pub use capabilities::{COST_MODEL, quotas, versions};
+pub use scaler::{SCALER, ScalerService, Work};
 
 /// Full name of the service, for health checks.
 pub const ADMIN: &str = "antares.v1.AdminService";

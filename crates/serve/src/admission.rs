@@ -23,7 +23,7 @@ pub const TENANT_BYTES_MAX: usize = 64;
 /// How long a caller that found the server full should wait.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// Health checks and reflection in progress at once; a watch is one for as long as it lasts.
+/// Health checks, reflection and autoscalers' calls in progress at once; a watch is one for as long as it lasts.
 const EXEMPT_CALLS_MAX: u64 = 1024;
 
 /// Of these, of one peer.

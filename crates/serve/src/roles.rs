@@ -101,7 +101,10 @@ pub fn need(method: &str) -> Need {
         ) => Need::Role(Role::Compile),
         ("antares.v1.StoreService", "ListStored" | "RemoveStored" | "PinStored")
         | ("antares.v1.AdminService", "Drain" | "Revoke" | "SetLogFilter") => Need::Role(Role::Admin),
-        ("antares.v1.CompilerService" | "antares.v1.RunnerService", "GetCapabilities") => Need::Known,
+        ("antares.v1.CompilerService" | "antares.v1.RunnerService", "GetCapabilities")
+        | ("externalscaler.ExternalScaler", "IsActive" | "StreamIsActive" | "GetMetricSpec" | "GetMetrics") => {
+            Need::Known
+        }
         ("antares.v1.RunnerService", "Execute" | "ExecuteBatch" | "ExecuteSession" | "VerifyTransaction") => {
             Need::Role(Role::Execute)
         }

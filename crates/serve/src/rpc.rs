@@ -43,8 +43,8 @@ use crate::{
 /// Label of calls to methods that do not exist.
 const OTHER: &str = "_OTHER";
 
-/// Services that must answer when nothing else does: they have places of their own, and no traces.
-const EXEMPT: [&str; 2] = ["grpc.health.v1.Health/", "grpc.reflection."];
+/// Services that must answer when nothing else does, autoscalers among their callers: they have places of their own, and no traces.
+const EXEMPT: [&str; 3] = ["grpc.health.v1.Health/", "grpc.reflection.", "externalscaler.ExternalScaler/"];
 
 /// How long a caller waits that found the audit log broken.
 const RETRY_AUDIT: Duration = Duration::from_secs(5);
