@@ -133,11 +133,20 @@ impl S3 {
         asked.is_ok() && answer.starts_with("HTTP/1.1 200")
     }
 
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Where it is and who asks, as variables of the environment.
     pub(crate) fn environment(&self) -> String {
+        Self::environment_at(&self.address)
+    }
+
+    /// The same for one that is reached by another address.
+    pub(crate) fn environment_at(address: &str) -> String {
         format!(
             "AWS_ENDPOINT_URL=http://{}\nAWS_REGION=us-east-1\nAWS_ACCESS_KEY_ID=test\nAWS_SECRET_ACCESS_KEY=test\n",
-            self.address
+            address
         )
     }
 }

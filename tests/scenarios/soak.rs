@@ -212,7 +212,7 @@ async fn soak(seconds: u64) {
 }
 
 /// The last quarter is like the second one; in the first there are compiles, and everything is new.
-fn flat(looks: &[[u64; 5]]) {
+pub(crate) fn flat(looks: &[[u64; 5]]) {
     let quarter = looks.len() / 4;
     let (early, late) = (&looks[quarter..2 * quarter], &looks[looks.len() - quarter..]);
     let names = ["descriptors", "memory files", "threads", "KiB resident", "workers"];

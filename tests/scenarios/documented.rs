@@ -1,0 +1,336 @@
+//! The commands of the docs, run as they stand there: those in blocks for a shell, and an example or more of every form of
+//! docs/cli.md, in which each of its options occurs.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use antares_abi::Sha256Digest;
+use antares_pool::worker_path;
+use antares_tests::guests::{self, debugger_examples};
+use tempfile::TempDir;
+
+use crate::server::{Server, until};
+
+/// Beginnings of commands in the docs that are not run here, and why.
+const LEFT_OUT: [(&str, &str); 14] = [
+    ("make ", "chores of the house: setup, lint, test and demo are run for every change, benches by hand"),
+    ("scripts/bench", "takes minutes"),
+    ("cargo build --release", "what is run here was built by cargo, without --release"),
+    ("cargo run", "campaigns; each has a short form among the tests"),
+    ("sudo apt-get install", "changes the machine"),
+    ("docker ", "needs a container engine"),
+    ("kubectl ", "needs a cluster"),
+    ("helm ", "needs a cluster; deploy/check/chart.sh checks what would be installed"),
+    ("go tool pprof", "deploy/check/profiles.py has pprof read that address"),
+    (
+        "antares profile guest.elf -o guest.afdo",
+        "needs a guest with -g; formats.rs of the conformance tests has that format",
+    ),
+    ("clang --target", "a compiler of others"),
+    ("docs/clients/make.sh", "examples.rs runs all three"),
+    ("FOLDER/run", "examples.rs runs all three"),
+    ("target/release/antares serve", "runs until it is told to stop; it is what the others ask here"),
+];
+
+/// Options of docs/cli.md without an example here, and why.
+const WITHOUT_EXAMPLE: [(&str, &str); 4] = [
+    ("--tls-ca", "tls.rs and cli.rs of the command line's tests have certificates"),
+    ("--tls-cert", "as --tls-ca"),
+    ("--tls-key", "as --tls-ca"),
+    ("--token-file", "identity.rs has tokens"),
+];
+
+/// What is run: statuses that are right, and the words. Capitals stand for what [`Place::fill`] puts there.
+const EXAMPLES: [(&[i32], &str); 62] = [
+    (&[0], "run SCRIPT -- 0"),
+    (&[1], "run SCRIPT -- 7"),
+    (
+        &[0],
+        "run SCRIPT --vm-version 1 --isa imc --max-cycles 70M --tier native --deadline-ms 60000 --full --no-cache --json -- 0",
+    ),
+    (&[0], "run SCRIPT --server SERVER --recheck -- 0"),
+    (&[0], "verify --tx TX"),
+    (
+        &[0],
+        "verify --tx TX --group lock --cell input.0 --script-version 2 --max-cycles 100M --tier auto --deadline-ms 60000 --full --no-cache --json",
+    ),
+    (&[0], "verify --tx TX --mainnet-epoch 20000 --server SERVER --recheck"),
+    (&[0], "profile SCRIPT -o before.antares -- 0"),
+    (
+        &[0],
+        "profile SCRIPT --exact --format folded -o out.folded --top 3 --vm-version 2 --isa imc --max-cycles 1M --deadline-ms 60000 -- 0",
+    ),
+    (&[0], "profile SCRIPT --before before.antares -o out.html -- 0"),
+    (&[0], "profile --tx TX"),
+    (&[0], "profile --server SERVER"),
+    (
+        &[0],
+        "profile SHA256 --server SERVER --window-ms 600000 --format html -o seen.html --before before.antares --top 3",
+    ),
+    (&[0], "profile diff before.antares before.antares --fail-over 0% --top 3"),
+    (&[0], "profile diff SCRIPT SCRIPT --vm-version 2 -- 0"),
+    (&[0], "insights SCRIPT --top 3 --vm-version 2 --isa imc --max-cycles 1M --deadline-ms 60000 -- 0"),
+    (&[0], "insights --tx TX"),
+    (&[0], "insights --server SERVER"),
+    (&[0], "insights SHA256 --server SERVER --window-ms 600000 --top 3"),
+    (&[0], "compile SCRIPT -o out.so --vm-version 2 --isa imc"),
+    (&[0], "explain SCRIPT --stage hash"),
+    (&[0], "explain SCRIPT --stage image"),
+    (&[0], "explain SCRIPT --stage program --hinted"),
+    (&[0], "explain SCRIPT --stage ir"),
+    (&[0], "explain SCRIPT --stage llvm"),
+    (&[0], "explain SCRIPT --stage asm --vm-version 2 --isa imc"),
+    (&[0], "explain SCRIPT --stage object -o out.o"),
+    // 1 where the machine has not got a layer.
+    (&[0, 1], "doctor"),
+    (&[0], "upload SCRIPT OTHER --server SERVER"),
+    (&[0], "ls --window-ms 600000 --server SERVER"),
+    (&[0], "ls --stored --artifacts --server SERVER"),
+    (&[0], "pin SHA256 --server SERVER"),
+    (&[0], "unpin SCRIPT --server SERVER"),
+    (&[0], "stat SHA256 --server SERVER"),
+    (&[0], "top SHA256 --window-ms 600000 --top 3 --server SERVER"),
+    (&[0], "health --server SERVER"),
+    (&[0], "capabilities --server SERVER"),
+    (
+        &[0],
+        "warm SCRIPT SHA256 SCRIPTS --list list --at-once 2 --vm-version 2 --isa imc+b+mop --server SERVER",
+    ),
+    (&[0], "cache ls --artifacts --shared SHARED"),
+    (&[0], "cache ls --config CONFIG"),
+    (&[0], "cache get SHA256 -o out.elf --shared SHARED"),
+    // No artifact has the digest of a script as its key.
+    (&[1], "cache get SHA256 --artifacts -o out.so --config CONFIG"),
+    (&[0], "cache warm --at-once 2 --vm-version 2 --isa imc+b+mop --server SERVER --shared SHARED"),
+    (&[0], "cache warm --server SERVER --config CONFIG"),
+    (&[0], "cache gc --older-than 30 --dry-run --shared SHARED"),
+    (&[0], "cache gc --older-than 30 --config CONFIG"),
+    (&[0], "keys generate --keys keys"),
+    (&[0], "keys list --keys keys"),
+    (&[0], "keys rotate --keys keys"),
+    (&[0], "keys revoke SHA256 --keys keys"),
+    (&[0], "completions bash"),
+    (&[0], "completions elvish"),
+    (&[0], "completions fish"),
+    (&[0], "completions powershell"),
+    (&[0], "completions zsh"),
+    (&[0], "--version"),
+    (&[0], "-V"),
+    (&[0], "serve --config CONFIG --listen 127.0.0.1:0 --data data --check-config"),
+    (&[0], "serve --print-config"),
+    (&[0], "admin log-filter info --server SERVER"),
+    (&[0], "admin revoke SHA256 --server SERVER"),
+    // As above: it is the digest of a script.
+    (&[1], "rm --artifacts SHA256 --server SERVER"),
+];
+
+/// A folder with all that the commands name, and a server.
+struct Place {
+    folder: TempDir,
+    _data: TempDir,
+    server: Server,
+    digest: String,
+    transaction: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let (folder, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let elf = guests::bytes("exit-imc").unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let shared = format!("[shared]\nurl = \"file://{}\"\nget_ms_max = 60000\n", path("shared").display());
+        let server = Server::start_with(&data, &shared);
+        fs::write(path("antares.toml"), shared).unwrap();
+        fs::create_dir(path("scripts")).unwrap();
+        for name in ["script", "guest.elf", "scripts/one"] {
+            fs::write(path(name), &elf).unwrap();
+        }
+        fs::write(path("other"), guests::bytes("fib-imc").unwrap()).unwrap();
+        fs::write(path("list"), "script\n").unwrap();
+        let (digest, transaction) =
+            (Sha256Digest::of(&elf).to_string(), debugger_examples().unwrap().join("mock_tx.json"));
+        Self { folder, _data: data, server, digest, transaction }
+    }
+
+    /// The words of `command` with something real for what stands for something.
+    fn fill(&self, command: &str) -> Vec<String> {
+        let at = |name: &str| self.folder.path().join(name).display().to_string();
+        let transaction = || self.transaction.display().to_string();
+        let words = command.split_whitespace().collect::<Vec<_>>();
+        let before = std::iter::once("").chain(words.iter().copied());
+        let fill = |(before, word): (&str, &str)| match word {
+            "SCRIPT" => at("script"),
+            "OTHER" => at("other"),
+            "SCRIPTS" => at("scripts"),
+            "CONFIG" => at("antares.toml"),
+            "SHARED" => format!("file://{}", at("shared")),
+            "SERVER" | "127.0.0.1:50051" => self.server.address.clone(),
+            "http://127.0.0.1:50051" => format!("http://{}", self.server.address),
+            "SHA256" => self.digest.clone(),
+            "TX" => transaction(),
+            "FILE" if before == "--tx" => transaction(),
+            "ARG" | "ARG..." => "0".to_owned(),
+            word => word.to_owned(),
+        };
+        before.zip(words.iter().copied()).map(fill).collect()
+    }
+
+    /// Runs `antares` with the words of `command`.
+    fn run(&self, command: &str) -> (Option<i32>, String) {
+        let output = Command::new(worker_path("antares").unwrap())
+            .args(self.fill(command))
+            .current_dir(self.folder.path())
+            .env("XDG_CACHE_HOME", self.folder.path().join("kept"))
+            .env_remove("ANTARES_SERVER")
+            .output()
+            .unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+    }
+}
+
+/// Every page of the docs: its path from the root, and its text.
+fn pages() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut folders = vec!["", "docs", "docs/clients", "deploy", "helm/antares", "fuzz"];
+    let mut pages = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root.join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            // What has changed tells of commands that are no more.
+            if name.ends_with(".md") && name != "CHANGELOG.md" {
+                let path = root.join(folder).join(&name);
+                pages.push((format!("{folder}/{name}"), fs::read_to_string(path).unwrap()));
+            }
+        }
+    }
+    assert!(pages.len() > 10, "{}", pages.len());
+    pages
+}
+
+/// Lines of the blocks of `page` for a shell, without remarks.
+fn commands(page: &str) -> Vec<String> {
+    let (mut found, mut is_inside, mut whole) = (Vec::new(), false, String::new());
+    for line in page.lines() {
+        if line.starts_with("```") {
+            is_inside = line == "```sh";
+            continue;
+        }
+        let line =
+            line.split(" # ").next().unwrap_or_default().split("  #").next().unwrap_or_default().trim();
+        if !is_inside || line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        match line.strip_suffix('\\') {
+            Some(begun) => whole.push_str(begun),
+            None => found.push(std::mem::take(&mut whole) + line),
+        }
+    }
+    found
+}
+
+/// The forms of docs/cli.md, each on one line, without `antares`.
+fn forms() -> Vec<String> {
+    let page = pages().into_iter().find(|(path, _)| path == "docs/cli.md").unwrap().1;
+    let block = page.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let joined = block.replace("\n ", " ");
+    joined.lines().map(|line| line.trim_start_matches("antares ").to_owned()).collect()
+}
+
+fn options(text: &str) -> BTreeSet<String> {
+    let is_part = |letter: char| letter.is_ascii_lowercase() || letter == '-';
+    let words = text.split(|letter: char| !is_part(letter) && !letter.is_ascii_digit());
+    words.filter(|word| word.starts_with("--") && word.len() > 2).map(str::to_owned).collect()
+}
+
+/// `run ELF ...` and `rm|pin|unpin ELF ...` begin with `run`, and with any of the three.
+fn begin(form: &str) -> Vec<&str> {
+    form.split_whitespace().next().unwrap_or_default().split('|').collect()
+}
+
+#[test]
+fn every_option_of_every_form_has_an_example() {
+    for form in forms() {
+        let of_form = EXAMPLES.iter().map(|(_, example)| *example);
+        let begins = begin(&form);
+        let is_general = form.starts_with("wherever");
+        let examples: Vec<_> =
+            of_form.filter(|example| is_general || begins.contains(&begin(example)[0])).collect();
+        for word in begins.iter().filter(|_| !is_general) {
+            let is_there =
+                ["admin"].contains(word) || examples.iter().any(|example| begin(example)[0] == *word);
+            assert!(is_there, "`antares {word}` has no example: {form}");
+        }
+        let shown: BTreeSet<_> = examples.iter().flat_map(|example| options(example)).collect();
+        for option in options(&form) {
+            let is_excused = WITHOUT_EXAMPLE.iter().any(|(name, _)| *name == option);
+            assert!(
+                is_excused != shown.contains(&option),
+                "{option} has no example, or an excuse too many: {form}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_form_does_what_its_status_says() {
+    let place = Place::new();
+    for (statuses, example) in EXAMPLES {
+        let (status, said) = place.run(example);
+        assert!(
+            status.is_some_and(|status| statuses.contains(&status)),
+            "antares {example}: {status:?}\n{said}"
+        );
+        // What was uploaded or compiled by one command is asked for by the next.
+        until("all is written", || place.server.metric("antares_tier_writes_waiting") == 0.0);
+    }
+    assert_eq!(place.run("admin drain --server SERVER").0, Some(0));
+    let mut server = place.server;
+    assert_eq!(server.wait(), Some(0));
+}
+
+#[test]
+fn commands_in_the_docs_run() {
+    let (place, mut left_out, mut run) = (Place::new(), BTreeSet::new(), 0);
+    assert_eq!(place.run("upload SCRIPT --server SERVER").0, Some(0));
+    assert_eq!(place.run("run SCRIPT --server SERVER -- 0").0, Some(0));
+    for (page, text) in pages() {
+        for command in commands(&text) {
+            let excuse = LEFT_OUT.iter().position(|(begin, _)| command.starts_with(begin));
+            if let Some(excuse) = excuse {
+                left_out.insert(excuse);
+                continue;
+            }
+            let words = command.strip_prefix("target/release/").unwrap_or(&command).strip_prefix("antares ");
+            let words = words.unwrap_or_else(|| panic!("{page}: nobody runs `{command}`"));
+            let (status, said) = place.run(words);
+            assert_eq!(status, Some(0), "{page}: {command}\n{said}");
+            run += 1;
+            if words.starts_with("rm ") {
+                assert_eq!(place.run("upload SCRIPT --server SERVER").0, Some(0));
+            }
+        }
+    }
+    assert!(run >= 8, "{run}");
+    let unused = (0..LEFT_OUT.len()).filter(|excuse| !left_out.contains(excuse));
+    let unused: Vec<_> = unused.map(|excuse| LEFT_OUT[excuse].0).collect();
+    assert!(unused.is_empty(), "excuses for commands that are in no page: {unused:?}");
+}
+
+#[test]
+fn commands_within_sentences_exist() {
+    let known: BTreeSet<String> = forms()
+        .iter()
+        .flat_map(|form| begin(form).into_iter().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    for (page, text) in pages() {
+        for command in text.split('`').filter_map(|words| words.strip_prefix("antares ")) {
+            let word = command.split_whitespace().next().unwrap_or_default();
+            assert!(known.contains(word) || word.starts_with('-'), "{page}: `antares {command}`");
+        }
+    }
+}
