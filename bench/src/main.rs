@@ -1,13 +1,14 @@
 //! `bench [--quick | --instructions] [NAME...]`: how fast scripts run, as ratios to peers in one interleaved loop:
 //! programs to the same C built for this machine, `transactions`, `failures` and `corpus` (today's scripts) to ckb-vm's
 //! `AsmMachine`; `rsa-cycles` stand beside published numbers, `profiling` is what always-on samples cost, and `service` (only when it is named) is the
-//! way through pool and gRPC beside its targets.
+//! way through pool and gRPC beside its targets, and `capacity` what a cluster of many runners can do by that.
 //!
 //! With `--quick` there are three rounds instead of fifteen. With `--instructions` instructions are counted instead of
 //! time, by callgrind. Prints tables and writes JSON files and a plot to `target/bench`.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 
+mod capacity;
 mod corpus;
 mod engine;
 mod failures;
@@ -37,6 +38,7 @@ const RSA: &str = "rsa-cycles";
 const CORPUS: &str = "corpus";
 const SERVICE: &str = "service";
 const PROFILING: &str = "profiling";
+const CAPACITY: &str = "capacity";
 
 fn main() -> Result<()> {
     let mut wanted: Vec<String> = env::args().skip(1).collect();
@@ -51,9 +53,9 @@ fn main() -> Result<()> {
         wanted.retain(|name| name != switch);
         wanted.len() < before
     };
-    let (is_counting, is_quick) = (take("--instructions"), take("--quick"));
+    let (is_counting, is_quick, is_check) = (take("--instructions"), take("--quick"), take("--check"));
     let is_known = |name: &String| {
-        [TRANSACTIONS, FAILURES, RSA, CORPUS, SERVICE, PROFILING].contains(&name.as_str())
+        [TRANSACTIONS, FAILURES, RSA, CORPUS, SERVICE, PROFILING, CAPACITY].contains(&name.as_str())
             || PROGRAMS.iter().any(|program| program.name == *name)
     };
     if let Some(unknown) = wanted.iter().find(|name| !is_known(name)) {
@@ -85,6 +87,9 @@ fn main() -> Result<()> {
     // It measures the machine's processors together, and so has none to spare for the others.
     if is_named(SERVICE) {
         service::measure(is_quick)?;
+    }
+    if is_named(CAPACITY) {
+        if is_check { capacity::check()? } else { capacity::table()? }
     }
     if !PROGRAMS.iter().any(|program| is_wanted(program.name)) {
         return Ok(());

@@ -181,10 +181,15 @@ impl Report {
     }
 }
 
+/// Where results are.
+pub(crate) fn folder() -> PathBuf {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    target.join("bench")
+}
+
 /// Writes a file of results.
 pub(crate) fn write(name: &str, text: &str) -> Result<()> {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    let folder = target.join("bench");
+    let folder = folder();
     fs::create_dir_all(&folder)?;
     let path = folder.join(name);
     fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;

@@ -6,6 +6,7 @@ mod grpc;
 mod pool;
 mod scripts;
 mod server;
+mod spread;
 mod tiers;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -13,7 +14,7 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::Result;
 use serde_json::json;
 
-use crate::report;
+use crate::{capacity::measured::Times, report};
 
 /// Median and 99th percentile of a latency.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +43,8 @@ struct Results {
     ratios: BTreeMap<String, f64>,
     /// Figures of other units: the unit is in the name.
     figures: BTreeMap<String, f64>,
+    /// How times are spread, for the simulation of capacity.
+    distributions: BTreeMap<String, Times>,
 }
 
 impl Results {
@@ -61,6 +64,12 @@ impl Results {
         let name = name.into();
         println!("{name:34} {ratio:9.3} of bare");
         self.ratios.insert(name, ratio);
+    }
+
+    fn spread(&mut self, name: impl Into<String>, times: Times) {
+        let name = name.into();
+        println!("{name:34} p50 {:9.1}      mean {:9.1}", times.at(0.5), times.mean());
+        self.distributions.insert(name, times);
     }
 
     fn figure(&mut self, name: impl Into<String>, figure: f64) {
@@ -113,6 +122,7 @@ impl Results {
             "throughput_per_s": self.throughputs,
             "sandboxed_over_bare": self.ratios,
             "figures": self.figures,
+            "distributions": self.distributions.iter().map(|(name, times)| (name, times.to_json())).collect::<BTreeMap<_, _>>(),
         });
         report::write("service.json", &serde_json::to_string_pretty(&json)?)
     }
@@ -126,6 +136,7 @@ pub(crate) fn measure(is_quick: bool) -> Result<()> {
     pool::measure(rounds, &mut results)?;
     grpc::measure(Duration::from_millis(400 * rounds as u64), &mut results)?;
     tiers::measure(4 * rounds, &mut results)?;
+    spread::measure(rounds, &mut results)?;
     println!();
     for (name, value, sign, limit, is_reached) in results.targets() {
         let verdict = if is_reached { "ok" } else { "MISSED" };

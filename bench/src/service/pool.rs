@@ -195,7 +195,7 @@ fn deadlines(trivial: &Script, rounds: usize, results: &mut Results) -> Result<(
 }
 
 /// Repetitions with which a run of `script` takes `time`.
-fn repetitions_for(script: &Script, time: Duration) -> Result<u32> {
+pub(super) fn repetitions_for(script: &Script, time: Duration) -> Result<u32> {
     let mut engine = Engine::new(script.elf.clone(), &script.library)?;
     let mut repetitions = 1_u32;
     loop {
