@@ -16,13 +16,15 @@ use tempfile::TempDir;
 use crate::server::{Server, until};
 
 /// Beginnings of commands in the docs that are not run here, and why.
-const LEFT_OUT: [(&str, &str); 14] = [
+const LEFT_OUT: [(&str, &str); 16] = [
     ("make ", "chores of the house: setup, lint, test and demo are run for every change, benches by hand"),
     ("scripts/bench", "takes minutes"),
     ("cargo build --release", "what is run here was built by cargo, without --release"),
     ("cargo run", "campaigns; each has a short form among the tests"),
     ("sudo apt-get install", "changes the machine"),
     ("docker ", "needs a container engine"),
+    ("skopeo ", "needs a registry"),
+    ("tar --create", "goes to docker; test_images.py looks at what it takes"),
     ("kubectl ", "needs a cluster"),
     ("helm ", "needs a cluster; deploy/check/chart.sh checks what would be installed"),
     ("go tool pprof", "deploy/check/profiles.py has pprof read that address"),
@@ -45,9 +47,10 @@ const WITHOUT_EXAMPLE: [(&str, &str); 4] = [
 ];
 
 /// What is run: statuses that are right, and the words. Capitals stand for what [`Place::fill`] puts there.
-const EXAMPLES: [(&[i32], &str); 62] = [
+const EXAMPLES: [(&[i32], &str); 64] = [
     (&[0], "run SCRIPT -- 0"),
     (&[1], "run SCRIPT -- 7"),
+    (&[1], "run SCRIPT --expect-cycles 1 -- 0"),
     (
         &[0],
         "run SCRIPT --vm-version 1 --isa imc --max-cycles 70M --tier native --deadline-ms 60000 --full --no-cache --json -- 0",
@@ -81,7 +84,8 @@ const EXAMPLES: [(&[i32], &str); 62] = [
     (&[0], "explain SCRIPT --stage hash"),
     (&[0], "explain SCRIPT --stage image"),
     (&[0], "explain SCRIPT --stage program --hinted"),
-    (&[0], "explain SCRIPT --stage ir"),
+    (&[0], "explain SCRIPT --stage ir --after lift"),
+    (&[0], "explain SCRIPT --stage passes"),
     (&[0], "explain SCRIPT --stage llvm"),
     (&[0], "explain SCRIPT --stage asm --vm-version 2 --isa imc"),
     (&[0], "explain SCRIPT --stage object -o out.o"),
