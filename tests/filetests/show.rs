@@ -28,6 +28,7 @@ pub(crate) fn show(case: &Case, elf: &[u8], stage: &str) -> Result<Shown> {
     let lines = match stage {
         "image" => owned(text(Stage::Image)?),
         "program" => owned(text(Stage::Program)?),
+        "lifted" => owned(text(Stage::IrAfter { passes: 0 })?),
         "ir" => owned(text(Stage::Ir)?),
         "llvm" => functions(&text(Stage::LlvmBefore)?),
         "optimised" => functions(&text(Stage::Llvm)?),

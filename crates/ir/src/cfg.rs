@@ -3,7 +3,7 @@
 use crate::{Block, Terminator};
 
 /// How control flows between the blocks of a function, at one time: it does not follow changes.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Cfg {
     successors: Vec<Vec<usize>>,
     predecessors: Vec<Vec<usize>>,

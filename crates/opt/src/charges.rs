@@ -6,7 +6,7 @@
 
 use antares_ir::{Block, Cfg, Charge, Function, Module, Terminator, frequencies};
 
-use crate::Target;
+use crate::{Analyses, Target};
 
 /// Rounds over all places.
 const ROUNDS: usize = 4;
@@ -22,16 +22,17 @@ struct Place {
 }
 
 /// Moves charges in all functions but those of more than `blocks_max` blocks.
-pub(crate) fn place(module: &mut Module, target: Target) {
+pub(crate) fn place(module: &mut Module, target: Target, analyses: &mut Analyses) {
     let functions = module.functions.iter_mut();
-    functions.filter(|function| function.blocks.len() <= target.blocks_max).for_each(place_in);
+    functions
+        .filter(|function| function.blocks.len() <= target.blocks_max)
+        .for_each(|function| place_in(function, &analyses.cfg(function)));
 }
 
-fn place_in(function: &mut Function) {
-    let cfg = Cfg::of(&function.blocks);
-    let weights = weights(function, &cfg);
+fn place_in(function: &mut Function, cfg: &Cfg) {
+    let weights = weights(function, cfg);
     let mut charges: Vec<u64> = function.blocks.iter().map(|block| block.cycles).collect();
-    let places = places(function, &cfg);
+    let places = places(function, cfg);
     for _ in 0..ROUNDS {
         let moved = places.iter().filter(|place| shift(place, &weights, &mut charges)).count();
         if moved == 0 {
@@ -179,7 +180,8 @@ mod tests {
             sp_after: SpAfter::Same,
             blocks: blocks.iter().map(block).collect(),
         };
-        place_in(&mut function);
+        let cfg = Cfg::of(&function.blocks);
+        place_in(&mut function, &cfg);
         assert_eq!(mistake(&function), None);
         let charged = function.blocks.iter().filter_map(Block::charged).collect();
         for index in 0..blocks.len() {

@@ -8,6 +8,8 @@ use antares_ir::{
 };
 use antares_program::Reg;
 
+use crate::Analyses;
+
 /// What is known of `sp` in a function.
 struct StackFacts {
     /// Where it is after a call of the function.
@@ -19,10 +21,10 @@ struct StackFacts {
 }
 
 /// Says of all functions what becomes of `sp`, and where it stands checks the frame once, at the entry.
-pub(crate) fn find(module: &mut Module) {
+pub(crate) fn find(module: &mut Module, analyses: &mut Analyses) {
     let moves: Vec<Vec<Moves>> =
         module.functions.iter().map(|function| function.blocks.iter().map(Moves::of).collect()).collect();
-    let facts = analyze(&module.functions, &moves);
+    let facts = analyze(&module.functions, &moves, analyses);
     for ((function, facts), moves) in module.functions.iter_mut().zip(facts).zip(moves) {
         function.sp_after = facts.after;
         for ((block, distance), moves) in function.blocks.iter_mut().zip(facts.distances).zip(moves) {
@@ -88,7 +90,7 @@ impl Moves {
 /// Analyzes all functions. Starts with functions that never return and withdraws trust until nothing changes; since a
 /// function only returns after its callees have, what remains is true by induction over the length of a run. Where trust
 /// is gone because nobody knows where `sp` is, callers compare, and the distance is known again behind the call.
-fn analyze(functions: &[Function], moves: &[Vec<Moves>]) -> Vec<StackFacts> {
+fn analyze(functions: &[Function], moves: &[Vec<Moves>], analyses: &mut Analyses) -> Vec<StackFacts> {
     let fact = |function: &Function| StackFacts {
         after: SpAfter::Same,
         moves: Distance::Unvisited,
@@ -100,7 +102,7 @@ fn analyze(functions: &[Function], moves: &[Vec<Moves>]) -> Vec<StackFacts> {
     let mut is_queued = vec![true; functions.len()];
     while let Some(index) = queue.pop_front() {
         is_queued[index] = false;
-        let distances = distances(&functions[index], &moves[index], &facts);
+        let distances = distances(&functions[index], &moves[index], &facts, &analyses.cfg(&functions[index]));
         let (after, moves) = after(&functions[index], &moves[index], &distances, &facts);
         let (after, moves) = (worse(facts[index].after, after), facts[index].moves.meet(moves));
         facts[index].distances = distances.into_iter().map(|at| at.sp.known()).collect();
@@ -233,11 +235,11 @@ impl Problem for Standing<'_> {
     }
 }
 
-fn distances(function: &Function, moves: &[Moves], facts: &[StackFacts]) -> Vec<Distances> {
+fn distances(function: &Function, moves: &[Moves], facts: &[StackFacts], cfg: &Cfg) -> Vec<Distances> {
     let mut known = vec![None; function.blocks.len()];
     known[0] = Some(Distances::ENTRY);
     let standing = Standing { function, moves, facts };
-    let known = dataflow::solve(&Cfg::of(&function.blocks), Direction::Forward, &standing, known);
+    let known = dataflow::solve(cfg, Direction::Forward, &standing, known);
     known.into_iter().map(|distances| distances.unwrap_or(Distances::UNVISITED)).collect()
 }
 

@@ -4,6 +4,7 @@
 //! (see [`Level::Plain`]) is a pass too. The table, the order and its reasons: `passes.rs`.
 #![forbid(unsafe_code)]
 
+mod analyses;
 mod charges;
 mod combine_loads;
 mod covered_checks;
@@ -25,6 +26,7 @@ mod verify;
 use antares_ir::Module;
 use antares_program::Program;
 
+pub use analyses::Analyses;
 pub use passes::{Level, PASSES, Pass};
 pub use verify::{VerifyError, verify};
 
@@ -56,5 +58,6 @@ pub fn passes(level: Level) -> impl Iterator<Item = &'static Pass> {
 /// # Panics
 /// In debug builds, if a pass leaves what the verifier refuses.
 pub fn optimize(module: &mut Module, context: Context, level: Level) {
-    passes(level).for_each(|pass| pass.run(module, context));
+    let mut analyses = Analyses::default();
+    passes(level).for_each(|pass| pass.run(module, context, &mut analyses));
 }

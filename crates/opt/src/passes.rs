@@ -7,8 +7,8 @@
 use antares_ir::Module;
 
 use crate::{
-    Context, charges, combine_loads, covered_checks, frames, hoist_checks, jump_tables, loops, polls,
-    promote_calls, resumable, signatures, specialize, syscalls, unreachable, verify,
+    Analyses, Context, charges, combine_loads, covered_checks, frames, hoist_checks, jump_tables, loops,
+    polls, promote_calls, resumable, signatures, specialize, syscalls, unreachable, verify,
 };
 
 /// How much is done.
@@ -33,7 +33,9 @@ pub struct Pass {
     pub requires: &'static [&'static str],
     /// The levels that it is of.
     pub levels: &'static [Level],
-    run: fn(&mut Module, Context),
+    /// Whether blocks, and the edges between them, stay as they are.
+    keeps_flow: bool,
+    run: fn(&mut Module, Context, &mut Analyses),
 }
 
 const EVERY: &[Level] = &[Level::Plain, Level::Baseline, Level::Full];
@@ -48,7 +50,8 @@ pub const PASSES: [Pass; 16] = [
         about: "cuts what follows calls that never return, and functions that end in a longjmp",
         requires: &[],
         levels: OPTIMISED,
-        run: |module, _| unreachable::cut(module),
+        keeps_flow: false,
+        run: |module, _, _| unreachable::cut(module),
     },
     // Looks at constants: those of code that was cut off do not count.
     Pass {
@@ -56,14 +59,16 @@ pub const PASSES: [Pass; 16] = [
         about: "finds which syscalls may stop the VM or make code appear",
         requires: &[],
         levels: EVERY,
-        run: |module, _| syscalls::find(module),
+        keeps_flow: true,
+        run: |module, _, _| syscalls::find(module),
     },
     Pass {
         name: "frames",
         about: "finds where sp stands, checks frames at entries, says which jumps may be tail calls",
         requires: &[],
         levels: EVERY,
-        run: |module, _| frames::find(module),
+        keeps_flow: true,
+        run: |module, _, analyses| frames::find(module, analyses),
     },
     // Before frames, it would hide which loads lie in them.
     Pass {
@@ -71,14 +76,16 @@ pub const PASSES: [Pass; 16] = [
         about: "leaves out checks of loads that a check of stores in the same block covers",
         requires: &["frames"],
         levels: OPTIMISED,
-        run: |module, _| covered_checks::drop(module),
+        keeps_flow: true,
+        run: |module, _, _| covered_checks::drop(module),
     },
     Pass {
         name: "combine-loads",
         about: "makes one load of bytes that lie side by side",
         requires: &[],
         levels: OPTIMISED,
-        run: |module, _| combine_loads::combine(module),
+        keeps_flow: true,
+        run: |module, _, _| combine_loads::combine(module),
     },
     // Before what adds blocks: it looks at all edges.
     Pass {
@@ -86,7 +93,8 @@ pub const PASSES: [Pass; 16] = [
         about: "moves checks to where all paths need them, once",
         requires: &["frames"],
         levels: OPTIMISED,
-        run: |module, context| hoist_checks::hoist(module, context.target),
+        keeps_flow: false,
+        run: |module, context, _| hoist_checks::hoist(module, context.target),
     },
     // Who gives sp back is known by then.
     Pass {
@@ -94,7 +102,8 @@ pub const PASSES: [Pass; 16] = [
         about: "compares addresses of calls with the functions that are found by theirs, if they are few",
         requires: &["frames"],
         levels: OPTIMISED,
-        run: |module, context| promote_calls::promote_few(module, context.program),
+        keeps_flow: false,
+        run: |module, context, _| promote_calls::promote_few(module, context.program),
     },
     // The baseline's registers are in the state whoever is called: an order of comparisons would save it nothing.
     Pass {
@@ -102,7 +111,8 @@ pub const PASSES: [Pass; 16] = [
         about: "compares addresses of calls with the functions in tables of the caller, if others are many",
         requires: &["frames"],
         levels: FULL,
-        run: |module, context| promote_calls::promote_listed(module, context.program),
+        keeps_flow: false,
+        run: |module, context, _| promote_calls::promote_listed(module, context.program),
     },
     // Behind `hoist-checks`, which leaves in a loop only what differs from iteration to iteration; before polls and charges, since
     // versioned loops have neither.
@@ -111,7 +121,8 @@ pub const PASSES: [Pass; 16] = [
         about: "gives counted loops a second body without checks and polls, behind a guard",
         requires: &["hoist-checks"],
         levels: &[Level::Baseline],
-        run: |module, _| loops::version(module, false),
+        keeps_flow: false,
+        run: |module, _, _| loops::version(module, false),
     },
     // The baseline names no function inside of another, so calls in loops stay calls there.
     Pass {
@@ -119,7 +130,8 @@ pub const PASSES: [Pass; 16] = [
         about: "the same, and inlines small functions into the second body",
         requires: &["hoist-checks"],
         levels: FULL,
-        run: |module, _| loops::version(module, true),
+        keeps_flow: false,
+        run: |module, _, _| loops::version(module, true),
     },
     // Promoted calls count as calls of what they name.
     Pass {
@@ -127,14 +139,16 @@ pub const PASSES: [Pass; 16] = [
         about: "finds the functions that the host may enter in the middle of a run",
         requires: &["syscalls"],
         levels: EVERY,
-        run: |module, _| resumable::mark(module),
+        keeps_flow: true,
+        run: |module, _, _| resumable::mark(module),
     },
     Pass {
         name: "place-polls",
         about: "decides which blocks poll the cycle limit",
         requires: &["version-loops", "version-loops-with-calls"],
         levels: EVERY,
-        run: |module, _| polls::place(module),
+        keeps_flow: true,
+        run: |module, _, analyses| polls::place(module, analyses),
     },
     // A charge costs nothing where the limit is polled.
     Pass {
@@ -142,14 +156,16 @@ pub const PASSES: [Pass; 16] = [
         about: "charges once what all paths through some blocks have in common",
         requires: &["place-polls"],
         levels: OPTIMISED,
-        run: |module, context| charges::place(module, context.target),
+        keeps_flow: true,
+        run: |module, context, analyses| charges::place(module, context.target, analyses),
     },
     Pass {
         name: "signatures",
         about: "gives functions params and results by liveness over the whole program",
         requires: &["frames", "resumable", "promote-calls", "promote-listed-calls"],
         levels: EVERY,
-        run: |module, _| signatures::sign(module),
+        keeps_flow: true,
+        run: |module, _, analyses| signatures::sign(module, analyses),
     },
     // A copy has its original's signature without the constants. Every copy has the versioned loops that make it worth it.
     Pass {
@@ -157,7 +173,8 @@ pub const PASSES: [Pass; 16] = [
         about: "copies small functions with versioned loops for calls that pass constants",
         requires: &["signatures", "version-loops-with-calls"],
         levels: FULL,
-        run: |module, _| specialize::specialize(module),
+        keeps_flow: false,
+        run: |module, _, _| specialize::specialize(module),
     },
     // Behind all that copies blocks: a table is long.
     Pass {
@@ -165,7 +182,8 @@ pub const PASSES: [Pass; 16] = [
         about: "finds the tables, in pages that never change, that jumps go through",
         requires: &["signatures"],
         levels: OPTIMISED,
-        run: |module, context| jump_tables::name(module, context),
+        keeps_flow: true,
+        run: |module, context, _| jump_tables::name(module, context),
     },
 ];
 
@@ -185,12 +203,16 @@ impl Pass {
     /// Runs it alone.
     ///
     /// # Panics
-    /// In debug builds, if it leaves what the verifier refuses.
-    pub fn run(&self, module: &mut Module, context: Context) {
-        (self.run)(module, context);
+    /// In debug builds, if it leaves what the verifier refuses, or does not keep what it says it keeps.
+    pub fn run(&self, module: &mut Module, context: Context, analyses: &mut Analyses) {
+        (self.run)(module, context, analyses);
+        if !self.keeps_flow {
+            analyses.forget_flow();
+        }
         if cfg!(debug_assertions) {
             let verified = verify::verify_unsigned(module);
             assert!(verified.is_ok(), "after {}: {verified:?}", self.name);
+            assert!(analyses.are_of(module), "{} changes what it says it keeps", self.name);
         }
     }
 }

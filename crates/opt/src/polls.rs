@@ -6,17 +6,18 @@
 
 use antares_ir::{Cfg, Function, Module, Terminator};
 
+use crate::Analyses;
+
 /// Fewer cycles than this since the last poll, or since the function's start, are not worth one before a call: a profile finds them in
 /// what is called.
 const CYCLES_BEFORE_CALLS_MIN: u64 = 16;
 
 /// Marks the blocks that poll.
-pub(crate) fn place(module: &mut Module) {
-    module.functions.iter_mut().for_each(place_in);
+pub(crate) fn place(module: &mut Module, analyses: &mut Analyses) {
+    module.functions.iter_mut().for_each(|function| place_in(function, &analyses.cfg(function)));
 }
 
-fn place_in(function: &mut Function) {
-    let cfg = Cfg::of(&function.blocks);
+fn place_in(function: &mut Function, cfg: &Cfg) {
     for &(_, target) in cfg.back_edges() {
         function.blocks[target].is_metered = !function.blocks[target].is_bounded;
     }

@@ -8,7 +8,7 @@
 //! The host wants all registers of a function that it may enter in the middle of a run, and code that appears while the
 //! script runs may read and change all of them.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, rc::Rc};
 
 use antares_ir::{
     Block, Cfg, Function, Module, Op, SpAfter, Terminator,
@@ -16,9 +16,11 @@ use antares_ir::{
 };
 use antares_program::{FunctionId, Reg, RegSet};
 
+use crate::Analyses;
+
 /// Gives every function its params and results.
-pub(crate) fn sign(module: &mut Module) {
-    let mut analysis = Analysis::new(module);
+pub(crate) fn sign(module: &mut Module, analyses: &mut Analyses) {
+    let mut analysis = Analysis::new(module, analyses);
     analysis.find_changes(module);
     analysis.find_live(module);
     module.indirect_params = analysis.indirect_params;
@@ -78,7 +80,7 @@ struct Analysis {
     changes: Vec<RegSet>,
     wanted: Vec<RegSet>,
     params: Vec<RegSet>,
-    cfgs: Vec<Cfg>,
+    cfgs: Vec<Rc<Cfg>>,
     live_in: Vec<Vec<RegSet>>,
     /// What the blocks that follow read.
     live_out: Vec<Vec<RegSet>>,
@@ -88,7 +90,7 @@ struct Analysis {
 }
 
 impl Analysis {
-    fn new(module: &Module) -> Self {
+    fn new(module: &Module, analyses: &mut Analyses) -> Self {
         let count = module.functions.len();
         let mut callers = vec![Vec::new(); count];
         let mut dispatchers = Vec::new();
@@ -126,7 +128,7 @@ impl Analysis {
             changes: vec![RegSet::EMPTY; count],
             wanted: module.functions.iter().map(wanted).collect(),
             params: vec![RegSet::EMPTY; count],
-            cfgs: module.functions.iter().map(|function| Cfg::of(&function.blocks)).collect(),
+            cfgs: module.functions.iter().map(|function| analyses.cfg(function)).collect(),
             live_in: none_live(),
             live_out: none_live(),
             indirect_changes: indirect,

@@ -1,5 +1,5 @@
 # version: 2
-# show: ir llvm baseline outcome
+# show: lifted ir llvm baseline outcome
 /* Accesses around one base share one check over their whole span; stores also stay out of code. */
   .globl _start
 _start:
@@ -18,6 +18,32 @@ _start:
   .balign 16
 words:
   .dword 30, 12, 0
+
+#=== lifted
+# module version 2 isa imc+b+mop
+# code 0x10000..0x11000
+# stores 0x11000..0x400000
+# indirect {} changes {}
+#
+# function fn0 at 0x10000 {} -> {} exposed sp compared
+# block0 at 0x10000 cycles 515:
+#     v0 = const 0x11010
+#     v1 = const 0x0
+#     v2 = const 0x5d
+#     check.read v0-1..+18
+#     check.write v0+16..+24
+#     v5 = load.du v0+0
+#     v6 = load.du v0+8
+#     v7 = add v5, v6
+#     store.d v0+16, v7
+#     v9 = load.b v0-1
+#     v10 = load.hu v0+16
+#     a0 = v10
+#     a1 = v7
+#     a2 = v6
+#     a3 = v9
+#     a7 = v2
+#     exit at 0x1001c
 
 #=== ir
 # module version 2 isa imc+b+mop

@@ -1,5 +1,5 @@
 # version: 2
-# show: ir outcome
+# show: lifted ir outcome
 /* A loop whose passes can be counted runs without checks and meter, if all of it fits. */
   .globl _start
 _start:
@@ -14,6 +14,46 @@ _start:
   ld a0, -8(a0)
   li a7, 93
   ecall
+
+#=== lifted
+# module version 2 isa imc+b+mop
+# code 0x10000..0x11000
+# stores 0x11000..0x400000
+# indirect {} changes {}
+#
+# function fn0 at 0x10000 {} -> {} exposed sp compared
+# block0 at 0x10000 cycles 3:
+#     v0 = const 0x20000
+#     v1 = const 0x40
+#     v2 = const 0x20040
+#     v3 = const 0x0
+#     a0 = v0
+#     a1 = v2
+#     a2 = v3
+#     jump block1
+# block1 at 0x1000a cycles 7:
+#     v0 = read a0
+#     v1 = read a2
+#     v2 = const 0x1
+#     v3 = const 0x8
+#     v4 = read a1
+#     check.write v0+0..+8
+#     store.d v0+0, v1
+#     v7 = add v1, v2
+#     v8 = add v0, v3
+#     v9 = lt.u v8, v4
+#     a0 = v8
+#     a2 = v7
+#     branch v9, block1, block2
+# block2 at 0x10014 cycles 503:
+#     v0 = read a0
+#     v1 = const 0x0
+#     v2 = const 0x5d
+#     check.read v0-8..+0
+#     v4 = load.du v0-8
+#     a0 = v4
+#     a7 = v2
+#     exit at 0x1001c
 
 #=== ir
 # module version 2 isa imc+b+mop

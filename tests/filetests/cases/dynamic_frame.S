@@ -1,6 +1,6 @@
 # version: 2
 # args: x
-# show: ir baseline outcome
+# show: lifted ir baseline outcome
 /* Frames of no fixed size: `s0` says where `sp` was. In a function that calls nobody that is proved; behind a call it is not, since who
    knows what became of `s0`, and so the caller compares. */
   .globl _start
@@ -40,6 +40,108 @@ caller:
   ld s0, 24(sp)
   addi sp, sp, 32
   ret
+
+#=== lifted
+# module version 2 isa imc+b+mop
+# code 0x10000..0x11000
+# stores 0x11000..0x400000
+# indirect {} changes {}
+#
+# function fn0 at 0x10000 {} -> {} exposed sp compared
+# block0 at 0x10000 cycles 9:
+#     v0 = read sp
+#     v1 = const 0xfffffffffffffff0
+#     v2 = const 0x1000c
+#     check.read v0+0..+1
+#     check.write v0-8..+0
+#     v5 = load.bu v0+0
+#     v6 = add v0, v1
+#     store.d v0-8, v5
+#     ra = v2
+#     sp = v6
+#     a0 = v5
+#     call fn1, then block1
+# block1 at 0x1000c cycles 3:
+#     v0 = const 0x10010
+#     ra = v0
+#     call fn2, then block2
+# block2 at 0x10010 cycles 506:
+#     v0 = read sp
+#     v1 = const 0x10
+#     v2 = read a0
+#     v3 = const 0x7f
+#     v4 = const 0x0
+#     v5 = const 0x5d
+#     check.read v0+8..+16
+#     v7 = load.du v0+8
+#     v8 = add v0, v1
+#     v9 = add v2, v7
+#     v10 = and v9, v3
+#     sp = v8
+#     a0 = v10
+#     a1 = v7
+#     a7 = v5
+#     exit at 0x1001e
+#
+# function fn1 at 0x10022 {} -> {} sp compared
+# block0 at 0x10022 cycles 18:
+#     v0 = read sp
+#     v1 = const 0xffffffffffffffe0
+#     v2 = read s0
+#     v3 = const 0x20
+#     v4 = read a0
+#     check.write v0-8..+0
+#     check.read v0-8..+0
+#     v7 = add v0, v1
+#     store.d v0-8, v2
+#     v9 = add v7, v3
+#     v10 = sub v7, v4
+#     check.write v10+0..+1
+#     check.read v10+0..+1
+#     store.b v10+0, v4
+#     v14 = load.bu v10+0
+#     v15 = add v9, v1
+#     v16 = load.du v0-8
+#     v17 = add v15, v3
+#     sp = v17
+#     s0 = v16
+#     a0 = v14
+#     return
+#
+# function fn2 at 0x1003e {} -> {} sp compared
+# block0 at 0x1003e cycles 11:
+#     v0 = read sp
+#     v1 = const 0xffffffffffffffe0
+#     v2 = read ra
+#     v3 = read s0
+#     v4 = const 0x20
+#     v5 = read a0
+#     v6 = const 0xfffffffffffffff0
+#     v7 = const 0x10052
+#     check.write v0-16..+0
+#     v9 = add v0, v1
+#     store.d v0-16, v2
+#     store.d v0-8, v3
+#     v12 = add v9, v4
+#     v13 = sub v9, v5
+#     v14 = and v13, v6
+#     ra = v7
+#     sp = v14
+#     s0 = v12
+#     call fn1, then block1
+# block1 at 0x10052 cycles 9:
+#     v0 = read s0
+#     v1 = const 0xffffffffffffffe0
+#     v2 = const 0x20
+#     check.read v0-16..+0
+#     v4 = add v0, v1
+#     v5 = load.du v0-16
+#     v6 = load.du v0-8
+#     v7 = add v4, v2
+#     ra = v5
+#     sp = v7
+#     s0 = v6
+#     return if v5 is the return address
 
 #=== ir
 # module version 2 isa imc+b+mop

@@ -1,5 +1,5 @@
 # version: 1
-# show: program outcome
+# show: program lifted outcome
 /* Version 1 fuses less of the same code, and charges accordingly. */
   .globl _start
 _start:
@@ -35,6 +35,37 @@ _start:
 #     0x10024: addi a7,zero,93
 #     0x10028: ecall
 #     -> exit
+
+#=== lifted
+# module version 1 isa imc+b+mop
+# code 0x10000..0x11000
+# stores 0x11000..0x400000
+# indirect {} changes {}
+#
+# function fn0 at 0x10000 {} -> {} exposed sp compared
+# block0 at 0x10000 cycles 514:
+#     v0 = const 0x0
+#     v1 = const 0xffffffffffffffff
+#     v2 = const 0x3
+#     v3 = const 0x2
+#     v4 = const 0x12345678
+#     v5 = const 0x5d
+#     v6 = mul.high.u v1, v2
+#     v7 = mul v1, v2
+#     v8 = lt.u v3, v2
+#     v9 = sub v2, v6
+#     v10 = lt.u v2, v6
+#     v11 = add v3, v8
+#     t0 = v9
+#     t1 = v10
+#     t2 = v4
+#     a0 = v11
+#     a1 = v2
+#     a2 = v6
+#     a3 = v7
+#     a6 = v8
+#     a7 = v5
+#     exit at 0x10028
 
 #=== outcome
 # Exit(3), 514 cycles, native

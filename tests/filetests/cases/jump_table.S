@@ -1,6 +1,6 @@
 # version: 2
 # args: x
-# show: program ir baseline outcome
+# show: program lifted ir baseline outcome
 /* A switch through a table of 32-bit distances, as gcc writes it. */
   .globl _start
 _start:
@@ -65,6 +65,61 @@ table:
 #     0x10026: addi a7,zero,93
 #     0x1002a: ecall
 #     -> exit
+
+#=== lifted
+# module version 2 isa imc+b+mop
+# code 0x10000..0x11000
+# stores 0x11000..0x400000
+# indirect {} changes {}
+#
+# function fn0 at 0x10000 {} -> {} exposed sp compared
+# block0 at 0x10000 cycles 7:
+#     v0 = read sp
+#     v1 = const 0x0
+#     v2 = const 0x3
+#     check.read v0+0..+1
+#     v4 = load.bu v0+0
+#     v5 = lt.u v2, v4
+#     a0 = v4
+#     a1 = v2
+#     branch v5, block5, block1
+# block1 at 0x1000a cycles 10:
+#     v0 = const 0x10030
+#     v1 = read a0
+#     v2 = const 0x2
+#     v3 = const 0x1001c
+#     v4 = const 0xfffffffffffffffe
+#     v5 = shl v1, v2
+#     check.read v5+65584..+65588
+#     v7 = add v5, v0
+#     v8 = load.w v5+65584
+#     v9 = add v8, v0
+#     v10 = and v9, v4
+#     a0 = v9
+#     a2 = v0
+#     jump.indirect v10, [0x1001c: block2, 0x10020: block3, 0x10024: block4]
+# block2 at 0x1001c cycles 4:
+#     v0 = const 0x0
+#     v1 = const 0xb
+#     v2 = const 0x10020
+#     a0 = v1
+#     jump block5
+# block3 at 0x10020 cycles 4:
+#     v0 = const 0x0
+#     v1 = const 0xc
+#     v2 = const 0x10024
+#     a0 = v1
+#     jump block5
+# block4 at 0x10024 cycles 1:
+#     v0 = const 0x0
+#     v1 = const 0xd
+#     a0 = v1
+#     jump block5
+# block5 at 0x10026 cycles 501:
+#     v0 = const 0x0
+#     v1 = const 0x5d
+#     a7 = v1
+#     exit at 0x1002a
 
 #=== ir
 # module version 2 isa imc+b+mop

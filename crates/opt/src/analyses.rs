@@ -1,0 +1,34 @@
+//! What is known of functions and stays true from pass to pass.
+
+use std::rc::Rc;
+
+use antares_ir::{Cfg, Function, Module};
+
+/// Analyses of a module's functions, each made when it is asked for and kept until a pass changes what it is about.
+#[derive(Debug, Default)]
+pub struct Analyses {
+    /// By function.
+    cfgs: Vec<Option<Rc<Cfg>>>,
+}
+
+impl Analyses {
+    /// How control flows in `function`.
+    pub(crate) fn cfg(&mut self, function: &Function) -> Rc<Cfg> {
+        let index = function.id.0 as usize;
+        if self.cfgs.len() <= index {
+            self.cfgs.resize(index + 1, None);
+        }
+        self.cfgs[index].get_or_insert_with(|| Rc::new(Cfg::of(&function.blocks))).clone()
+    }
+
+    /// Forgets how control flows.
+    pub(crate) fn forget_flow(&mut self) {
+        self.cfgs.clear();
+    }
+
+    /// Whether all that is known is true of `module`.
+    pub(crate) fn are_of(&self, module: &Module) -> bool {
+        let mut known = module.functions.iter().zip(&self.cfgs);
+        known.all(|(function, cfg)| cfg.as_ref().is_none_or(|cfg| **cfg == Cfg::of(&function.blocks)))
+    }
+}
