@@ -9,6 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::io::Errno;
+
 use crate::{
     cache::{Inner, locked},
     error::StoreError,
@@ -46,7 +48,8 @@ impl Inner {
         let is_bad = || {
             segments_without_head(&path).unwrap_or_else(|error| {
                 tracing::error!(%error, path = %path.display(), "the store's file cannot be read");
-                1
+                // That we have no descriptors or memory left says nothing of the file.
+                u64::from(!is_exhausted(&error))
             })
         };
         if is_bad() == 0 {
@@ -78,6 +81,11 @@ fn segments_without_head(path: &Path) -> io::Result<u64> {
         }
     }
     Ok(bad)
+}
+
+fn is_exhausted(error: &io::Error) -> bool {
+    let errors = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    Errno::from_io_error(error).is_some_and(|errno| errors.contains(&errno))
 }
 
 fn is_head(head: &[u8; HEAD_BYTES]) -> bool {

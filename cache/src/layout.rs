@@ -129,12 +129,22 @@ impl Layout {
         Ok((store, number))
     }
 
-    /// Marks a store as complete: from now on it is the one that [`Layout::open`] takes.
+    /// Marks a store as complete: from now on it is the one that [`Layout::open`] takes. One that cannot be marked is removed.
     pub(crate) fn complete(&self, number: u64) -> Result<(), CacheError> {
+        // Half marked it would be taken at the next open, in place of the one that is in use until then.
+        self.mark_ready(number).inspect_err(|_| drop(self.discard(number)))
+    }
+
+    fn mark_ready(&self, number: u64) -> Result<(), CacheError> {
         let path = self.store_path(number);
+        // sled leaves the file of its configuration to chance.
+        for entry in fs::read_dir(&path).map_err(CacheError::io("list", &path))? {
+            let file = entry.map_err(CacheError::io("list", &path))?.path();
+            sync(&file)?;
+        }
         write_synced(&path.join(READY_FILE), b"")?;
-        sync_dir(&path)?;
-        sync_dir(&self.config.dir)
+        sync(&path)?;
+        sync(&self.config.dir)
     }
 
     /// Removes a store for good.
@@ -152,7 +162,7 @@ impl Layout {
         let from = self.store_path(number);
         fs::rename(&from, &to).map_err(CacheError::io("move", from))?;
         remove_file(&self.config.dir.join(MARKER_FILE))?;
-        sync_dir(&self.config.dir)
+        sync(&self.config.dir)
     }
 
     /// Removes what was set aside; true when there was something.
@@ -256,8 +266,8 @@ fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), CacheError> {
     write().map_err(CacheError::io("write", path))
 }
 
-fn sync_dir(path: &Path) -> Result<(), CacheError> {
-    File::open(path).and_then(|dir| dir.sync_all()).map_err(CacheError::io("sync", path))
+fn sync(path: &Path) -> Result<(), CacheError> {
+    File::open(path).and_then(|file| file.sync_all()).map_err(CacheError::io("sync", path))
 }
 
 fn remove_file(path: &Path) -> Result<(), CacheError> {

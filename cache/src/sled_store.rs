@@ -6,9 +6,11 @@
 use std::{
     collections::HashMap,
     convert::Infallible,
-    fs, io,
+    fs::{self, File},
+    io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
+    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
@@ -36,8 +38,12 @@ const TRANSACTION_ENTRIES: usize = 64;
 /// How long to wait for threads of sled to let go of the files of a closed store.
 const FILE_LOCK_WAIT: Duration = Duration::from_secs(5);
 const FILE_LOCK_POLL: Duration = Duration::from_millis(5);
+/// How often a call that writes is looked at.
+const WAKE_EVERY: Duration = Duration::from_millis(100);
 /// Entries that one scan for orphans looks at.
 const SCAN_ENTRIES: usize = 1024;
+/// The file of a database in its folder.
+const FILE: &str = "db";
 const KEY_FORMAT: &[u8] = b"format_version";
 const KEY_TOTAL: &[u8] = b"total_bytes";
 /// Before the id of an entry that is kept from eviction.
@@ -53,6 +59,8 @@ pub(crate) struct SledStore {
     meta: Tree,
     neg: Tree,
     mark: Mark,
+    /// sled's file, for what sled does not do.
+    file: File,
 }
 
 impl SledStore {
@@ -71,6 +79,7 @@ impl SledStore {
                 neg: tree("neg")?,
                 db,
                 mark,
+                file: File::open(path.join(FILE)).map_err(StoreError::Io)?,
             };
             match store.number(KEY_FORMAT)? {
                 Some(FORMAT_VERSION) => {}
@@ -81,10 +90,37 @@ impl SledStore {
                 }
                 None => {
                     store.meta.insert(KEY_FORMAT, &FORMAT_VERSION.to_le_bytes())?;
-                    store.db.flush()?;
+                    store.sync()?;
                 }
             }
             Ok(store)
+        })
+    }
+
+    /// Makes what was written survive a power loss. sled's own flush is `sync_file_range`, which keeps neither the length of a file nor
+    /// what is in the disk's cache.
+    fn sync(&self) -> Result<(), StoreError> {
+        self.db.flush()?;
+        self.file.sync_data().map_err(StoreError::Io)
+    }
+
+    /// Runs a call that writes. sled forgets to wake who waits for a write that fails meanwhile, and then the call would never end.
+    fn writing<T>(&self, call: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let (under_way, end) = mpsc::channel::<()>();
+        let wake = move || {
+            while end.recv_timeout(WAKE_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
+                if self.db.context.global_error().is_err() {
+                    // It fails at once, and wakes all who wait.
+                    let _ = guarded(|| Ok(self.db.flush()?));
+                }
+            }
+        };
+        thread::scope(|scope| {
+            // Without a thread for it the call has to do without.
+            let _ = thread::Builder::new().name("cache-wake".to_owned()).spawn_scoped(scope, wake);
+            let answer = guarded(call);
+            drop(under_way);
+            answer
         })
     }
 
@@ -228,17 +264,16 @@ impl BlobStore for SledStore {
     }
 
     fn insert(&self, stored: &Stored, bytes: &[u8], total_bytes: u64) -> Result<(), StoreError> {
-        guarded(|| {
+        self.writing(|| {
             self.write_chunks(stored, bytes)?;
             self.db.flush()?;
             self.commit(stored, total_bytes)?;
-            self.db.flush()?;
-            Ok(())
+            self.sync()
         })
     }
 
     fn import(&self, stored: &Stored, bytes: &[u8], total_bytes: u64) -> Result<(), StoreError> {
-        guarded(|| {
+        self.writing(|| {
             self.write_chunks(stored, bytes)?;
             self.commit(stored, total_bytes)
         })
@@ -257,13 +292,13 @@ impl BlobStore for SledStore {
     }
 
     fn remove(&self, removals: &[Removal], total_bytes: u64) -> Result<(), StoreError> {
-        guarded(|| {
+        self.writing(|| {
             removals.chunks(TRANSACTION_ENTRIES).try_for_each(|group| self.remove_group(group, total_bytes))
         })
     }
 
     fn touch(&self, touches: &[Touch]) -> Result<(), StoreError> {
-        guarded(|| {
+        self.writing(|| {
             let mut batch = Batch::default();
             for touch in touches {
                 batch.remove(lru_key(touch.from, touch.id));
@@ -308,11 +343,11 @@ impl BlobStore for SledStore {
     }
 
     fn remove_chunks(&self, id: EntryId, first_index: u32, limit: usize) -> Result<usize, StoreError> {
-        guarded(|| self.remove_chunk_batch(id, first_index, limit))
+        self.writing(|| self.remove_chunk_batch(id, first_index, limit))
     }
 
     fn set_pinned(&self, id: EntryId, is_pinned: bool) -> Result<(), StoreError> {
-        guarded(|| {
+        self.writing(|| {
             let key = [KEY_PIN, &id.to_bytes()].concat();
             if is_pinned {
                 self.meta.insert(key, &[])?
@@ -333,7 +368,7 @@ impl BlobStore for SledStore {
     }
 
     fn put_failure(&self, key: [u8; 32], record: &FailureRecord) -> Result<(), StoreError> {
-        guarded(|| {
+        self.writing(|| {
             self.neg.insert(key, record.encode())?;
             Ok(())
         })
@@ -344,7 +379,7 @@ impl BlobStore for SledStore {
     }
 
     fn remove_failure(&self, key: [u8; 32]) -> Result<(), StoreError> {
-        guarded(|| {
+        self.writing(|| {
             self.neg.remove(key)?;
             Ok(())
         })
@@ -365,17 +400,14 @@ impl BlobStore for SledStore {
     }
 
     fn flush(&self) -> Result<(), StoreError> {
-        guarded(|| {
-            self.db.flush()?;
-            Ok(())
-        })
+        self.writing(|| self.sync())
     }
 }
 
 /// The mark of the store in `path`; a new one for a new store.
 fn mark_of(path: &Path) -> Result<Mark, StoreError> {
     fs::create_dir_all(path).map_err(StoreError::Io)?;
-    let is_new = !path.join("db").exists();
+    let is_new = !path.join(FILE).exists();
     let mark = match Mark::read(path) {
         Some(mark) => mark,
         None if is_new => Mark::random().map_err(StoreError::Io)?,

@@ -205,6 +205,23 @@ fn a_store_that_never_comes_back_from_opening_is_set_aside() {
     assert_eq!(kept.count(), 1, "one is kept");
 }
 
+/// A server of another version was there, or is rolled back.
+#[test]
+fn a_store_of_another_format_is_set_aside_and_what_verifies_is_kept() {
+    let dir = pristine();
+    {
+        let theirs = sled::open(dir.path().join("store-000001")).expect("opens");
+        let meta = theirs.open_tree("meta").expect("a tree");
+        meta.insert(b"format_version", &3_u64.to_le_bytes()).expect("written");
+        theirs.flush().expect("flushed");
+    }
+    let cache = Cache::open(config(dir.path(), 64 * MIB)).expect("the cache opens");
+    let stats = cache.stats();
+    assert_eq!((stats.state, stats.quarantines), (CacheState::Rebuilt, 1), "{stats:?}");
+    assert!((0..ENTRIES).all(|number| present(&cache, number)), "{stats:?}");
+    assert_eq!(put(&cache, ENTRIES), Put::Stored);
+}
+
 #[test]
 fn a_store_that_is_damaged_under_an_open_cache_is_replaced() {
     let dir = pristine();

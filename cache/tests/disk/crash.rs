@@ -1,0 +1,210 @@
+//! What a power loss leaves of recorded operations on files: what was synced, and of the rest as much as the disk likes.
+//!
+//! The rules are those of a file system with a journal of its metadata (ext4, XFS): names and lengths are safe in the order in which they came
+//! about, up to the last sync of any file; bytes are safe by a sync of their file alone. `sync_file_range` makes nothing safe.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use rand::{RngExt, rngs::SmallRng};
+
+/// What a disk writes as a whole.
+const SECTOR_BYTES: usize = 512;
+/// Bytes of the head of a record, as in `disk.c`.
+const HEAD_BYTES: usize = 32;
+
+/// One operation, in the order in which they ended.
+#[derive(Debug)]
+enum Operation {
+    Create {
+        path: PathBuf,
+        inode: u64,
+    },
+    Mkdir(PathBuf),
+    Remove(PathBuf),
+    Rename {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    Truncate {
+        inode: u64,
+        length: usize,
+    },
+    Write {
+        inode: u64,
+        at: usize,
+        bytes: Vec<u8>,
+    },
+    /// Everything of `inode` before operation `before` is safe.
+    Sync {
+        inode: u64,
+        before: usize,
+    },
+}
+
+/// All of them.
+pub(crate) struct Trace(Vec<Operation>);
+
+/// How much of what was not synced is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// Nothing behind some moment.
+    Behind,
+    /// Some writes and others not, whatever their order.
+    Some,
+    /// Some sectors of each.
+    Torn,
+}
+
+#[derive(Clone, Default)]
+struct Files {
+    folders: Vec<PathBuf>,
+    /// Which content is under a path.
+    names: BTreeMap<PathBuf, usize>,
+    contents: HashMap<usize, Vec<u8>>,
+}
+
+impl Trace {
+    pub(crate) fn read(file: &Path) -> Self {
+        let bytes = fs::read(file).expect("a trace");
+        let mut rest = &bytes[..];
+        let mut operations = Vec::new();
+        while !rest.is_empty() {
+            let (head, behind) = rest.split_at(HEAD_BYTES);
+            let number = |at: usize| u64::from_ne_bytes(head[at..at + 8].try_into().expect("eight"));
+            let (record, path_bytes) = (number(0) as u32, (number(0) >> 32) as usize);
+            let (inode, given, data_bytes) = (number(8), number(16) as usize, number(24) as usize);
+            let (path, behind) = behind.split_at(path_bytes);
+            let (data, behind) = behind.split_at(data_bytes);
+            let name = |bytes: &[u8]| PathBuf::from(String::from_utf8(bytes.to_vec()).expect("a path"));
+            operations.push(match record {
+                1 => Operation::Create { path: name(path), inode },
+                2 => Operation::Mkdir(name(path)),
+                3 | 4 => Operation::Remove(name(path)),
+                5 => Operation::Rename { from: name(path), to: name(data) },
+                6 => Operation::Truncate { inode, length: given },
+                7 => Operation::Write { inode, at: given, bytes: data.to_vec() },
+                8 => Operation::Sync { inode, before: given },
+                other => panic!("record {other}"),
+            });
+            rest = behind;
+        }
+        Self(operations)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The files below `from` as a power loss before operation `cut` may leave them, written below `to`.
+    pub(crate) fn lose(&self, cut: usize, loss: Loss, random: &mut SmallRng, from: &Path, to: &Path) {
+        let done = &self.0[..cut];
+        let mut safe: HashMap<u64, usize> = HashMap::new();
+        let mut named = 0;
+        for operation in done {
+            if let Operation::Sync { inode, before } = operation {
+                safe.insert(*inode, *before);
+                named = named.max(*before);
+            }
+        }
+        let names_until = random.random_range(named..=cut);
+        let bytes_until = random.random_range(0..=cut);
+        let mut files = Files::default();
+        let mut current: HashMap<u64, usize> = HashMap::new();
+        for (index, operation) in done.iter().enumerate() {
+            match operation {
+                Operation::Write { inode, at, bytes } => {
+                    let Some(content) = current.get(inode).and_then(|id| files.contents.get_mut(id)) else {
+                        continue;
+                    };
+                    if safe.get(inode).is_some_and(|before| index < *before) {
+                        put(content, *at, bytes);
+                    } else {
+                        match loss {
+                            Loss::Behind if index < bytes_until => put(content, *at, bytes),
+                            Loss::Some if random.random_bool(0.5) => put(content, *at, bytes),
+                            Loss::Torn => tear(content, *at, bytes, random),
+                            Loss::Behind | Loss::Some => {}
+                        }
+                    }
+                }
+                Operation::Sync { .. } => {}
+                name if index < names_until => files.change(name, index, &mut current),
+                // What was written to a file that is not there is gone with it.
+                Operation::Create { inode, .. } => drop(current.remove(inode)),
+                _ => {}
+            }
+        }
+        files.write(from, to);
+    }
+}
+
+/// Writes `bytes` at `at`; a gap before them is zeros.
+fn put(content: &mut Vec<u8>, at: usize, bytes: &[u8]) {
+    if content.len() < at + bytes.len() {
+        content.resize(at + bytes.len(), 0);
+    }
+    content[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+/// Writes those sectors of `bytes` on which the lot falls.
+fn tear(content: &mut Vec<u8>, at: usize, bytes: &[u8], random: &mut SmallRng) {
+    let mut from = 0;
+    while from < bytes.len() {
+        let to = (from + SECTOR_BYTES - (at + from) % SECTOR_BYTES).min(bytes.len());
+        if random.random_bool(0.5) {
+            put(content, at + from, &bytes[from..to]);
+        }
+        from = to;
+    }
+}
+
+impl Files {
+    fn change(&mut self, operation: &Operation, id: usize, current: &mut HashMap<u64, usize>) {
+        match operation {
+            Operation::Create { path, inode } => {
+                self.names.insert(path.clone(), id);
+                self.contents.insert(id, Vec::new());
+                current.insert(*inode, id);
+            }
+            Operation::Mkdir(path) => self.folders.push(path.clone()),
+            Operation::Remove(path) => {
+                self.names.remove(path);
+                self.folders.retain(|folder| folder != path);
+            }
+            Operation::Rename { from, to } => {
+                let moved = |path: &Path| match path.strip_prefix(from) {
+                    Ok(rest) if rest.as_os_str().is_empty() => to.clone(),
+                    Ok(rest) => to.join(rest),
+                    Err(_) => path.to_owned(),
+                };
+                self.names.remove(to);
+                let names = std::mem::take(&mut self.names);
+                self.names = names.into_iter().map(|(path, id)| (moved(&path), id)).collect();
+                self.folders.iter_mut().for_each(|path| *path = moved(path));
+            }
+            Operation::Truncate { inode, length } => {
+                if let Some(content) = current.get(inode).and_then(|id| self.contents.get_mut(id)) {
+                    content.resize(*length, 0);
+                }
+            }
+            Operation::Write { .. } | Operation::Sync { .. } => {}
+        }
+    }
+
+    fn write(&self, from: &Path, to: &Path) {
+        let place = |path: &Path| Some(to.join(path.strip_prefix(from).ok()?));
+        for folder in self.folders.iter().filter_map(|folder| place(folder)) {
+            fs::create_dir_all(folder).expect("made");
+        }
+        for (path, id) in &self.names {
+            if let Some(path) = place(path) {
+                fs::create_dir_all(path.parent().expect("below")).expect("made");
+                fs::write(path, &self.contents[id]).expect("written");
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! What a cache promises when the disk fails or is full: at each operation in turn, once or for good.
+
+#[allow(dead_code, reason = "each test needs a part of it")]
+#[path = "disk/plan.rs"]
+mod plan;
+
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use antares_cache::{Cache, CacheConfig, CacheState, Put, Space};
+use plan::{Disk, EIO, EMFILE, ENOSPC, FOR_GOOD, NAMES, OPENS, READS, SYNCS, WRITES};
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+use tempfile::TempDir;
+
+const MIB: u64 = 1 << 20;
+/// Set for the child that is under the disk: the folder it works in.
+const CHILD: &str = "ANTARES_CACHE_FAULTS_CHILD";
+/// How long a cache may take to be back at work once the disk is.
+const BACK_WITHIN: Duration = Duration::from_secs(30);
+
+fn config(dir: &Path) -> CacheConfig {
+    CacheConfig {
+        allow_any_filesystem: true,
+        free_bytes_min: 0,
+        rebuild_bytes_min: 0,
+        page_cache_bytes: MIB,
+        ..CacheConfig::new(dir, 64 * MIB)
+    }
+}
+
+fn key(number: u64) -> [u8; 32] {
+    let mut key = [0; 32];
+    SmallRng::seed_from_u64(number).fill(&mut key[..]);
+    key
+}
+
+fn content(number: u64) -> Vec<u8> {
+    let mut random = SmallRng::seed_from_u64(!number);
+    let mut bytes = vec![0; random.random_range(0..60_000)];
+    random.fill(&mut bytes[..]);
+    bytes
+}
+
+/// A cache on a disk, and what it has said that it keeps.
+struct Kept {
+    cache: Cache,
+    stored: BTreeSet<u64>,
+}
+
+impl Kept {
+    /// Whether it was stored.
+    #[track_caller]
+    fn put(&mut self, number: u64, what: &str) -> bool {
+        match self.cache.put(Space::Artifact, key(number), &content(number)).expect("any key") {
+            Put::Stored | Put::AlreadyThere => self.stored.insert(number) | true,
+            Put::Rejected(_) => {
+                assert!(!self.stored.contains(&number) || !what.is_empty());
+                false
+            }
+        }
+    }
+
+    /// Those of what it keeps that are there; wrong bytes are never acceptable.
+    #[track_caller]
+    fn present(&self, what: &str) -> usize {
+        let is_there =
+            |number: &&u64| match self.cache.get(Space::Artifact, key(**number)).expect("never fails") {
+                Some(bytes) => {
+                    assert!(bytes == content(**number), "{what}: wrong bytes for entry {number}");
+                    true
+                }
+                None => false,
+            };
+        self.stored.iter().filter(is_there).count()
+    }
+}
+
+/// One round: the disk fails from operation `first` of `kinds` on, `count` times, while entries are stored. False if it did not come to
+/// that: there are fewer operations.
+fn round(disk: &Disk, folder: &Path, (kinds, errno): (u64, u64), first: u64, count: u64) -> bool {
+    let what = format!("error {errno} at operation {first} of kinds {kinds}, {count} times");
+    disk.behave(kinds);
+    let dir = TempDir::new_in(folder).expect("a folder");
+    let mut kept =
+        Kept { cache: Cache::open(config(dir.path())).expect("the cache opens"), stored: BTreeSet::new() };
+    for number in 0..3 {
+        assert!(kept.put(number, &what), "{what}");
+    }
+    disk.fail(kinds, first, count, errno);
+    for number in 10..14 {
+        kept.put(number, &what);
+        kept.present(&what);
+    }
+    kept.cache.rebuild();
+    kept.put(14, &what);
+    let has_failed = disk.failed() > 0;
+    disk.behave(kinds);
+    // It comes back by itself.
+    let deadline = Instant::now() + BACK_WITHIN;
+    while !kept.put(20, &what) {
+        assert!(Instant::now() < deadline, "{what}: {:?}", kept.cache.stats());
+        thread::sleep(Duration::from_millis(20));
+    }
+    let stats = kept.cache.stats();
+    assert!(matches!(stats.state, CacheState::Ready | CacheState::Rebuilt), "{what}: {stats:?}");
+    let lost = kept.stored.len() - kept.present(&what);
+    assert!(
+        lost == 0 || stats.corrupt > 0 || stats.quarantines > 0,
+        "{what}: {lost} lost without a word, {stats:?}"
+    );
+    for number in 0..30 {
+        assert!(kept.put(number, &what), "{what}: {:?}", kept.cache.stats());
+    }
+    assert_eq!(kept.present(&what), 30, "{what}");
+    let Kept { cache, stored } = kept;
+    drop(cache);
+    let kept = Kept {
+        cache: Cache::open(config(dir.path())).unwrap_or_else(|error| panic!("{what}: {error}")),
+        stored,
+    };
+    assert_eq!(kept.present(&what), 30, "{what}, opened again: {:?}", kept.cache.stats());
+    if lost > 0 {
+        println!("{what}: {lost} entries lost, {:?}", stats.state);
+    }
+    has_failed
+}
+
+/// Runs `rounds` in a child under the disk.
+fn under_the_disk(test: &str, rounds: impl FnOnce(&Disk, &Path)) {
+    if let Ok(folder) = std::env::var(CHILD) {
+        return rounds(&Disk::own(), Path::new(&folder));
+    }
+    let (folder, disk) = (TempDir::new().expect("a folder"), Disk::new());
+    let path = folder.path().canonicalize().expect("there");
+    let child = Command::new(std::env::current_exe().expect("our path"))
+        .args(["--exact", test, "--nocapture"])
+        .env(CHILD, &path)
+        .envs(disk.environment(&path))
+        .output()
+        .expect("the child starts");
+    let said = String::from_utf8_lossy(&child.stdout);
+    said.lines()
+        .filter(|line| line.contains("lost") || line.contains("rounds"))
+        .for_each(|line| println!("{line}"));
+    assert!(child.status.success(), "{:?}\n{said}\n{}", child.status, String::from_utf8_lossy(&child.stderr));
+}
+
+/// How many operations lie between two that fail: each one with `ANTARES_DISK_FAULTS=all`.
+fn steps() -> [(usize, u64); 2] {
+    let all = std::env::var_os("ANTARES_DISK_FAULTS").is_some();
+    if all { [(1, 1), (1, FOR_GOOD)] } else { [(7, 1), (41, FOR_GOOD)] }
+}
+
+/// Operations in turn, once; then some of them for good.
+fn each(disk: &Disk, folder: &Path, faults: (u64, u64)) {
+    let mut rounds = 0;
+    for (step, count) in steps() {
+        for first in (1..).step_by(step) {
+            if !round(disk, folder, faults, first, count) {
+                break;
+            }
+            rounds += 1;
+        }
+    }
+    println!("{rounds} rounds of error {}", faults.1);
+    assert!(rounds > 10, "there were few operations to fail");
+}
+
+#[test]
+fn a_disk_that_is_full_at_any_write_costs_nothing_that_was_stored() {
+    under_the_disk("a_disk_that_is_full_at_any_write_costs_nothing_that_was_stored", |disk, folder| {
+        each(disk, folder, (WRITES | NAMES, ENOSPC));
+    });
+}
+
+#[test]
+fn a_write_or_sync_that_fails_is_never_taken_for_done() {
+    under_the_disk("a_write_or_sync_that_fails_is_never_taken_for_done", |disk, folder| {
+        each(disk, folder, (WRITES | SYNCS | NAMES, EIO));
+    });
+}
+
+#[test]
+fn a_read_that_fails_at_the_start_costs_misses_and_no_more() {
+    under_the_disk("a_read_that_fails_at_the_start_costs_misses_and_no_more", |disk, folder| {
+        let dir = TempDir::new_in(folder).expect("a folder");
+        let open = || Cache::open(config(dir.path()));
+        let mut kept = Kept { cache: open().expect("the cache opens"), stored: BTreeSet::new() };
+        for number in 0..12 {
+            assert!(kept.put(number, "at first"));
+        }
+        let Kept { cache, stored } = kept;
+        drop(cache);
+        let (mut rounds, mut refused, mut lost) = (0, 0, 0);
+        for first in (1..).step_by(steps()[0].0) {
+            disk.fail(READS, first, 1, EIO);
+            let opened = open();
+            let has_failed = disk.failed() > 0;
+            disk.behave(READS);
+            // It cannot be opened now, or is open with what could be read; the rest are misses.
+            match opened {
+                Ok(cache) => {
+                    let mut kept = Kept { cache, stored: stored.clone() };
+                    lost += stored.len() - kept.present("after a read");
+                    stored.iter().for_each(|number| assert!(kept.put(*number, "again")));
+                }
+                Err(_) => refused += 1,
+            }
+            if !has_failed {
+                break;
+            }
+            rounds += 1;
+        }
+        let kept = Kept { cache: open().expect("opens"), stored };
+        assert_eq!(kept.present("at last"), 12);
+        println!("{rounds} rounds, {refused} refused, {lost} entries lost");
+        assert!(rounds > 2, "no read failed");
+    });
+}
+
+/// Looking at its files needs descriptors. That there are none is no damage.
+#[test]
+fn a_process_without_descriptors_keeps_its_store() {
+    under_the_disk("a_process_without_descriptors_keeps_its_store", |disk, folder| {
+        let dir = TempDir::new_in(folder).expect("a folder");
+        let mut kept = Kept {
+            cache: Cache::open(config(dir.path())).expect("the cache opens"),
+            stored: BTreeSet::new(),
+        };
+        for number in 0..12 {
+            assert!(kept.put(number, "at first"));
+        }
+        disk.fail(OPENS | NAMES, 1, FOR_GOOD, EMFILE);
+        assert!(kept.cache.inspect());
+        for number in 12..16 {
+            kept.put(number, "without descriptors");
+        }
+        assert!(disk.failed() > 0);
+        disk.behave(OPENS);
+        let stats = kept.cache.stats();
+        assert_eq!((stats.state, stats.quarantines), (CacheState::Ready, 0), "{stats:?}");
+        assert_eq!(kept.present("afterwards"), kept.stored.len());
+        println!("rounds: 1");
+    });
+}

@@ -1,0 +1,175 @@
+//! What a cache promises when the power goes: at every moment of what it writes, whatever the disk had not been told to keep.
+
+#[path = "disk/crash.rs"]
+mod crash;
+#[allow(dead_code, reason = "each test needs a part of it")]
+#[path = "disk/plan.rs"]
+mod plan;
+
+use std::{
+    fs::{self, OpenOptions},
+    io::Write as _,
+    path::Path,
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use antares_cache::{Cache, CacheConfig, Put, Space};
+use crash::{Loss, Trace};
+use plan::Disk;
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+use tempfile::TempDir;
+
+const MIB: u64 = 1 << 20;
+/// Set for the child whose operations are recorded: the folder it works in.
+const CHILD: &str = "ANTARES_CACHE_POWER_CHILD";
+/// Cuts of `make test`, in each of the two recordings; more by `ANTARES_POWER_CUTS`.
+const CUTS: usize = 150;
+/// Entries that the child stores.
+const ENTRIES: u64 = 48;
+
+fn config(dir: &Path, budget_bytes: u64) -> CacheConfig {
+    CacheConfig {
+        allow_any_filesystem: true,
+        free_bytes_min: 0,
+        rebuild_bytes_min: 0,
+        page_cache_bytes: MIB,
+        ..CacheConfig::new(dir, budget_bytes)
+    }
+}
+
+fn key(number: u64) -> [u8; 32] {
+    let mut key = [0; 32];
+    SmallRng::seed_from_u64(number).fill(&mut key[..]);
+    key
+}
+
+/// The bytes of an entry follow from its number.
+fn content(number: u64) -> Vec<u8> {
+    let mut random = SmallRng::seed_from_u64(!number);
+    let mut bytes = vec![0; random.random_range(0..40_000)];
+    random.fill(&mut bytes[..]);
+    bytes
+}
+
+/// Stores entries in two goes, with a rebuild in each, and writes down each one that was acknowledged.
+fn be_the_child(order: &str) {
+    let (budget_bytes, folder) = order.split_once(' ').expect("two words");
+    let folder = Path::new(folder);
+    let mut acknowledged =
+        OpenOptions::new().create(true).append(true).open(folder.join("acknowledged")).expect("made");
+    let mut numbers = 0..ENTRIES;
+    for _ in 0..2 {
+        let budget_bytes = budget_bytes.parse().expect("a number");
+        let cache = Cache::open(config(&folder.join("cache"), budget_bytes)).expect("the cache opens");
+        for number in numbers.by_ref().take(ENTRIES as usize / 2) {
+            let put = cache.put(Space::Artifact, key(number), &content(number)).expect("any key");
+            assert_eq!(put, Put::Stored, "{:?}", cache.stats());
+            acknowledged.write_all(&[u8::try_from(number).expect("few")]).expect("written");
+            if number % 16 == 11 {
+                // Another one may be under way.
+                cache.rebuild();
+            }
+        }
+    }
+}
+
+/// Records what `test` does in a child.
+fn recorded(test: &str, folder: &Path, budget_bytes: u64) -> Trace {
+    let (disk, trace) = (Disk::new(), folder.with_extension("trace"));
+    let status = Command::new(std::env::current_exe().expect("our path"))
+        .args(["--exact", test, "--nocapture"])
+        .env(CHILD, format!("{budget_bytes} {}", folder.display()))
+        .envs(disk.environment(folder))
+        .env("DISK_TRACE", &trace)
+        .status()
+        .expect("the child starts");
+    assert!(status.success());
+    let read = Trace::read(&trace);
+    fs::remove_file(trace).expect("removed");
+    read
+}
+
+/// What one cut showed.
+#[derive(Default)]
+struct Seen {
+    acknowledged: u64,
+    lost: u64,
+    slowest: Duration,
+}
+
+/// Opens what is left after a cut, and uses it.
+fn survives(folder: &Path, budget_bytes: u64, what: &str) -> Seen {
+    let acknowledged = fs::read(folder.join("acknowledged")).unwrap_or_default();
+    let started = Instant::now();
+    let cache = Cache::open(config(&folder.join("cache"), budget_bytes))
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
+    let slowest = started.elapsed();
+    assert!(slowest < Duration::from_secs(5), "{what}: opening took {slowest:?}");
+    let is_there = |number| match cache.get(Space::Artifact, key(number)).expect("a get never fails") {
+        Some(bytes) => {
+            assert!(bytes == content(number), "{what}: wrong bytes for entry {number}");
+            true
+        }
+        None => false,
+    };
+    let lost = acknowledged.iter().filter(|number| !is_there(u64::from(**number))).count() as u64;
+    assert_eq!(cache.put(Space::Artifact, key(200), &content(200)).expect("any key"), Put::Stored, "{what}");
+    assert!(is_there(200), "{what}: {:?}", cache.stats());
+    cache.sweep();
+    assert_eq!(cache.sweep(), 0, "{what}: one sweep leaves no orphan");
+    Seen { acknowledged: acknowledged.len() as u64, lost, slowest }
+}
+
+fn cuts(test: &str, budget_bytes: u64) -> Option<Seen> {
+    if let Ok(order) = std::env::var(CHILD) {
+        be_the_child(&order);
+        return None;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let from = folder.path().canonicalize().expect("there").join("recorded");
+    fs::create_dir(&from).expect("made");
+    let trace = recorded(test, &from, budget_bytes);
+    let count = std::env::var("ANTARES_POWER_CUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(CUTS);
+    let cut = |number: usize| {
+        let mut random = SmallRng::seed_from_u64(number as u64);
+        let loss = [Loss::Behind, Loss::Some, Loss::Torn][number % 3];
+        let at = random.random_range(0..=trace.len());
+        let left = TempDir::new().expect("a folder");
+        trace.lose(at, loss, &mut random, &from, left.path());
+        survives(left.path(), budget_bytes, &format!("cut {number}, before operation {at}, {loss:?}"))
+    };
+    let halves = thread::scope(|scope| {
+        let work =
+            [0, 1].map(|first| scope.spawn(move || (first..count).step_by(2).map(cut).collect::<Vec<_>>()));
+        work.map(|half| half.join().expect("no cut is fatal"))
+    });
+    let all = halves.into_iter().flatten().fold(Seen::default(), |sum, one| Seen {
+        acknowledged: sum.acknowledged + one.acknowledged,
+        lost: sum.lost + one.lost,
+        slowest: sum.slowest.max(one.slowest),
+    });
+    println!(
+        "{count} cuts among {} operations: {} entries acknowledged, {} lost; slowest open {:?}",
+        trace.len(),
+        all.acknowledged,
+        all.lost,
+        all.slowest
+    );
+    assert!(all.acknowledged > 0, "nothing was acknowledged: the test does not test");
+    Some(all)
+}
+
+#[test]
+fn what_was_acknowledged_survives_a_power_loss_at_any_moment() {
+    let name = "what_was_acknowledged_survives_a_power_loss_at_any_moment";
+    if let Some(seen) = cuts(name, 1 << 40) {
+        assert_eq!(seen.lost, 0);
+    }
+}
+
+#[test]
+fn a_power_loss_while_entries_are_evicted_leaves_a_cache_that_works() {
+    cuts("a_power_loss_while_entries_are_evicted_leaves_a_cache_that_works", MIB);
+}
