@@ -1,19 +1,12 @@
 //! The service without gRPC: scripts in, artifacts out, each compiled once and kept. The runner uses it directly where
 //! both run in one process.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
 
-use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest, parts_of};
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
 use antares_cache::{Cache, Put, Space};
-use antares_pool::{
-    ArtifactError, Compiled, LayerStatus, Pool, PoolError, Sealed, Verdict,
-    job::{CompileJob, CompileLimits, CompileReport, CompileSummary, Stage},
-    verify_library,
-};
-use antares_serve::{Account, Fault, Flights, Metrics, RawCompiler, chain};
+use antares_pool::{LayerStatus, Pool, Sealed, job::CompileSummary, verify_library};
+use antares_serve::{Account, Fault, Flights, Leaving, Metrics, RawCompiler, chain};
 use antares_trust::{Facts, Refusal, Trust};
 use bytes::Bytes;
 use tokio::sync::{Mutex, Semaphore};
@@ -30,6 +23,7 @@ use crate::{
     signed::{Signing, join, split},
     tiers::{Origin, Tiers},
     uploads::Uploads,
+    work::WorkError,
 };
 
 /// Baseline compiles at once, beside the workers for full ones.
@@ -37,9 +31,6 @@ pub(crate) const QUICK_WORKERS: usize = 1;
 
 /// Times that a caller joins compiles that end by the quotas of others.
 const JOINS_MAX: usize = 16;
-
-/// Address space of a baseline compile, bytes, at most.
-const QUICK_MEMORY_BYTES_MAX: u64 = 1 << 30;
 
 /// An artifact and where it came from.
 #[derive(Clone, Debug)]
@@ -120,6 +111,8 @@ pub struct Compiler {
     pub(crate) shared: Arc<Shared>,
     /// Whose calls it answers.
     pub(crate) account: Account,
+    /// What becomes of a compile that nobody waits for any more, when it was this caller that left it.
+    pub(crate) leaving: Leaving,
 }
 
 pub(crate) struct Shared {
@@ -130,9 +123,9 @@ pub(crate) struct Shared {
     pub(crate) learning: Mutex<()>,
     pub(crate) signing: Signing,
     pub(crate) limits: RawCompiler,
-    slots: Semaphore,
+    pub(crate) slots: Arc<Semaphore>,
     /// Of baseline compiles, which never wait for others.
-    quick_slots: Semaphore,
+    pub(crate) quick_slots: Arc<Semaphore>,
     flights: Flights<ArtifactKey, Result<Arc<Artifact>, CompileError>>,
     pub(crate) followers: Followers,
     pub(crate) owned: Owned,
@@ -162,15 +155,16 @@ impl Compiler {
             learning: Mutex::default(),
             signing,
             limits: limits.clone(),
-            slots: Semaphore::new(workers),
-            quick_slots: Semaphore::new(QUICK_WORKERS),
+            slots: Arc::new(Semaphore::new(workers)),
+            quick_slots: Arc::new(Semaphore::new(QUICK_WORKERS)),
             followers: Followers::new(workers),
             owned: Owned::default(),
             uploads: Uploads::new(limits, metrics),
             operations: Operations::default(),
             flights: Flights::default(),
         };
-        let compiler = Self { shared: Arc::new(shared), account: Account::nobody() };
+        let (account, leaving) = (Account::nobody(), Leaving::GoesOn);
+        let compiler = Self { shared: Arc::new(shared), account, leaving };
         compiler.export(metrics);
         compiler
     }
@@ -247,7 +241,7 @@ impl Compiler {
                 let made = shared.find_or_make(&mine).await;
                 made.inspect(|artifact| shared.compile_again(&mine, artifact))
             };
-            match self.shared.flights.join(key, work).await {
+            match self.shared.flights.join_until(key, self.leaving, work).await {
                 // Somebody else's quota; the next flight may be ours.
                 Some(Err(CompileError::Quota(_))) if order.account.may_compile().is_ok() => {}
                 Some(joined) => return joined,
@@ -285,8 +279,9 @@ impl Shared {
         let elf = self.elf_of(order).await?;
         let span =
             tracing::info_span!("compile", script = %order.script, key = %order.key, tier = %order.tier);
+        let under_way = self.metrics.begin(order.tier);
         let made = self.make(order, elf).instrument(span).await;
-        self.metrics.note_compile(order.tier, &made);
+        under_way.end(&made);
         match &made {
             Ok(artifact) => {
                 let compile_ms = artifact.made.map(|made| made.compile_ms);
@@ -356,6 +351,9 @@ impl Shared {
                 tracing::error!(%key, error = chain(&error), "a stored artifact is not one of ours");
                 Ok(None)
             }
+            Ok(Err(error)) if error.is_for_now() => {
+                Err(CompileError::Busy { queue_ms_max: self.limits.queue_ms_max })
+            }
             Ok(Err(error)) => Err(internal("check a stored artifact", &error)),
             Err(Panicked) => Err(CompileError::Internal),
         }
@@ -396,98 +394,6 @@ impl Shared {
         let stored = matches!(put, Ok(Put::Stored | Put::AlreadyThere));
         let (tier, hints, sha256) = (order.tier, order.hints.digest(), summary.sha256);
         Ok(Arc::new(Artifact { key, tier, hints, sha256, bytes, manifest, made: Some(summary), stored }))
-    }
-
-    /// The compile itself, in a worker; the library has been checked.
-    pub(crate) async fn work(
-        &self,
-        order: &Order,
-        elf: Bytes,
-    ) -> Result<(CompileSummary, Sealed), CompileError> {
-        let queue = Duration::from_millis(self.limits.queue_ms_max);
-        let waiting = self.metrics.queue_depth.clone();
-        waiting.inc();
-        let (slots, stage) = match order.tier {
-            CodeTier::Baseline => (&self.quick_slots, Stage::Baseline),
-            CodeTier::Full => (&self.slots, Stage::Library),
-        };
-        let slot = tokio::time::timeout(queue, slots.acquire()).await;
-        waiting.dec();
-        let busy = || CompileError::Busy { queue_ms_max: self.limits.queue_ms_max };
-        let Ok(Ok(_slot)) = slot else { return Err(busy()) };
-        let is_full = order.tier == CodeTier::Full;
-        // Parts of a big script go to workers that nobody else waits for.
-        let more = if is_full { parts_of(elf.len() as u64) - 1 } else { 0 };
-        let spare = (1..=more).rev().find_map(|more| self.slots.try_acquire_many(more).ok());
-        let workers = 1 + spare.as_ref().map_or(0, |spare| spare.num_permits());
-        let pool = self.pool.clone();
-        let mut limits = compile_limits(&self.limits);
-        if !is_full {
-            limits.memory_bytes_max = limits.memory_bytes_max.min(QUICK_MEMORY_BYTES_MAX);
-        }
-        let job = CompileJob { options: order.options, stage, hints: order.hints.clone(), limits };
-        // The pool ends it by its own wall time; the rest is for a zygote that is being replaced.
-        let deadline = Instant::now() + Duration::from_millis(limits.wall_ms_max) + queue;
-        let began = Instant::now();
-        let worked = blocking(move || {
-            let elf = Sealed::new("antares-script", &elf).map_err(WorkError::Seal)?;
-            let verdict = pool.compile_in_parts(&job, &elf, workers, deadline)?;
-            if let Verdict::Done(Compiled { report: CompileReport::Done(summary), output: Some(library) }) =
-                &verdict
-            {
-                verify_library(library, summary.sha256)?;
-            }
-            Ok::<_, WorkError>(verdict)
-        });
-        let worked = worked.await;
-        order.account.compiled(began.elapsed() * u32::try_from(workers).unwrap_or(u32::MAX));
-        match worked {
-            Ok(Ok(verdict)) => judged(verdict, limits.wall_ms_max),
-            Ok(Err(WorkError::Pool(PoolError::Busy { .. } | PoolError::ZygoteLost))) => Err(busy()),
-            Ok(Err(WorkError::Library(error))) => Err(CompileError::Failed { detail: chain(&error) }),
-            Ok(Err(error)) => Err(internal("compile", &error)),
-            Err(Panicked) => Err(CompileError::Internal),
-        }
-    }
-}
-
-/// Why a compile got no verdict.
-#[derive(Debug, thiserror::Error)]
-enum WorkError {
-    #[error("cannot make a memory file")]
-    Seal(#[source] std::io::Error),
-    #[error(transparent)]
-    Pool(#[from] PoolError),
-    #[error("the library is not one of ours")]
-    Library(#[from] ArtifactError),
-    #[error("its manifest")]
-    Refused(#[from] Refusal),
-}
-
-fn judged(verdict: Verdict<Compiled>, wall_ms_max: u64) -> Result<(CompileSummary, Sealed), CompileError> {
-    match verdict {
-        Verdict::Done(Compiled { report, output }) => match (report, output) {
-            (CompileReport::Done(summary), Some(library)) => Ok((summary, library)),
-            (CompileReport::Done(_), None) => {
-                Err(CompileError::Failed { detail: "the worker gave no library".to_owned() })
-            }
-            (CompileReport::Refused { reason, detail }, _) => Err(CompileError::Refused { reason, detail }),
-            (CompileReport::Failed { detail }, _) => Err(CompileError::Failed { detail }),
-        },
-        Verdict::DeadlineExceeded => Err(CompileError::Timeout { wall_ms_max }),
-        Verdict::SandboxViolation { detail } => Err(CompileError::Violation { detail }),
-        Verdict::WorkerLost { detail } => Err(CompileError::WorkerLost { detail }),
-    }
-}
-
-pub(crate) fn compile_limits(limits: &RawCompiler) -> CompileLimits {
-    CompileLimits {
-        code_bytes_max: limits.code_bytes_max,
-        functions_max: limits.functions_max,
-        blocks_max: limits.blocks_max,
-        operations_max: limits.operations_max,
-        memory_bytes_max: limits.memory_bytes_max,
-        wall_ms_max: limits.wall_ms_max,
     }
 }
 

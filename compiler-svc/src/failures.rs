@@ -7,8 +7,9 @@ use antares_serve::chain;
 
 use crate::{
     blocking::{Panicked, blocking},
-    compiler::{CompileError, Shared, compile_limits, internal},
+    compiler::{CompileError, Shared, internal},
     order::Order,
+    work::compile_limits,
 };
 
 /// Reason of a compile that took too long.

@@ -25,6 +25,7 @@ mod tier_metrics;
 mod tiers;
 mod upload;
 mod uploads;
+mod work;
 
 pub use compiler::{Artifact, CompileError, Compiler};
 pub use scripts::StoreScriptError;

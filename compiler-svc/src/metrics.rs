@@ -122,21 +122,19 @@ impl CompilerMetrics {
         self.hints.with_label_values(&[result.name()]).inc();
     }
 
-    pub(crate) fn note_compile(&self, tier: CodeTier, made: &Result<Arc<Artifact>, CompileError>) {
+    /// Counts a compile by how it ends: as cancelled, if nobody says how.
+    pub(crate) fn begin(&self, tier: CodeTier) -> UnderWay {
         let (compiles, times) = match tier {
             CodeTier::Baseline => (&self.baselines, &self.baseline_seconds),
             CodeTier::Full => (&self.compiles, &self.seconds),
         };
-        let result = match made {
-            Ok(artifact) => {
-                if let Some(summary) = &artifact.made {
-                    times.observe(seconds(summary.compile_ms));
-                }
-                "done"
-            }
-            Err(error) => result_of(error),
-        };
-        compiles.with_label_values(&[result]).inc();
+        UnderWay { compiles: compiles.clone(), times: times.clone(), result: CANCELLED }
+    }
+
+    /// Counts work that waits for a worker, until it is dropped.
+    pub(crate) fn waits(&self) -> Waits {
+        self.queue_depth.inc();
+        Waits(self.queue_depth.clone())
     }
 
     pub(crate) fn export_joins(&self, metrics: &Metrics, read: impl Fn() -> u64 + Send + 'static) {
@@ -192,8 +190,49 @@ impl CompilerMetrics {
     }
 }
 
+/// A compile that is under way.
+pub(crate) struct UnderWay {
+    compiles: IntCounterVec,
+    times: Histogram,
+    result: &'static str,
+}
+
+impl UnderWay {
+    /// It has ended so.
+    pub(crate) fn end(mut self, made: &Result<Arc<Artifact>, CompileError>) {
+        self.result = match made {
+            Ok(artifact) => {
+                if let Some(summary) = &artifact.made {
+                    self.times.observe(seconds(summary.compile_ms));
+                }
+                "done"
+            }
+            Err(error) => result_of(error),
+        };
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.compiles.with_label_values(&[self.result]).inc();
+    }
+}
+
+/// Work that waits for a worker.
+pub(crate) struct Waits(IntGauge);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// Nobody waited for it any more.
+const CANCELLED: &str = "cancelled";
+
 /// All values of the label `result`.
-const RESULTS: [&str; 7] = ["done", "refused", "timeout", "busy", "worker_lost", "violation", "failed"];
+const RESULTS: [&str; 8] =
+    ["done", "refused", "timeout", "busy", "worker_lost", "violation", "failed", CANCELLED];
 
 fn result_of(error: &CompileError) -> &'static str {
     match error {

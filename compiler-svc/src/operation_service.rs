@@ -68,7 +68,7 @@ impl operation_service_server::OperationService for OperationService {
         };
         let operations = &self.0.shared.operations;
         let operation = operations.begin(account.holder(), order.script.to_string(), priority)?;
-        let work = work(self.0.of(account), operation.clone(), order);
+        let work = work(self.0.of(account).ending_alone(), operation.clone(), order);
         // Not a part of the call that started it.
         operation.of_task(tokio::spawn(work.instrument(tracing::Span::none())).abort_handle());
         Ok(Response::new(operation.told()))

@@ -12,7 +12,7 @@ use std::{
 
 use antares_abi::{ArtifactKey, Sha256Digest};
 use antares_cache::{Cache, Put, Space};
-use antares_serve::{Account, Fault};
+use antares_serve::{Account, Fault, Leaving};
 
 use bytes::Bytes;
 
@@ -120,7 +120,12 @@ impl Compiler {
     /// The same for the calls of `account`.
     #[must_use]
     pub fn of(&self, account: Account) -> Self {
-        Self { shared: self.shared.clone(), account }
+        Self { shared: self.shared.clone(), account, leaving: Leaving::GoesOn }
+    }
+
+    /// The same for a caller whose compiles end when it leaves them and nobody else waits.
+    pub(crate) fn ending_alone(self) -> Self {
+        Self { leaving: Leaving::EndsAlone, ..self }
     }
 
     /// Whether the caller may know of a script, stored or not.

@@ -7,7 +7,7 @@ use std::{
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
 use antares_pool::{
-    Cancel, LayerStatus, Pool, PoolError, Sealed, Until, Verdict,
+    LayerStatus, Pool, PoolError, Recall, Sealed, Until, Verdict,
     job::{RunJob, RunReport, Tier},
 };
 use antares_serve::{Account, Config, Fault, Flights, Metrics, ProfilePush, RawRunner, chain};
@@ -391,9 +391,9 @@ impl Shared {
         elf: Arc<Sealed>,
         library: Option<Arc<Sealed>>,
     ) -> Result<Lent<Verdict<RunReport>>, ExecuteError> {
-        let recall = Recall(Cancel::new());
+        let recall = Recall::default();
         let own = Instant::now() + run_time;
-        let until = Until::new(own.min(deadline), &recall.0);
+        let until = recall.until(own.min(deadline));
         let pool = self.pool.of_tenant(slot.tenant());
         let begun = pool.begin_run(&job, &elf, library.as_deref(), until.clone());
         let Some(mut begun) = begun.map_err(failed)? else {
@@ -423,9 +423,9 @@ impl Shared {
         deadline: Instant,
         work: impl FnOnce(&Pool, Until) -> Result<T, PoolError> + Send + 'static,
     ) -> Result<Lent<T>, ExecuteError> {
-        let recall = Recall(Cancel::new());
+        let recall = Recall::default();
         let own = Instant::now() + run_time;
-        let until = Until::new(own.min(deadline), &recall.0);
+        let until = recall.until(own.min(deadline));
         self.lend_until(slot, until, deadline < own, recall, work).await
     }
 
@@ -470,7 +470,10 @@ impl Shared {
 /// Why a pool has no answer.
 fn failed(error: PoolError) -> ExecuteError {
     match error {
-        PoolError::Busy { .. } | PoolError::ZygoteLost => ExecuteError::Busy,
+        error if error.is_for_now() => {
+            tracing::warn!(error = chain(&error), "no worker");
+            ExecuteError::Busy
+        }
         error => ExecuteError::Pool(error),
     }
 }
@@ -480,13 +483,4 @@ pub(crate) struct Lent<T> {
     pub(crate) answer: T,
     /// Whether the call's deadline came before the end of the run's own time.
     pub(crate) is_call_s: bool,
-}
-
-/// Takes a job back when whoever waits for it goes away. One that has ended is not touched.
-struct Recall(Cancel);
-
-impl Drop for Recall {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
 }

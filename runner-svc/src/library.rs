@@ -9,7 +9,7 @@ use std::{
 };
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
-use antares_pool::{ArtifactError, Sealed, verify_library};
+use antares_pool::{ArtifactError, Sealed, is_exhausted, verify_library};
 use antares_serve::{Account, chain};
 use antares_trust::{Facts, Refusal, Trust};
 use bytes::Bytes;
@@ -21,6 +21,7 @@ use crate::{
     execute::{Native, Shared},
     ready::ReadyKey,
     source::{Fetched, SourceError, Wanted},
+    status::out_of_resources,
 };
 
 /// How long a run that has native code waits for the answer whether there is better.
@@ -175,7 +176,7 @@ pub(crate) async fn seal(name: &'static str, bytes: Bytes) -> Result<Sealed, Sou
         Ok(Ok(sealed)) => Ok(sealed),
         Ok(Err(error)) => {
             tracing::error!(error = chain(&error), "a memory file cannot be made");
-            Err(SourceError::Internal)
+            Err(if is_exhausted(&error) { out_of_resources() } else { SourceError::Internal })
         }
         // It panicked; the hook has told where.
         Err(_) => Err(SourceError::Internal),

@@ -78,6 +78,13 @@ fn source_status(error: SourceError, message: String) -> Status {
     }
 }
 
+/// There are no descriptors or no memory left, now.
+pub(crate) fn out_of_resources() -> SourceError {
+    let problem = "this process has no descriptors or no memory left";
+    let status = Fault::exhausted("WORKERS_BUSY", problem, RETRY_BUSY).into();
+    SourceError::NoArtifact { why: Fallback::WorkersBusy, status: Box::new(status) }
+}
+
 /// What a status of the compiler service means for a script.
 pub(crate) fn told(script: Sha256Digest, status: Status) -> SourceError {
     let details = status.get_error_details();

@@ -10,8 +10,11 @@ use tonic::{Code, transport::Channel};
 
 use crate::{
     client::{Client, reason},
-    server::{Server, until},
+    server::{Server, children, until},
 };
+
+/// The binary of compile workers.
+const WORKER: &str = "antares-compile-worker";
 
 async fn channel(server: &Server) -> Channel {
     Channel::from_shared(format!("http://{}", server.address)).unwrap().connect().await.unwrap()
@@ -103,6 +106,42 @@ async fn who_gives_up_a_compile_gives_up_its_own() {
     assert_eq!(done.state(), OperationState::Done, "{done:?}");
     let compiled = server.metric("antares_compiles_total{result=\"done\"}");
     assert!((compiled - 1.0).abs() < f64::EPSILON, "{compiled}");
+}
+
+/// A script that takes a worker seconds.
+const LONG: &str = "sphincs-imc";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compile_that_nobody_waits_for_any_more_ends_with_its_workers() {
+    let data = tempfile::tempdir().unwrap();
+    // Of a script as large as this one, parts go to several workers.
+    let server = Server::start_with(&data, "[compiler]\nworkers_max = 3\nbaseline = false\n");
+    let mut client = Client::connect(&server).await;
+    let mut operations = OperationServiceClient::new(channel(&server).await);
+    let (elf, small) = (guests::bytes(LONG).unwrap(), guests::bytes("exit-imc").unwrap());
+    client.upload(&elf).await.unwrap();
+    client.upload(&small).await.unwrap();
+    let compiles = |result: &str| server.metric(&format!("antares_compiles_total{{result=\"{result}\"}}"));
+    let workers = || server.zygote(WORKER).map(children).unwrap_or_default();
+    let start = v1::StartCompileRequest { compile: compile(&elf), priority: 0 };
+    for round in 1..=3 {
+        let name = operations.start_compile(start.clone()).await.unwrap().into_inner().name;
+        server.busy_worker(WORKER);
+        let cancelled = operations.cancel_operation(v1::CancelOperationRequest { name }).await;
+        assert_eq!(cancelled.unwrap().into_inner().state(), OperationState::Cancelled);
+        until("its workers are gone", || workers().is_empty());
+        until("it is counted", || compiles("cancelled") == f64::from(round));
+    }
+    assert_eq!(compiles("done"), 0.0);
+    // Their places are free, and nothing is remembered of it.
+    assert!(client.compiler.compile(compile(&small).unwrap()).await.unwrap().into_inner().stored);
+    // Who only goes away ends nothing.
+    let mut leaving = client.clone();
+    let call = tokio::spawn(async move { leaving.compiler.compile(start.compile.unwrap()).await });
+    server.busy_worker(WORKER);
+    call.abort();
+    until("it has ended by itself", || compiles("done") == 2.0);
+    assert_eq!(compiles("cancelled"), 3.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

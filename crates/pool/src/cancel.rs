@@ -7,7 +7,7 @@ use std::{
 
 use crate::ledger::Ledger;
 
-/// Takes a job back: its worker is killed at once, or never started. Cheap to clone; all clones are the same handle. A job
+/// Takes jobs back: their workers are killed at once, or never started. Cheap to clone; all clones are the same handle. A job
 /// that has ended is not touched.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel {
@@ -18,26 +18,44 @@ pub struct Cancel {
 struct State {
     is_cancelled: bool,
     ledger: Option<Arc<Ledger>>,
-    /// Ticket and turn.
-    job: Option<(u64, u64)>,
+    /// Tickets and turns of all that were admitted.
+    jobs: Vec<(u64, u64)>,
+}
+
+/// Takes jobs back when whoever waits for them goes away.
+#[derive(Debug, Default)]
+pub struct Recall(Cancel);
+
+impl Recall {
+    /// Until `deadline`, or until this is dropped.
+    #[must_use]
+    pub fn until(&self, deadline: Instant) -> Until {
+        Until::new(deadline, &self.0)
+    }
+}
+
+impl Drop for Recall {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
 }
 
 impl Cancel {
-    /// A handle for one job, or for some that follow each other.
+    /// A handle for one job, or for the few that one piece of work is made of.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the job back. Its call ends with [`crate::PoolError::Cancelled`]; so does any later one with this handle.
+    /// Takes the jobs back. Their calls end with [`crate::PoolError::Cancelled`]; so does any later one with this handle.
     pub fn cancel(&self) {
-        let (ledger, job) = {
+        let (ledger, jobs) = {
             let mut state = self.state();
             state.is_cancelled = true;
-            (state.ledger.clone(), state.job)
+            (state.ledger.clone(), std::mem::take(&mut state.jobs))
         };
         if let Some(ledger) = ledger {
-            ledger.recall(job);
+            ledger.recall(&jobs);
         }
     }
 
@@ -49,15 +67,13 @@ impl Cancel {
 
     /// A job waits in `ledger` for its slot.
     pub(crate) fn begin(&self, ledger: &Arc<Ledger>) {
-        let mut state = self.state();
-        state.ledger = Some(Arc::clone(ledger));
-        state.job = None;
+        self.state().ledger = Some(Arc::clone(ledger));
     }
 
     /// The job has this ticket, and its child this turn. Answers whether it is still wanted.
     pub(crate) fn admitted(&self, ticket: u64, turn: u64) -> bool {
         let mut state = self.state();
-        state.job = Some((ticket, turn));
+        state.jobs.push((ticket, turn));
         !state.is_cancelled
     }
 

@@ -3,6 +3,7 @@
 use std::{io, path::PathBuf};
 
 use antares_sandbox::LayerStatus;
+use rustix::io::Errno;
 
 /// Why a job did not get as far as an answer. How a job *ends* is a [`crate::Verdict`].
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +82,24 @@ pub enum PoolError {
     },
 }
 
+/// Whether the kernel refused for want of descriptors or memory, of this process or of the machine: it may go well later.
+#[must_use]
+pub fn is_exhausted(error: &io::Error) -> bool {
+    let errors = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    Errno::from_io_error(error).is_some_and(|errno| errors.contains(&errno))
+}
+
 impl PoolError {
+    /// Whether a job may go well later that did not get as far as a worker.
+    #[must_use]
+    pub fn is_for_now(&self) -> bool {
+        match self {
+            Self::Busy { .. } | Self::ZygoteLost => true,
+            Self::Io { source, .. } => is_exhausted(source),
+            _ => false,
+        }
+    }
+
     /// For `map_err`: a kernel error while doing `step`.
     pub(crate) fn io<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Self {
         move |source| Self::Io { step, source: source.into() }

@@ -301,23 +301,20 @@ impl Ledger {
         }
     }
 
-    /// The caller takes back the job with this ticket and turn, or one that waits for its ticket.
-    pub(crate) fn recall(&self, job: Option<(u64, u64)>) {
-        match job {
-            Some((ticket, turn)) => {
-                if let Some(entry) = self.state().entries.get_mut(&ticket)
-                    && entry.turn == turn
-                {
-                    entry.condemned = true;
-                    entry.execute();
-                }
-            }
-            None => {
-                // Whoever looked before it was taken back waits by now, since it held the lock until then.
-                drop(self.state());
-                self.vacancy.notify_all();
+    /// The caller takes back the jobs with these tickets and turns, and what waits for its ticket.
+    pub(crate) fn recall(&self, jobs: &[(u64, u64)]) {
+        // Whoever looked before it was taken back waits by now, since it held the lock until then.
+        let mut state = self.state();
+        for (ticket, turn) in jobs {
+            if let Some(entry) = state.entries.get_mut(ticket)
+                && entry.turn == *turn
+            {
+                entry.condemned = true;
+                entry.execute();
             }
         }
+        drop(state);
+        self.vacancy.notify_all();
     }
 
     /// Kills the ticket's child, now or as soon as it exists; the caller will not come back for the fate.

@@ -10,19 +10,37 @@ use std::{
     },
 };
 
-use tokio::sync::watch;
+use tokio::{sync::watch, task::AbortHandle};
 use tracing::{Instrument, Span};
 
 /// Work in progress, by key. Cheap to clone.
 #[derive(Debug)]
-pub struct Flights<K, V> {
+pub struct Flights<K: Clone + Eq + Hash, V> {
     shared: Arc<Shared<K, V>>,
+}
+
+/// What becomes of the work when a caller goes away for whom it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// It goes on to its end.
+    GoesOn,
+    /// It ends with the last caller.
+    EndsAlone,
 }
 
 #[derive(Debug)]
 struct Shared<K, V> {
-    flying: Mutex<HashMap<K, watch::Receiver<Option<V>>>>,
+    flying: Mutex<HashMap<K, Flight<V>>>,
+    begun: AtomicU64,
     joined: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Flight<V> {
+    number: u64,
+    result: watch::Receiver<Option<V>>,
+    waiters: usize,
+    task: Option<AbortHandle>,
 }
 
 impl<K, V> Flights<K, V>
@@ -38,7 +56,16 @@ where
     where
         F: Future<Output = V> + Send + 'static,
     {
-        let mut result = self.enter(key, work);
+        self.join_until(key, Leaving::GoesOn, work).await
+    }
+
+    /// As [`Flights::join`], for a caller that may end the work by going away.
+    pub async fn join_until<F>(&self, key: K, leaving: Leaving, work: impl FnOnce() -> F) -> Option<V>
+    where
+        F: Future<Output = V> + Send + 'static,
+    {
+        let (number, mut result) = self.enter(&key, work);
+        let _waiter = Waiter { shared: self.shared.clone(), key, number, leaving };
         let value = result.wait_for(Option::is_some).await.ok()?;
         value.clone()
     }
@@ -49,21 +76,24 @@ where
         self.shared.joined.load(Ordering::Relaxed)
     }
 
-    fn enter<F>(&self, key: K, work: impl FnOnce() -> F) -> watch::Receiver<Option<V>>
+    fn enter<F>(&self, key: &K, work: impl FnOnce() -> F) -> (u64, watch::Receiver<Option<V>>)
     where
         F: Future<Output = V> + Send + 'static,
     {
         let mut flying = self.shared.flying();
-        if let Some(result) = flying.get(&key) {
+        if let Some(flight) = flying.get_mut(key) {
             self.shared.joined.fetch_add(1, Ordering::Relaxed);
-            return result.clone();
+            flight.waiters += 1;
+            return (flight.number, flight.result.clone());
         }
         let (sender, result) = watch::channel(None);
-        flying.insert(key.clone(), result.clone());
+        let number = self.shared.begun.fetch_add(1, Ordering::Relaxed);
+        let flight = Flight { number, result: result.clone(), waiters: 1, task: None };
+        flying.insert(key.clone(), flight);
         drop(flying);
-        let landing = Landing { shared: self.shared.clone(), key };
+        let landing = Landing { shared: self.shared.clone(), key: key.clone(), number };
         let work = work();
-        tokio::spawn(
+        let task = tokio::spawn(
             async move {
                 let value = work.await;
                 // First off the list, then told: who asks after the answer begins anew.
@@ -73,7 +103,37 @@ where
             }
             .instrument(Span::current()),
         );
-        result
+        if let Some(flight) = self.shared.flying().get_mut(key).filter(|flight| flight.number == number) {
+            flight.task = Some(task.abort_handle());
+        }
+        (number, result)
+    }
+}
+
+/// A caller that waits for a flight.
+struct Waiter<K: Eq + Hash, V> {
+    shared: Arc<Shared<K, V>>,
+    key: K,
+    number: u64,
+    leaving: Leaving,
+}
+
+impl<K: Eq + Hash, V> Drop for Waiter<K, V> {
+    fn drop(&mut self) {
+        let mut flying = self.shared.flying();
+        let Some(flight) = flying.get_mut(&self.key).filter(|flight| flight.number == self.number) else {
+            return;
+        };
+        flight.waiters -= 1;
+        if flight.waiters > 0 || self.leaving == Leaving::GoesOn {
+            return;
+        }
+        // Off the list at once: who asks now begins anew.
+        let ended = flying.remove(&self.key);
+        drop(flying);
+        if let Some(task) = ended.and_then(|flight| flight.task) {
+            task.abort();
+        }
     }
 }
 
@@ -81,27 +141,32 @@ where
 struct Landing<K: Eq + Hash, V> {
     shared: Arc<Shared<K, V>>,
     key: K,
+    number: u64,
 }
 
 impl<K: Eq + Hash, V> Drop for Landing<K, V> {
     fn drop(&mut self) {
-        self.shared.flying().remove(&self.key);
+        let mut flying = self.shared.flying();
+        if flying.get(&self.key).is_some_and(|flight| flight.number == self.number) {
+            flying.remove(&self.key);
+        }
     }
 }
 
 impl<K, V> Shared<K, V> {
-    fn flying(&self) -> MutexGuard<'_, HashMap<K, watch::Receiver<Option<V>>>> {
+    fn flying(&self) -> MutexGuard<'_, HashMap<K, Flight<V>>> {
         self.flying.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K, V> Default for Flights<K, V> {
+impl<K: Clone + Eq + Hash, V> Default for Flights<K, V> {
     fn default() -> Self {
-        Self { shared: Arc::new(Shared { flying: Mutex::default(), joined: AtomicU64::new(0) }) }
+        let (flying, begun, joined) = Default::default();
+        Self { shared: Arc::new(Shared { flying, begun, joined }) }
     }
 }
 
-impl<K, V> Clone for Flights<K, V> {
+impl<K: Clone + Eq + Hash, V> Clone for Flights<K, V> {
     fn clone(&self) -> Self {
         Self { shared: self.shared.clone() }
     }
@@ -152,6 +217,54 @@ mod tests {
         assert!(futures_util::poll!(&mut second).is_pending());
         go.send(()).unwrap();
         assert_eq!(second.await, Some(7));
+    }
+
+    /// Work that does not end, and says when it is given up.
+    fn endless(
+        flights: &Flights<u8, u8>,
+        leaving: Leaving,
+    ) -> (impl Future<Output = Option<u8>>, oneshot::Receiver<()>) {
+        let (kept, given_up) = oneshot::channel::<()>();
+        let work = move || async move {
+            let _kept = kept;
+            std::future::pending().await
+        };
+        let flights = flights.clone();
+        (async move { flights.join_until(1, leaving, work).await }, given_up)
+    }
+
+    #[tokio::test]
+    async fn work_that_nobody_waits_for_ends_where_the_last_caller_says_so() {
+        let flights = Flights::<u8, u8>::default();
+        let (first, mut given_up) = endless(&flights, Leaving::EndsAlone);
+        let (second, _) = endless(&flights, Leaving::EndsAlone);
+        let (mut first, mut second) = (Box::pin(first), Box::pin(second));
+        assert!(
+            futures_util::poll!(&mut first).is_pending() && futures_util::poll!(&mut second).is_pending()
+        );
+        drop(first);
+        tokio::task::yield_now().await;
+        assert!(given_up.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Empty));
+        drop(second);
+        // The next one begins anew, although the end has not come yet.
+        assert_eq!(flights.join(1, || async { 8 }).await, Some(8));
+        assert!(given_up.await.is_err());
+    }
+
+    #[tokio::test]
+    async fn who_only_goes_away_ends_nothing_and_keeps_nobody_from_it() {
+        let flights = Flights::<u8, u8>::default();
+        let (first, mut given_up) = endless(&flights, Leaving::GoesOn);
+        let mut first = Box::pin(first);
+        assert!(futures_util::poll!(&mut first).is_pending());
+        drop(first);
+        tokio::task::yield_now().await;
+        assert!(given_up.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Empty));
+        let (second, _) = endless(&flights, Leaving::EndsAlone);
+        let mut second = Box::pin(second);
+        assert!(futures_util::poll!(&mut second).is_pending());
+        drop(second);
+        assert!(given_up.await.is_err());
     }
 
     #[tokio::test]

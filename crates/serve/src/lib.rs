@@ -63,7 +63,7 @@ pub use call::CallDeadline;
 pub use check::Mistake;
 pub use config::{CHUNK_BYTES, Cache, Config, ConfigError, Listen, Log, Role, Trace};
 pub use files::TooFewFiles;
-pub use flights::Flights;
+pub use flights::{Flights, Leaving};
 pub use gate::RoleProven;
 pub use health::{Health, LIVENESS};
 pub use host::{Host, HostError};

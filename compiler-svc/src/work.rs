@@ -1,0 +1,144 @@
+//! The compile itself: in workers of the pool, for as long as somebody wants it.
+
+use std::time::{Duration, Instant};
+
+use antares_abi::{CodeTier, parts_of};
+use antares_pool::{
+    ArtifactError, Compiled, Pool, PoolError, Recall, Sealed, Until, Verdict, is_exhausted,
+    job::{CompileJob, CompileLimits, CompileReport, CompileSummary, Stage},
+    verify_library,
+};
+use antares_serve::{RawCompiler, chain};
+use antares_trust::Refusal;
+use bytes::Bytes;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::{
+    blocking::{Panicked, blocking},
+    compiler::{CompileError, Shared, internal},
+    order::Order,
+};
+
+/// Address space of a baseline compile, bytes, at most.
+const QUICK_MEMORY_BYTES_MAX: u64 = 1 << 30;
+
+impl Shared {
+    /// The compile itself, in a worker; the library has been checked.
+    pub(crate) async fn work(
+        &self,
+        order: &Order,
+        elf: Bytes,
+    ) -> Result<(CompileSummary, Sealed), CompileError> {
+        let queue = Duration::from_millis(self.limits.queue_ms_max);
+        let waiting = self.metrics.waits();
+        let (slots, stage) = match order.tier {
+            CodeTier::Baseline => (&self.quick_slots, Stage::Baseline),
+            CodeTier::Full => (&self.slots, Stage::Library),
+        };
+        let slot = tokio::time::timeout(queue, slots.clone().acquire_owned()).await;
+        drop(waiting);
+        let busy = || CompileError::Busy { queue_ms_max: self.limits.queue_ms_max };
+        let Ok(Ok(slot)) = slot else { return Err(busy()) };
+        let is_full = order.tier == CodeTier::Full;
+        // Parts of a big script go to workers that nobody else waits for.
+        let more = if is_full { parts_of(elf.len() as u64) - 1 } else { 0 };
+        let spare = (1..=more).rev().find_map(|more| self.slots.clone().try_acquire_many_owned(more).ok());
+        let workers = 1 + spare.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let (pool, account) = (self.pool.clone(), order.account.clone());
+        let mut limits = compile_limits(&self.limits);
+        if !is_full {
+            limits.memory_bytes_max = limits.memory_bytes_max.min(QUICK_MEMORY_BYTES_MAX);
+        }
+        let job = CompileJob { options: order.options, stage, hints: order.hints.clone(), limits };
+        // The pool ends it by its own wall time; the rest is for a zygote that is being replaced.
+        let recall = Recall::default();
+        let until = recall.until(Instant::now() + Duration::from_millis(limits.wall_ms_max) + queue);
+        let worked = blocking(move || {
+            let began = Instant::now();
+            let worked = compile_and_verify(&pool, &job, &elf, workers, until);
+            account.compiled(began.elapsed() * u32::try_from(workers).unwrap_or(u32::MAX));
+            // Held until the workers are gone, also when nobody waits for them any more.
+            drop((slot, spare));
+            worked
+        });
+        let worked = worked.await;
+        match worked {
+            Ok(Ok(verdict)) => judged(verdict, limits.wall_ms_max),
+            Ok(Err(error)) if error.is_for_now() => {
+                tracing::warn!(error = chain(&error), "no compile worker");
+                Err(busy())
+            }
+            Ok(Err(WorkError::Library(error))) => Err(CompileError::Failed { detail: chain(&error) }),
+            Ok(Err(error)) => Err(internal("compile", &error)),
+            Err(Panicked) => Err(CompileError::Internal),
+        }
+    }
+}
+
+/// Why a compile got no verdict.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WorkError {
+    #[error("cannot make a memory file")]
+    Seal(#[source] std::io::Error),
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    #[error("the library is not one of ours")]
+    Library(#[from] ArtifactError),
+    #[error("its manifest")]
+    Refused(#[from] Refusal),
+}
+
+impl WorkError {
+    /// Whether it may go well later.
+    pub(crate) fn is_for_now(&self) -> bool {
+        match self {
+            Self::Seal(error) => is_exhausted(error),
+            Self::Pool(error) => error.is_for_now(),
+            Self::Library(_) | Self::Refused(_) => false,
+        }
+    }
+}
+
+/// The compile itself; the library has been checked. Blocks.
+fn compile_and_verify(
+    pool: &Pool,
+    job: &CompileJob,
+    elf: &Bytes,
+    workers: usize,
+    until: Until,
+) -> Result<Verdict<Compiled>, WorkError> {
+    let elf = Sealed::new("antares-script", elf).map_err(WorkError::Seal)?;
+    let verdict = pool.compile_in_parts(job, &elf, workers, until)?;
+    if let Verdict::Done(Compiled { report: CompileReport::Done(summary), output: Some(library) }) = &verdict
+    {
+        verify_library(library, summary.sha256)?;
+    }
+    Ok(verdict)
+}
+
+fn judged(verdict: Verdict<Compiled>, wall_ms_max: u64) -> Result<(CompileSummary, Sealed), CompileError> {
+    match verdict {
+        Verdict::Done(Compiled { report, output }) => match (report, output) {
+            (CompileReport::Done(summary), Some(library)) => Ok((summary, library)),
+            (CompileReport::Done(_), None) => {
+                Err(CompileError::Failed { detail: "the worker gave no library".to_owned() })
+            }
+            (CompileReport::Refused { reason, detail }, _) => Err(CompileError::Refused { reason, detail }),
+            (CompileReport::Failed { detail }, _) => Err(CompileError::Failed { detail }),
+        },
+        Verdict::DeadlineExceeded => Err(CompileError::Timeout { wall_ms_max }),
+        Verdict::SandboxViolation { detail } => Err(CompileError::Violation { detail }),
+        Verdict::WorkerLost { detail } => Err(CompileError::WorkerLost { detail }),
+    }
+}
+
+pub(crate) fn compile_limits(limits: &RawCompiler) -> CompileLimits {
+    CompileLimits {
+        code_bytes_max: limits.code_bytes_max,
+        functions_max: limits.functions_max,
+        blocks_max: limits.blocks_max,
+        operations_max: limits.operations_max,
+        memory_bytes_max: limits.memory_bytes_max,
+        wall_ms_max: limits.wall_ms_max,
+    }
+}
