@@ -1,5 +1,7 @@
 //! What a cache promises when the disk fails or is full: at each operation in turn, once or for good.
 
+#![allow(clippy::print_stdout, reason = "tests")]
+
 #[allow(dead_code, reason = "each test needs a part of it")]
 #[path = "disk/plan.rs"]
 mod plan;

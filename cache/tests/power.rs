@@ -1,5 +1,7 @@
 //! What a cache promises when the power goes: at every moment of what it writes, whatever the disk had not been told to keep.
 
+#![allow(clippy::print_stdout, reason = "tests")]
+
 #[path = "disk/crash.rs"]
 mod crash;
 #[allow(dead_code, reason = "each test needs a part of it")]
@@ -27,7 +29,7 @@ const CHILD: &str = "ANTARES_CACHE_POWER_CHILD";
 /// Cuts of `make test`, in each of the two recordings; more by `ANTARES_POWER_CUTS`.
 const CUTS: usize = 150;
 /// Entries that the child stores.
-const ENTRIES: u64 = 48;
+const ENTRIES: usize = 48;
 
 fn config(dir: &Path, budget_bytes: u64) -> CacheConfig {
     CacheConfig {
@@ -59,11 +61,11 @@ fn be_the_child(order: &str) {
     let folder = Path::new(folder);
     let mut acknowledged =
         OpenOptions::new().create(true).append(true).open(folder.join("acknowledged")).expect("made");
-    let mut numbers = 0..ENTRIES;
+    let mut numbers = (0_u64..).take(ENTRIES);
     for _ in 0..2 {
         let budget_bytes = budget_bytes.parse().expect("a number");
         let cache = Cache::open(config(&folder.join("cache"), budget_bytes)).expect("the cache opens");
-        for number in numbers.by_ref().take(ENTRIES as usize / 2) {
+        for number in numbers.by_ref().take(ENTRIES / 2) {
             let put = cache.put(Space::Artifact, key(number), &content(number)).expect("any key");
             assert_eq!(put, Put::Stored, "{:?}", cache.stats());
             acknowledged.write_all(&[u8::try_from(number).expect("few")]).expect("written");

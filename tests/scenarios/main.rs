@@ -7,11 +7,13 @@
 
 mod admission;
 mod batches;
+mod bombs;
 mod client;
 mod cluster;
 mod contained;
 mod costs;
 mod damage;
+mod disk;
 mod documented;
 mod drawn;
 mod examples;
@@ -39,5 +41,6 @@ mod tenants;
 mod tiers;
 mod tls;
 mod transactions;
+mod twice;
 mod uploads;
 mod wire;

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Processor time after which a worker is certainly at its job.
-const BUSY_TICKS: u64 = 10;
+pub(crate) const BUSY_TICKS: u64 = 10;
 
 /// A running server; killed when it is dropped.
 pub(crate) struct Server {
@@ -247,7 +247,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Processor time of a process in its own code, in ticks of 10 ms.
-fn processor_ticks(pid: u32) -> u64 {
+pub(crate) fn processor_ticks(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let rest = stat.rsplit(')').next().unwrap_or_default();
     rest.split_whitespace().nth(11).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)

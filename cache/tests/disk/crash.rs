@@ -75,8 +75,9 @@ impl Trace {
         while !rest.is_empty() {
             let (head, behind) = rest.split_at(HEAD_BYTES);
             let number = |at: usize| u64::from_ne_bytes(head[at..at + 8].try_into().expect("eight"));
-            let (record, path_bytes) = (number(0) as u32, (number(0) >> 32) as usize);
-            let (inode, given, data_bytes) = (number(8), number(16) as usize, number(24) as usize);
+            let size = |number: u64| usize::try_from(number).expect("small");
+            let (record, path_bytes) = (number(0) & 0xffff_ffff, size(number(0) >> 32));
+            let (inode, given, data_bytes) = (number(8), size(number(16)), size(number(24)));
             let (path, behind) = behind.split_at(path_bytes);
             let (data, behind) = behind.split_at(data_bytes);
             let name = |bytes: &[u8]| PathBuf::from(String::from_utf8(bytes.to_vec()).expect("a path"));

@@ -50,7 +50,7 @@ fn who_rests_is_woken_for_its_own_kind_of_job_only() {
     assert_eq!((warm.ticket, warm.turn, ledger.stats().reused_total), (ticket, 1, 1));
     assert!(matches!(admit(&ledger), Err(PoolError::Busy { .. })));
     // A job that ended is not taken back at the cost of the next one.
-    ledger.recall(Some((ticket, 0)));
+    ledger.recall(&[(ticket, 0)]);
     assert!(!ledger.state().entries[&ticket].condemned);
     ledger.rest(warm);
     assert_ne!(admit(&ledger).unwrap(), ticket);
@@ -67,7 +67,7 @@ fn who_was_taken_back_does_not_rest() {
     let Admission::Warm(warm) = ledger.admit(Some(&kind(1)), 0, &Instant::now().into()).unwrap() else {
         panic!("a fresh one")
     };
-    ledger.recall(Some((ticket, 1)));
+    ledger.recall(&[(ticket, 1)]);
     ledger.rest(warm);
     assert_eq!((ledger.stats().busy, ledger.stats().resting), (1, 0));
     ledger.ended(ticket, Fate::Ended(End::Signal(9)));

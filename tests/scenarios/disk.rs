@@ -1,0 +1,219 @@
+//! `antares serve` on a disk that is full, fails or is slow, and without descriptors: callers have their answers, with the status that the
+//! documentation says, and all is well again without a restart.
+
+#[allow(dead_code, reason = "each test needs a part of it")]
+#[path = "../../cache/tests/disk/plan.rs"]
+mod plan;
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use antares_abi::Sha256Digest;
+use antares_proto::v1::{self, Tier};
+use antares_tests::guests;
+use plan::{Disk, EIO, ENOSPC, FOR_GOOD, NAMES, READS, SYNCS, WRITES};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use tempfile::TempDir;
+use tonic::{Code, Status};
+
+use crate::{
+    client::{Client, exit_code, inline, reason, stored},
+    server::{PATIENCE, Server, until},
+};
+
+/// Every write that may fail, one after the other, up to this one; each costs a server some compiles.
+const FAULTS: u64 = 40;
+
+/// A server whose store is on `disk`.
+fn start(disk: &Disk, data: &TempDir, sections: &str) -> Server {
+    fs::create_dir_all(Server::store(data)).unwrap();
+    let variables = disk.environment(&Server::store(data));
+    let text: String =
+        variables.iter().map(|(name, value)| format!("{name}={}\n", value.display())).collect();
+    fs::write(data.path().join("environment"), text).unwrap();
+    Server::start_with(data, sections)
+}
+
+/// A guest, changed so that it is another script that does the same.
+fn variant(number: u64) -> Vec<u8> {
+    [guests::bytes("exit-imc").unwrap(), number.to_le_bytes().to_vec()].concat()
+}
+
+/// Statuses that callers of a store in trouble may see, as the proto files say.
+#[track_caller]
+fn is_documented(status: &Status, what: &str) {
+    let known = [(Code::ResourceExhausted, "STORE_FULL"), (Code::NotFound, "SCRIPT_NOT_FOUND")];
+    assert!(known.contains(&(status.code(), reason(status).as_str())), "{what}: {status:?}");
+}
+
+async fn compile(client: &mut Client, elf: &[u8]) -> Result<v1::CompileResponse, Status> {
+    let script_sha256 = Sha256Digest::of(elf).to_string();
+    let request = v1::CompileRequest { script_sha256, ..v1::CompileRequest::default() };
+    Ok(client.compiler.compile(request).await?.into_inner())
+}
+
+/// Runs and compiles while the disk has a fault: every script that comes with its call is answered, whatever the store does.
+async fn goes_on(client: &mut Client, number: u64, what: &str) {
+    let elf = variant(number);
+    let answer = client.execute(inline(&elf, &["5"], Tier::Native)).await;
+    assert_eq!(exit_code(&answer.unwrap_or_else(|status| panic!("{what}: {status}"))), Some(5), "{what}");
+    if let Err(status) = client.upload(&variant(number + 1)).await {
+        is_documented(&status, what);
+    }
+    match compile(client, &variant(number + 1)).await {
+        Ok(compiled) => assert!(compiled.artifact_bytes > 0, "{what}"),
+        Err(status) => is_documented(&status, what),
+    }
+}
+
+/// New artifacts are stored again.
+async fn stores_again(client: &mut Client, number: u64, what: &str) {
+    let (elf, end) = (variant(number), Instant::now() + PATIENCE);
+    loop {
+        let uploaded = client.upload(&elf).await;
+        match uploaded {
+            Ok(_) if compile(client, &elf).await.is_ok_and(|compiled| compiled.stored) => return,
+            Ok(_) => {}
+            Err(status) => is_documented(&status, what),
+        }
+        assert!(Instant::now() < end, "{what}: nothing is stored again");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// At each write, sync and new file in turn: once, and then some for good.
+async fn at_each(kinds: u64, errno: u64) {
+    let (disk, data) = (Disk::new(), tempfile::tempdir().unwrap());
+    let server = start(&disk, &data, "[compiler]\nbaseline = false\n");
+    let mut client = Client::connect(&server).await;
+    let kept = variant(0);
+    client.upload(&kept).await.unwrap();
+    assert!(compile(&mut client, &kept).await.unwrap().stored);
+    let (mut failed, mut number) = (0, 1);
+    for (first, count) in
+        (1..FAULTS).step_by(3).map(|first| (first, 1)).chain([(1, FOR_GOOD), (3, FOR_GOOD), (8, FOR_GOOD)])
+    {
+        let what = format!("error {errno} at operation {first}, {count} times");
+        disk.fail(kinds, first, count, errno);
+        goes_on(&mut client, number, &what).await;
+        failed += disk.failed();
+        disk.behave(kinds);
+        stores_again(&mut client, number + 2, &what).await;
+        number += 3;
+        // What was stored before may be gone, and is never another.
+        let answer = client.execute(inline(&kept, &["7"], Tier::Native)).await;
+        assert_eq!(exit_code(&answer.unwrap_or_else(|status| panic!("{what}: {status}"))), Some(7), "{what}");
+        until("the server is ready", || server.is_ready());
+    }
+    println!(
+        "{failed} operations failed; store errors {}",
+        server.metric("antares_cache_store_errors_total")
+    );
+    assert!(failed > 10, "nothing failed: the test does not test");
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_costs_no_answer() {
+    at_each(WRITES | NAMES, ENOSPC).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_fails_costs_no_answer() {
+    at_each(WRITES | SYNCS | NAMES, EIO).await;
+}
+
+/// Times of `count` runs of a script whose native code is at hand.
+async fn times(client: &mut Client, elf: &[u8], count: usize) -> Vec<Duration> {
+    let mut times = Vec::new();
+    for _ in 0..count {
+        let started = Instant::now();
+        assert_eq!(exit_code(&client.execute(stored(elf, &["3"], Tier::Auto)).await.unwrap()), Some(3));
+        times.push(started.elapsed());
+    }
+    times.sort_unstable();
+    times
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_disk_does_not_slow_down_what_is_at_hand() {
+    const RUNS: usize = 300;
+    /// Of the disk, each 200 ms, beside the runs.
+    const OPERATIONS: u64 = 12;
+    let (disk, data) = (Disk::new(), tempfile::tempdir().unwrap());
+    let server = start(&disk, &data, "");
+    let mut client = Client::connect(&server).await;
+    let elf = variant(0);
+    client.upload(&elf).await.unwrap();
+    assert!(compile(&mut client, &elf).await.unwrap().stored);
+    times(&mut client, &elf, RUNS).await;
+    let before = times(&mut client, &elf, RUNS).await;
+    disk.delay(WRITES | SYNCS | NAMES | READS, 200_000);
+    // Somebody stores a script, and waits for the disk.
+    let other = Client::connect(&server).await;
+    let storing = tokio::spawn(async move {
+        for number in 1_u64.. {
+            let mut other = other.clone();
+            let _ = other.upload(&variant(number)).await;
+            let _ = compile(&mut other, &variant(number)).await;
+        }
+    });
+    until("the disk is slow", || disk.seen() > 0);
+    let mut during = times(&mut client, &elf, RUNS).await;
+    while disk.seen() < OPERATIONS {
+        during.extend(times(&mut client, &elf, RUNS).await);
+    }
+    during.sort_unstable();
+    let seen = disk.seen();
+    storing.abort();
+    disk.behave(WRITES);
+    let at = |times: &[Duration], percent: usize| times[times.len() * percent / 100];
+    println!(
+        "p50 {:?} and {:?}, p99 {:?} and {:?}, {seen} slow operations",
+        at(&before, 50),
+        at(&during, 50),
+        at(&before, 99),
+        at(&during, 99)
+    );
+    // One operation of the disk would show.
+    assert!(at(&during, 99) < Duration::from_millis(150).max(2 * at(&before, 99)), "{:?}", at(&during, 99));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_descriptors_are_used_up_refuses_and_comes_back() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let mut client = Client::connect(&server).await;
+    let elf = variant(0);
+    assert_eq!(exit_code(&client.execute(inline(&elf, &["3"], Tier::Native)).await.unwrap()), Some(3));
+    let open = server.possessions()[0];
+    let pid = Pid::from_raw(i32::try_from(server.pid()).unwrap());
+    let limit = |files: u64| {
+        let limit = Rlimit { current: Some(files), maximum: getrlimit(Resource::Nofile).maximum };
+        prlimit(pid, Resource::Nofile, limit).unwrap().current
+    };
+    let before = limit(open);
+    for number in 1..20 {
+        let started = Instant::now();
+        let answer = client.execute(inline(&variant(number), &["3"], Tier::Auto)).await;
+        assert!(started.elapsed() < Duration::from_secs(20), "it hangs: {:?}", started.elapsed());
+        match answer {
+            Ok(answer) => assert_eq!(exit_code(&answer), Some(3)),
+            Err(status) => {
+                assert!(matches!(status.code(), Code::ResourceExhausted | Code::Unavailable), "{status:?}")
+            }
+        }
+    }
+    limit(before.unwrap());
+    until("it is ready", || server.is_ready());
+    let mut fresh = Client::connect(&server).await;
+    for number in 20..24 {
+        assert_eq!(
+            exit_code(&fresh.execute(inline(&variant(number), &["3"], Tier::Native)).await.unwrap()),
+            Some(3)
+        );
+    }
+    assert_eq!(server.stop(), Some(0));
+}
