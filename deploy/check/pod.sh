@@ -18,6 +18,9 @@ for tool in runc umoci; do
 done
 [ "$(id -u)" = 0 ] || cannot "making a container needs root here; inside nobody is"
 
+guests=$binaries/guests
+[ -x "$guests" ] || { echo "pod: error: $guests is not built (cargo build --package antares-tests --bin guests)" >&2; exit 1; }
+
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 # Folders of the host that the container's user must be able to pass through.
@@ -32,6 +35,8 @@ python3 deploy/check/pod.py least "$scratch/least" >"$scratch/least/config.json"
 least=$(timeout 20 runc run --bundle "$scratch/least" "antares-least-$$" </dev/null 2>&1) ||
     cannot "runc cannot run /bin/true in a container on this machine: $least"
 
+"$guests" secp256k1 "$scratch/secp256k1"
+chmod 644 "$scratch/secp256k1"
 python3 deploy/images/build.py "$binaries" "$scratch/images"
 for image in compiler runner antares; do
     umoci unpack --image "$scratch/images/layout:$image" "$scratch/$image"
