@@ -222,6 +222,19 @@ async fn processes_that_are_stopped_for_a_while_go_on() {
     assert!(server.metric("antares_zygote_restarts_total{role=\"run\"}") < 0.5);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_with_a_call_is_not_idle() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, "[listen]\nconnection_idle_ms_max = 1000\n");
+    // It was idle when it came, and its call lasts longer than it may be.
+    let answer = Client::connect(&server).await.execute(endless(4_000)).await.unwrap();
+    assert_eq!(answer.verdict.unwrap().outcome(), Outcome::DeadlineExceeded);
+    let client = Client::connect(&server).await;
+    let closed = "antares_connections_closed_total{listener=\"grpc\",reason=\"idle\"}";
+    until("one that is idle is closed", || server.metric(closed) >= 1.0);
+    drop(client);
+}
+
 /// Calls that are under way when the server is told to stop.
 const UNDER_WAY: usize = 6;
 

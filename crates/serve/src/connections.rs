@@ -4,7 +4,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use prometheus::{IntCounterVec, IntGaugeVec};
@@ -192,6 +192,11 @@ impl Link {
         (usage.calls == 0).then_some(usage.idle_since)
     }
 
+    /// Whether there was no call for so long.
+    pub(crate) fn is_idle_for(&self, time: Duration) -> bool {
+        self.idle_since().is_some_and(|since| since.elapsed() >= time)
+    }
+
     /// Until another connection needs the place.
     pub(crate) async fn room_wanted(&self) {
         self.room_wanted.notified().await;
@@ -218,7 +223,7 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
-    use std::{net::SocketAddr, time::Duration};
+    use std::net::SocketAddr;
 
     use super::*;
 
@@ -244,6 +249,18 @@ mod tests {
         drop((places, third));
         let state = connections.state();
         assert_eq!((state.total, state.by_peer.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_connection_is_idle_from_its_last_call_on() {
+        let place = connections(1, 1).admit(peer(1)).unwrap();
+        assert!(
+            place.link.is_idle_for(Duration::ZERO) && !place.link.is_idle_for(Duration::from_secs(3_600))
+        );
+        place.link.begin_call();
+        assert!(!place.link.is_idle_for(Duration::ZERO));
+        place.link.end_call();
+        assert!(place.link.is_idle_for(Duration::ZERO));
     }
 
     #[tokio::test]

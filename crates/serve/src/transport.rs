@@ -117,10 +117,9 @@ async fn keep<S, B>(
     let old_at = Instant::now() + jittered(listen.connection_age_max);
     let mut is_stopping = false;
     let (why, until) = loop {
-        let idle_at =
-            place.link.idle_since().map(|since| Instant::from_std(since) + listen.connection_idle_max);
+        let idle_since = place.link.idle_since().map(Instant::from_std);
         // A connection with calls is looked at again when it could have been idle for long enough.
-        let next = idle_at.unwrap_or_else(|| Instant::now() + listen.connection_idle_max).min(old_at);
+        let next = (idle_since.unwrap_or_else(Instant::now) + listen.connection_idle_max).min(old_at);
         tokio::select! {
             _ = connection.as_mut() => return,
             () = sleep_until(next) => {
@@ -128,7 +127,8 @@ async fn keep<S, B>(
                 if now >= old_at {
                     break (Closed::Age, now + listen.connection_age_grace);
                 }
-                if idle_at.is_some_and(|idle_at| now >= idle_at) {
+                // As it is now: there may have been calls since it was looked at.
+                if place.link.is_idle_for(listen.connection_idle_max) {
                     break (Closed::Idle, now + LINGER);
                 }
             }
