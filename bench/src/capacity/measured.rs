@@ -22,6 +22,7 @@ impl Times {
     }
 
     /// What `share` of them do not pass, from 0 to 1; between two that were measured, what lies between.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to a length")]
     pub(crate) fn at(&self, share: f64) -> f64 {
         let Some(last) = self.0.len().checked_sub(1) else { return 0.0 };
         let place = share.clamp(0.0, 1.0) * last as f64;

@@ -7,8 +7,8 @@ use std::{
 
 use super::measured::{Measured, Times};
 
-/// Of the calls, this share at the beginning is not counted: queues fill.
-const WARM_UP: f64 = 0.2;
+/// Of the calls, the first one in so many is not counted: queues fill.
+const WARM_UP_ONE_IN: usize = 5;
 
 /// What is simulated.
 #[derive(Clone, Copy, Debug)]
@@ -51,12 +51,21 @@ pub(super) struct Outcome {
 struct Random(u64);
 
 impl Random {
-    /// From 0 to below 1.
-    fn share(&mut self) -> f64 {
+    fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1_u64 << 53) as f64
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
+    }
+
+    /// From 0 to below 1.
+    fn share(&mut self) -> f64 {
+        self.next() as f64 / (1_u64 << 53) as f64
+    }
+
+    /// From 0 to below `end`.
+    fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.next() % end as u64).unwrap_or(0)
     }
 
     fn exponential(&mut self, mean: f64) -> f64 {
@@ -128,6 +137,9 @@ struct Simulation<'a> {
     begun: usize,
     times_us: Vec<f64>,
     counted_since_us: f64,
+    /// When the last call began, and how many had ended: what comes after is a cluster that runs empty.
+    last_us: f64,
+    ended: usize,
 }
 
 /// Simulates `plan` with times as `measured`.
@@ -147,6 +159,8 @@ pub(super) fn simulate(plan: Plan, measured: &Measured, seed: u64) -> Outcome {
         begun: 0,
         times_us: Vec::new(),
         counted_since_us: 0.0,
+        last_us: 0.0,
+        ended: 0,
     };
     let first = match plan.load {
         Load::Callers(callers) => callers,
@@ -186,6 +200,7 @@ impl Simulation<'_> {
             return;
         }
         self.begun += 1;
+        (self.last_us, self.ended) = (self.now_us, self.times_us.len());
         if let Load::PerSecond(rate) = self.plan.load {
             let next = self.random.exponential(1e6 / rate);
             self.at(next, Event::Begin);
@@ -233,7 +248,7 @@ impl Simulation<'_> {
 
     fn compile(&mut self, call: Call) {
         // Equal scripts meet at one compiler, and scripts spread evenly.
-        let compiler = (self.random.share() * self.compilers.len() as f64) as usize;
+        let compiler = self.random.below(self.compilers.len());
         let station = &mut self.compilers[compiler];
         if station.free == 0 {
             station.waiting.push_back(call);
@@ -290,7 +305,7 @@ impl Simulation<'_> {
     }
 
     fn warm_up(&self) -> usize {
-        (self.plan.calls as f64 * WARM_UP) as usize
+        self.plan.calls / WARM_UP_ONE_IN
     }
 
     fn outcome(self) -> Outcome {
@@ -302,8 +317,8 @@ impl Simulation<'_> {
         let (runners_busy, compilers_busy) =
             (busy(&self.runners, self.plan.runner_cores), busy(&self.compilers, self.plan.compiler_cores));
         let counted: Vec<f64> = self.times_us.into_iter().skip(warm_up).collect();
-        let seconds = (self.now_us - self.counted_since_us) / 1e6;
-        let per_second = counted.len() as f64 / seconds;
+        let seconds = (self.last_us - self.counted_since_us) / 1e6;
+        let per_second = self.ended.saturating_sub(warm_up) as f64 / seconds;
         let times = Times::of(counted);
         Outcome { per_second, p50_us: times.at(0.5), p99_us: times.at(0.99), runners_busy, compilers_busy }
     }
