@@ -259,6 +259,9 @@ COMPILE = [
               ("{{state}}", "sum by (state) (antares_tier_breaker_state{@})")),
         panel("Compilers known", "Compiler services that each runner knows of.", "none",
               ("{{pod}}", "antares_compilers{@}")),
+        panel("Compilers that took long",
+              "Calls of runners that took longer than most and were made by the next compiler too: who answered first, or that too many were.",
+              "ops", ("{{call}}, {{result}}", rate("antares_compiler_hedges_total", "call, result"))),
         panel("What runs found out",
               "Reports of runs that left native code for places that it does not know: learnt by the next compile, known already, of"
               " scripts that have learnt too often, or not stored.", "ops",
