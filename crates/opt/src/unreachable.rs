@@ -125,7 +125,7 @@ impl Search {
     }
 
     /// The functions that are there to end in a `longjmp`: `jumps`, and those that call them and never return. Native code can only be
-    /// left there, so it is left where they are called: they read what their callers need not have had in hand, above all if their
+    /// left there, so it is left where they are called: they read what their callers need not have had at all, above all if their
     /// number of arguments varies.
     fn reaching_longjmp(&self, functions: &[Function], jumps: Vec<bool>) -> Vec<bool> {
         let mut callers: Vec<Vec<usize>> = vec![Vec::new(); functions.len()];

@@ -29,7 +29,7 @@ const LIFT_FUNCTION: &str = "crates/lift/src/function.rs";
 const EMIT_MEMORY: &str = "crates/codegen/src/emit/memory.rs";
 const EMIT_CONTROL: &str = "crates/codegen/src/emit/control.rs";
 const EMIT_FUNCTION: &str = "crates/codegen/src/emit/function.rs";
-const HOMES: &str = "crates/codegen/src/emit/homes.rs";
+const MEMORY_RESIDENT: &str = "crates/codegen/src/emit/memory_resident.rs";
 const CURRENT: &str = "crates/codegen/src/emit/current.rs";
 const STUBS: &str = "crates/codegen/src/emit/stubs.rs";
 
@@ -253,12 +253,12 @@ const SIGNATURES: [Mutant; 18] = [
     ),
     mutant(
         "links-left-in-the-state",
-        HOMES,
+        MEMORY_RESIDENT,
         "arguments(function, convention).or(links)",
         "arguments(function, convention).or(RegSet::of(&[Reg(1)]).and(links))",
     ),
     mutant(
-        "homes-elsewhere",
+        "memory-resident-elsewhere",
         EMIT_FUNCTION,
         "true => emitter.field(base, Field::register(register))?,",
         "true => emitter.builder.build_alloca(emitter.i64, \"home\")?,",

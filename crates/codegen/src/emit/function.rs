@@ -14,8 +14,8 @@ use inkwell::{
 use crate::{
     CodegenError,
     emit::{
-        Emitter, OWN_SWITCHES_MAX, current::Current, homes::homes, memory::Address, signature::arguments,
-        state::Field,
+        Emitter, OWN_SWITCHES_MAX, current::Current, memory::Address, memory_resident::memory_resident,
+        signature::arguments, state::Field,
     },
 };
 
@@ -38,7 +38,7 @@ pub(crate) struct FunctionEmitter<'e, 'c, 'm> {
     put_off: PointerValue<'c>,
     slots: [Option<PointerValue<'c>>; 32],
     /// Registers whose slot is their place in the state.
-    homes: RegSet,
+    memory_resident: RegSet,
     pub(crate) current: Current,
     pub(crate) blocks: Vec<BasicBlock<'c>>,
     /// The return address that the function was called with.
@@ -149,16 +149,16 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         let left = emitter.builder.build_alloca(emitter.i64, "left")?;
         let put_off = emitter.builder.build_alloca(emitter.i64, "put_off")?;
         emitter.builder.build_store(put_off, emitter.i64.const_zero())?;
-        let (base, homes) = (emitter.base_of(value), homes(emitter, ir));
+        let (base, memory_resident) = (emitter.base_of(value), memory_resident(emitter, ir));
         let mut slots = [None; 32];
         for register in registers(emitter, ir).iter() {
-            let slot = match homes.has(register) {
+            let slot = match memory_resident.has(register) {
                 true => emitter.field(base, Field::register(register))?,
                 false => emitter.builder.build_alloca(emitter.i64, &register.to_string())?,
             };
             slots[register.index()] = Some(slot);
         }
-        let has_place = |register: &Reg| slots[register.index()].is_some() && !homes.has(*register);
+        let has_place = |register: &Reg| slots[register.index()].is_some() && !memory_resident.has(*register);
         let moved = RegSet::ALL.iter().filter(has_place).fold(RegSet::EMPTY, RegSet::with);
         let blocks = ir
             .blocks
@@ -180,7 +180,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
             left,
             put_off,
             slots,
-            homes,
+            memory_resident,
             current: Current::of(emitter, ir, moved),
             blocks,
             own_link: None,
@@ -215,7 +215,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
     /// Whether `register` has to be moved where the state holds it and where it comes from there. Without a slot it is not
     /// live anywhere in the function.
     pub(crate) fn moves(&self, register: Reg) -> bool {
-        self.slots[register.index()].is_some() && !self.homes.has(register)
+        self.slots[register.index()].is_some() && !self.memory_resident.has(register)
     }
 
     /// Puts `register` into the state, unless it is there.

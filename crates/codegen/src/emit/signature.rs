@@ -1,4 +1,4 @@
-//! How functions are called: which guest registers are handed over in host registers, and which through the state.
+//! How functions are called: which guest registers are passed in host registers, and which through the state.
 
 use antares_ir as ir;
 use antares_program::{Reg, RegSet};
@@ -10,7 +10,7 @@ const RESULTS_IN_REGISTERS_MAX: usize = 10;
 /// Where functions are passed and pass back more registers than this on average, most go through the state.
 const PASSED_MAX: usize = 20;
 
-/// Which guest registers are handed over in host registers where functions are called and return.
+/// Which guest registers are passed in host registers where functions are called and return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Convention {
     /// As many as there are host registers for.
@@ -57,7 +57,7 @@ impl Signature {
     }
 }
 
-/// The registers that `function` has in hand whatever it does with them, if it is passed them.
+/// The registers that `function` has in host registers whatever it does with them, if it is passed them.
 pub(crate) fn arguments(function: &ir::Function, convention: Convention) -> RegSet {
     match convention {
         Convention::All => RegSet::ALL,

@@ -1,7 +1,7 @@
-//! Registers that a function leaves in the state, where its callers put them and its callees look for them.
+//! Memory-resident registers: those that a function leaves in the state, where its callers put them and its callees look for them.
 //!
 //! Elsewhere than in the state, a register costs moves at calls and returns, and what is alive at a call anyway waits in
-//! memory. In the state it costs a load or store in each block that mentions it, and nothing at calls and where ways meet.
+//! memory. In the state it costs a load or store in each block that mentions it, and nothing at calls and where paths meet.
 
 use antares_ir::{self as ir, Block, Cfg, LoopNest, Module, Op, Terminator};
 use antares_program::{Reg, RegSet};
@@ -18,13 +18,13 @@ const LOOP_WEIGHT_BITS: u32 = 2;
 /// and so many loops around each other do.
 const LOOPS_MAX: u32 = 4;
 
-/// A move at a call or return weighs as much as so many loads or stores in blocks: with fewer registers in hand, those that are
-/// move less between blocks.
+/// A move at a call or return weighs as much as so many loads or stores in blocks: with fewer registers outside of the state, those that are
+/// there move less between blocks.
 const MOVE_WEIGHT: u64 = 3;
 
-/// Those of `function`. Arguments stay in hand. So does what some function is linked through: who returns where it was called
+/// Those of `function`. Arguments stay in host registers. So does what some function is linked through: who returns where it was called
 /// from passes back no link, so callers count on theirs, in the state too, whatever its callees did with that register.
-pub(crate) fn homes(emitter: &Emitter, function: &ir::Function) -> RegSet {
+pub(crate) fn memory_resident(emitter: &Emitter, function: &ir::Function) -> RegSet {
     let Emitter { ir: module, convention, links, .. } = *emitter;
     if convention == Convention::All {
         return RegSet::EMPTY;
@@ -42,12 +42,12 @@ pub(crate) fn homes(emitter: &Emitter, function: &ir::Function) -> RegSet {
             moved.iter().for_each(|register| costs[register.index()].moves += weight);
         }
     }
-    let is_home = |register: &Reg| {
+    let is_resident = |register: &Reg| {
         let Costs { mentions, moves } = costs[register.index()];
         mentions < moves * MOVE_WEIGHT
     };
     let candidates = RegSet::ALL.minus(arguments(function, convention).or(links));
-    candidates.iter().filter(is_home).fold(RegSet::EMPTY, RegSet::with)
+    candidates.iter().filter(is_resident).fold(RegSet::EMPTY, RegSet::with)
 }
 
 /// What a register costs in the state, and elsewhere.
