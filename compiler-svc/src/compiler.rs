@@ -288,6 +288,11 @@ impl Shared {
                 let (bytes, stored) = (artifact.bytes.len(), artifact.stored);
                 let tier = order.tier.name();
                 tracing::info!(script = %order.script, key = %order.key, tier, compile_ms, bytes, stored, "compiled");
+                if let Some(functions) =
+                    artifact.made.map(|made| made.unproved_functions).filter(|&some| some > 0)
+                {
+                    tracing::error!(script = %order.script, key = %order.key, tier, functions, "the verifier refused the optimized form; compiled from the plain one");
+                }
             }
             Err(error) => {
                 tracing::warn!(script = %order.script, key = %order.key, %error, "not compiled");

@@ -6,7 +6,7 @@ use antares_abi::CodeTier;
 use antares_cache::{CacheState, CacheStats, Space};
 use antares_pool::Pool;
 use antares_serve::{COMPILE_SECONDS, Metrics, RUN_SECONDS, WorkerNumbers, set_gauge, set_total};
-use prometheus::{Histogram, IntCounterVec, IntGauge};
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 
 use crate::compiler::{Artifact, CompileError};
 
@@ -66,6 +66,7 @@ pub(crate) struct CompilerMetrics {
     baseline_seconds: Histogram,
     followers: IntCounterVec,
     hints: IntCounterVec,
+    unproved: IntCounter,
     pub(crate) queue_depth: IntGauge,
 }
 
@@ -105,6 +106,10 @@ impl CompilerMetrics {
             ),
             followers,
             hints,
+            unproved: metrics.counter(
+                "antares_compile_unproved_total",
+                "Functions of which the verifier refused the optimized form: their scripts were compiled from the plain one.",
+            ),
             seconds: metrics.histogram(
                 "antares_compile_seconds",
                 "Wall time of full compiles that gave an artifact, as the worker measured it.",
@@ -128,7 +133,12 @@ impl CompilerMetrics {
             CodeTier::Baseline => (&self.baselines, &self.baseline_seconds),
             CodeTier::Full => (&self.compiles, &self.seconds),
         };
-        UnderWay { compiles: compiles.clone(), times: times.clone(), result: CANCELLED }
+        UnderWay {
+            compiles: compiles.clone(),
+            times: times.clone(),
+            unproved: self.unproved.clone(),
+            result: CANCELLED,
+        }
     }
 
     /// Counts work that waits for a worker, until it is dropped.
@@ -194,6 +204,7 @@ impl CompilerMetrics {
 pub(crate) struct UnderWay {
     compiles: IntCounterVec,
     times: Histogram,
+    unproved: IntCounter,
     result: &'static str,
 }
 
@@ -204,6 +215,7 @@ impl UnderWay {
             Ok(artifact) => {
                 if let Some(summary) = &artifact.made {
                     self.times.observe(seconds(summary.compile_ms));
+                    self.unproved.inc_by(summary.unproved_functions);
                 }
                 "done"
             }

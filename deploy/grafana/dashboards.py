@@ -363,6 +363,9 @@ WORKERS = [
         stat("Refused code", "Compiled libraries with machine code that no generator of ours makes.", "none",
              ("{{role}}", "sum by (role) (antares_code_refused_total{})"), steps=[("green", None), ("red", 1)],
              width=THIRD),
+        stat("Unproved functions", "Functions whose optimized form the compiler's verifier refused, since the processes started.",
+             "none", ("functions", "sum(antares_compile_unproved_total{})"), steps=[("green", None), ("red", 1)],
+             width=THIRD),
         panel("Second runs", "Native runs that were run again in the interpreter: equal, different, or passed over for want of room or "
               "time.", "ops", ("{{result}}", rate("antares_rechecks_total", "result"))),
         panel("Second compiles", "Scripts that were compiled again by another worker: to the same bytes, to others, or passed over.",

@@ -81,6 +81,7 @@ pub(crate) fn function(index: u32, blocks: Vec<Block>) -> Function {
         frame_low: None,
         sp_after: SpAfter::Same,
         blocks,
+        loops: Vec::new(),
     }
 }
 

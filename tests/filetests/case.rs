@@ -65,7 +65,7 @@ impl Case {
 
     /// The IR of the code, for the generator of `tier`.
     pub(crate) fn module(&self, tier: CodeTier) -> Result<Module> {
-        Ok(antares_compiler::lower(&self.program()?, 1 << 20, tier)?)
+        Ok(antares_compiler::lower(&self.program()?, 1 << 20, tier)?.module)
     }
 
     /// The file with these expectations.

@@ -52,7 +52,10 @@ pub fn library_with(
     };
     let request = Request { hints: hints.clone(), ..request(options, stage) };
     match antares_compiler::compile(elf, &request) {
-        Ok(output) => Ok(Ok(output.bytes)),
+        Ok(output) => {
+            proved(output.unproved_functions)?;
+            Ok(Ok(output.bytes))
+        }
         Err(CompileError::Refused { reason, .. }) => Ok(Err(reason.to_owned())),
         Err(CompileError::Failed { detail }) => Err(anyhow!("the compiler failed: {detail}")),
     }
@@ -74,12 +77,23 @@ pub fn compile_through_state(elf: &[u8], options: CompileOptions) -> Result<Resu
     Ok(Ok(load(&antares_codegen::link(&[object])?)?))
 }
 
+/// That the verifier has refused nothing, which costs users speed and tests their sense.
+fn proved(unproved_functions: u64) -> Result<(), CompileError> {
+    if unproved_functions == 0 {
+        return Ok(());
+    }
+    let detail = format!("the verifier refused the optimized form of {unproved_functions} functions");
+    Err(CompileError::Failed { detail })
+}
+
 fn lift(elf: &[u8], options: CompileOptions) -> Result<Module, CompileError> {
     let Limits { code_bytes_max, functions_max, blocks_max, operations_max } = Limits::default();
     let limits = antares_program::Limits { code_bytes_max, functions_max, blocks_max };
     let image = antares_program::read(elf, options, &limits)?;
     let program = antares_program::recover(&image, &limits, &Hints::default())?;
-    antares_compiler::lower(&program, operations_max, CodeTier::Full)
+    let lowered = antares_compiler::lower(&program, operations_max, CodeTier::Full)?;
+    proved(lowered.unproved_functions)?;
+    Ok(lowered.module)
 }
 
 /// What a stage gives for `elf`.

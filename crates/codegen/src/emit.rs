@@ -115,8 +115,13 @@ pub(crate) fn module<'c>(
         emitter.define_header(&tables);
     }
     emitter.debug.finish();
-    emitter.module.verify().map_err(|message| CodegenError::Verifier { message: message.to_string() })?;
+    verify(&emitter.module)?;
     Ok(emitter.module)
+}
+
+/// Has LLVM verify `module`.
+pub(crate) fn verify(module: &Module) -> Result<(), CodegenError> {
+    module.verify().map_err(|message| CodegenError::Verifier { message: message.to_string() })
 }
 
 impl<'c, 'm> Emitter<'c, 'm> {

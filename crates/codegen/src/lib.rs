@@ -30,11 +30,17 @@ pub enum CodegenError {
         /// Its name.
         name: &'static str,
     },
-    /// LLVM's verifier found a mistake in what we emitted.
+    /// LLVM's verifier found a mistake in what we emitted, or in what the scheduler made of it.
     #[error("LLVM's verifier: {message}")]
     Verifier {
         /// LLVM's words.
         message: String,
+    },
+    /// The scheduler gave an order in which accesses that may meet, or an access and an effect, have changed places.
+    #[error("the scheduler's order of {function} does something else")]
+    Order {
+        /// Name of the host function.
+        function: String,
     },
     /// The target, the passes or the code generator failed.
     #[error("LLVM at {step}: {message}")]
@@ -214,7 +220,10 @@ fn generate(
         optimize::forbid_vectors(&emitted);
     } else {
         optimize::run(&emitted, part.kept(division), &target)?;
-        order::run(&emitted);
+        order::run(&emitted)?;
+    }
+    if cfg!(debug_assertions) {
+        emit::verify(&emitted)?;
     }
     match form {
         Form::LlvmBefore | Form::Llvm => Ok(emitted.print_to_string().to_string().into_bytes()),

@@ -4,6 +4,7 @@
 //! all spills is put into an order in which fewer values live at once, before host code is made of it.
 
 mod graph;
+mod kept;
 mod loops;
 mod schedule;
 
@@ -20,6 +21,7 @@ use self::{
     loops::Ways,
     schedule::Schedule,
 };
+use crate::CodegenError;
 
 /// Instructions in a row that are put in order, at least and at most: fewer have nothing to gain, and time grows faster than
 /// their number.
@@ -38,7 +40,10 @@ const LEFT_MAX_PERCENT: usize = 80;
 const LOOPS_BESIDE_PART: usize = 8;
 
 /// Puts the blocks of `module` in order.
-pub(crate) fn run(module: &Module) {
+///
+/// # Errors
+/// [`CodegenError::Order`] if an order would not do the same.
+pub(crate) fn run(module: &Module) -> Result<(), CodegenError> {
     let builder = module.get_context().create_builder();
     for function in module.get_functions().filter(|function| !is_left_alone(*function)) {
         let mut ways = None;
@@ -46,10 +51,21 @@ pub(crate) fn run(module: &Module) {
             let Some(ordered) = ordered(block) else { continue };
             let ways = ways.get_or_insert_with(|| Ways::of(function));
             if ways.loops_beside(block) <= ordered.len() / LOOPS_BESIDE_PART {
+                if !kept::does_the_same(&scheduled(block), &ordered) {
+                    return Err(CodegenError::Order {
+                        function: function.get_name().to_string_lossy().into_owned(),
+                    });
+                }
                 refill(block, &ordered, &builder);
             }
         }
     }
+    Ok(())
+}
+
+/// The instructions of `block` that have an order.
+fn scheduled(block: BasicBlock) -> Vec<InstructionValue> {
+    block.get_instructions().filter(|it| it.get_opcode() != InstructionOpcode::Phi).collect()
 }
 
 /// Whether the function is so big that LLVM does not optimize it either.
@@ -60,8 +76,7 @@ fn is_left_alone(function: FunctionValue) -> bool {
 
 /// The instructions of `block` but phis in a better order, if there is one.
 fn ordered(block: BasicBlock) -> Option<Vec<InstructionValue>> {
-    let all: Vec<InstructionValue> =
-        block.get_instructions().filter(|it| it.get_opcode() != InstructionOpcode::Phi).collect();
+    let all = scheduled(block);
     let mut ordered = Vec::with_capacity(all.len());
     let mut is_changed = false;
     for row in all.split_inclusive(|instruction| is_wall(*instruction)) {

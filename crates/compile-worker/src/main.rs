@@ -99,7 +99,7 @@ fn files_of(stage: Stage) -> u64 {
 /// Looks at the machine code of a library that another child has made.
 fn check(library: &[u8]) -> Result<Output, CompileError> {
     match antares_codecheck::check(library) {
-        Ok(_) => Ok(Output { bytes: Vec::new(), guest_code_bytes: 0, functions: 0, blocks: 0 }),
+        Ok(_) => Ok(Output::of_bytes(Vec::new())),
         Err(error) => Err(CompileError::Refused { reason: "code", detail: error.to_string() }),
     }
 }
@@ -114,8 +114,7 @@ fn link(mut blob: &[u8]) -> Result<Output, CompileError> {
         parts.push(part.to_vec());
         blob = rest;
     }
-    let bytes = antares_compiler::link(&parts)?;
-    Ok(Output { bytes, guest_code_bytes: 0, functions: 0, blocks: 0 })
+    Ok(Output::of_bytes(antares_compiler::link(&parts)?))
 }
 
 fn request(options: CompileOptions, stage: Stage, hints: Hints, limits: &CompileLimits) -> Request {
@@ -148,6 +147,7 @@ fn summary(output: &Output, output_bytes: u64, started: Instant) -> CompileSumma
         guest_code_bytes: output.guest_code_bytes,
         functions: output.functions,
         blocks: output.blocks,
+        unproved_functions: output.unproved_functions,
         compile_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
     }
 }

@@ -14,7 +14,7 @@ pub use antares_codegen::llvm_version;
 use antares_codegen::{CodegenError, Form, Part};
 use antares_ir::Module;
 use antares_lift::LiftError;
-use antares_opt::{Context, Level, Target, VerifyError};
+use antares_opt::{Context, Level, Target, refused};
 use antares_program::{Program, ProgramError};
 
 pub use limits::Limits;
@@ -80,6 +80,16 @@ pub struct Output {
     pub functions: u64,
     /// Blocks.
     pub blocks: u64,
+    /// Functions of which the verifier refused the optimized form: if there is one, the plain form of all was compiled.
+    pub unproved_functions: u64,
+}
+
+impl Output {
+    /// Output that no function was compiled for.
+    #[must_use]
+    pub fn of_bytes(bytes: Vec<u8>) -> Self {
+        Self { bytes, guest_code_bytes: 0, functions: 0, blocks: 0, unproved_functions: 0 }
+    }
 }
 
 /// Why there is no output.
@@ -120,12 +130,6 @@ impl From<LiftError> for CompileError {
     }
 }
 
-impl From<VerifyError> for CompileError {
-    fn from(error: VerifyError) -> Self {
-        Self::Failed { detail: format!("the IR is wrong: {error}") }
-    }
-}
-
 impl From<CodegenError> for CompileError {
     fn from(error: CodegenError) -> Self {
         match error {
@@ -155,7 +159,7 @@ pub fn compile(elf: &[u8], request: &Request) -> Result<Output, CompileError> {
     };
     let image = antares_program::read(elf, request.options, &limits)?;
     if request.stage == Stage::Image {
-        return Ok(Output { bytes: image.to_string().into(), guest_code_bytes: 0, functions: 0, blocks: 0 });
+        return Ok(Output::of_bytes(image.to_string().into()));
     }
     let program = antares_program::recover(&image, &limits, &request.hints)?;
     drop(image);
@@ -166,13 +170,13 @@ pub fn compile(elf: &[u8], request: &Request) -> Result<Output, CompileError> {
     if let Stage::IrAfter { .. } | Stage::Passes = request.stage {
         return Ok(output(&program, explain::passes(&program, request)?.into()));
     }
-    let module = lower(&program, request.limits.operations_max, tier)?;
+    let Lowered { module, unproved_functions } = lower(&program, request.limits.operations_max, tier)?;
     let bytes = match request.stage {
         Stage::Ir => module.to_string().into(),
         Stage::Baseline => antares_baseline::compile(&module)?,
         stage => generate(&module, stage, elf.len() as u64)?,
     };
-    Ok(output(&program, bytes))
+    Ok(Output { unproved_functions, ..output(&program, bytes) })
 }
 
 /// What optimisation has to know of LLVM's generator; the baseline's module is shaped the same way.
@@ -181,26 +185,49 @@ pub const TARGET: Target = Target {
     blocks_max: antares_codegen::OPTIMIZED_BLOCKS_MAX,
 };
 
-/// The IR that the generator of `tier` takes: lifted, optimised, verified. What the verifier refuses is our mistake, and is made again
-/// with nothing optimised.
+/// The IR that a generator takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lowered {
+    /// Lifted, optimised, verified.
+    pub module: Module,
+    /// Functions whose optimised form the verifier refused: if there is one, nothing in the module is optimised.
+    pub unproved_functions: u64,
+}
+
+/// The IR that the generator of `tier` takes. What the verifier refuses is our mistake, and is made again with nothing optimised.
 ///
 /// # Errors
 /// As [`compile`].
-pub fn lower(program: &Program, operations_max: u64, tier: CodeTier) -> Result<Module, CompileError> {
+pub fn lower(program: &Program, operations_max: u64, tier: CodeTier) -> Result<Lowered, CompileError> {
     let level = match tier {
         CodeTier::Baseline => Level::Baseline,
         CodeTier::Full => Level::Full,
     };
     let context = Context { program, target: TARGET };
-    let lowered = |level| -> Result<Module, CompileError> {
+    let optimized = |level| -> Result<Module, CompileError> {
         let mut module = antares_lift::lift(program, operations_max)?;
         antares_opt::optimize(&mut module, context, level);
-        antares_opt::verify(&module)?;
         Ok(module)
     };
-    let module = lowered(level);
-    debug_assert!(!matches!(module, Err(CompileError::Failed { .. })), "{module:?}");
-    if matches!(module, Err(CompileError::Failed { .. })) { lowered(Level::Plain) } else { module }
+    let lowered = believed(optimized(level)?, || optimized(Level::Plain))?;
+    debug_assert_eq!(lowered.unproved_functions, 0, "the verifier refuses what was optimised");
+    Ok(lowered)
+}
+
+/// `optimized` if the verifier believes it, else the plain form.
+fn believed(
+    optimized: Module,
+    plain: impl FnOnce() -> Result<Module, CompileError>,
+) -> Result<Lowered, CompileError> {
+    let unproved_functions = refused(&optimized).len() as u64;
+    if unproved_functions == 0 {
+        return Ok(Lowered { module: optimized, unproved_functions });
+    }
+    let module = plain()?;
+    match refused(&module).first() {
+        None => Ok(Lowered { module, unproved_functions }),
+        Some(error) => Err(CompileError::Failed { detail: format!("the IR is wrong: {error}") }),
+    }
 }
 
 /// Links the parts of an ELF, in their order.
@@ -270,5 +297,33 @@ fn output(program: &Program, bytes: Vec<u8>) -> Output {
         guest_code_bytes: instructions.map(|(_, instruction)| u64::from(instruction.length)).sum(),
         functions: program.functions.len() as u64,
         blocks: blocks.count() as u64,
+        unproved_functions: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A function that loads from `a0` behind a check.
+    const PLAIN: &str = "module version 2 isa imc\ncode 0x10000..0x11000\nstores 0x11000..0x400000\n\
+        indirect {} changes {}\n\
+        function fn0 at 0x10000 {a0} -> {} exposed\n\
+        block0 at 0x10000 cycles 3 metered:\n\
+        v0 = read a0\ncheck.read v0+0..+8\nv2 = load.d v0+0\nreturn\n";
+
+    #[test]
+    fn what_the_verifier_refuses_is_compiled_from_the_plain_form() {
+        let plain: Module = PLAIN.parse().unwrap();
+        let lowered = believed(plain.clone(), || panic!("the optimised form is right")).unwrap();
+        assert_eq!((&lowered.module, lowered.unproved_functions), (&plain, 0));
+        let unproved: Module = PLAIN.replace("check.read", "proved.read").parse().unwrap();
+        let lowered = believed(unproved.clone(), || Ok(plain.clone())).unwrap();
+        assert_eq!((&lowered.module, lowered.unproved_functions), (&plain, 1));
+        let short: Module = PLAIN.replace("..+8", "..+7").parse().unwrap();
+        let failed = believed(unproved, || Ok(short));
+        assert!(
+            matches!(failed, Err(CompileError::Failed { detail }) if detail.contains("no address check"))
+        );
     }
 }

@@ -14,6 +14,7 @@ mod operators;
 mod parse;
 mod terminator;
 mod text;
+mod versioned;
 
 use antares_abi::{CompileOptions, GUEST_MEMORY_BYTES};
 use antares_program::{FunctionId, GuestAddr, Reg, RegSet};
@@ -25,6 +26,7 @@ pub use loop_nest::{ENTRY_FREQUENCY, LoopNest, frequencies};
 pub use operators::{BinaryOp, UnaryOp};
 pub use parse::ParseError;
 pub use terminator::{JumpTable, Terminator};
+pub use versioned::{LinearSum, LoopSpan, VersionedLoop};
 
 /// A value of a block: the index of the operation that gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -297,6 +299,8 @@ pub struct Function {
     pub sp_after: SpAfter,
     /// Blocks; the first one is the entry.
     pub blocks: Vec<Block>,
+    /// Loops in two versions: their bounded blocks, and what shows that these need no checks.
+    pub loops: Vec<VersionedLoop>,
 }
 
 /// Bytes of the shortest guest instruction.

@@ -6,8 +6,8 @@ use antares_abi::CompileOptions;
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 
 use crate::{
-    Access, BinaryOp, Block, Charge, Function, JumpTable, Module, Op, SpAfter, Terminator, UnaryOp, Value,
-    Width,
+    Access, BinaryOp, Block, Charge, Function, JumpTable, LinearSum, LoopSpan, Module, Op, SpAfter,
+    Terminator, UnaryOp, Value, VersionedLoop, Width,
 };
 
 /// Where a text is no module. Texts come from tests and people, and may be of any size.
@@ -120,6 +120,10 @@ impl<'a> Lines<'a> {
             _ => SpAfter::Same,
         };
         words.end()?;
+        let mut loops = Vec::new();
+        while let Some(words) = self.next_after("loop ") {
+            loops.push(self.versioned(words)?);
+        }
         let mut blocks = Vec::new();
         while let Some(words) = self.next_after("block") {
             blocks.push(self.block(words, blocks.len())?);
@@ -135,7 +139,40 @@ impl<'a> Lines<'a> {
             frame_low,
             sp_after,
             blocks,
+            loops,
         })
+    }
+
+    fn versioned(&mut self, mut words: Words) -> Result<VersionedLoop, ParseError> {
+        let header = words.block()?;
+        words.expect(" blocks ")?;
+        let blocks = words.number()?;
+        words.expect(" guard ")?;
+        let guard = words.block()?;
+        words.expect(" last ")?;
+        let last = words.value()?;
+        words.end()?;
+        let mut words = self.next("an exit")?;
+        words.expect("exit ")?;
+        let exit = words.block()?;
+        words.expect(" counter ")?;
+        let counter = words.sum()?;
+        words.expect(" step ")?;
+        let step = words.signed()?;
+        words.expect(" end ")?;
+        let end = words.sum()?;
+        words.end()?;
+        let mut spans = Vec::new();
+        while let Some(mut words) = self.next_after("span.") {
+            let access = words.access()?;
+            let start = words.sum()?;
+            words.expect(" step ")?;
+            let step = words.signed()?;
+            words.expect(" bytes ")?;
+            spans.push(LoopSpan { access, start, step, bytes: words.signed()? });
+            words.end()?;
+        }
+        Ok(VersionedLoop { guard, header, blocks, exit, counter, step, end, last, spans })
     }
 
     /// The block with this index.
@@ -309,14 +346,29 @@ impl Words<'_> {
         self.token("a width", |c| "bhwd".contains(c), width)
     }
 
+    /// A sum of registers with factors, and a number behind all of them.
+    fn sum(&mut self) -> Result<LinearSum, ParseError> {
+        let mut sum = LinearSum::default();
+        loop {
+            let number = self.signed()?;
+            if !self.eat("*") {
+                return Ok(LinearSum { offset: number, ..sum });
+            }
+            sum.terms.push((self.register()?, number));
+            self.expect(" + ")?;
+        }
+    }
+
+    fn access(&mut self) -> Result<Access, ParseError> {
+        if self.eat("read ") {
+            return Ok(Access::Read);
+        }
+        self.expect("write ").map(|()| Access::Write)
+    }
+
     /// `check` or `proved`.
     fn range(&mut self, make: impl Fn(Access, Value, i64, i64) -> Op) -> Result<Op, ParseError> {
-        let access = if self.eat("read ") {
-            Access::Read
-        } else {
-            self.expect("write ")?;
-            Access::Write
-        };
+        let access = self.access()?;
         let (base, low) = (self.value()?, self.offset()?);
         self.expect("..")?;
         Ok(make(access, base, low, self.offset()?))

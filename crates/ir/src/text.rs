@@ -91,6 +91,12 @@ impl Access {
     }
 }
 
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -202,6 +208,7 @@ impl fmt::Display for Function {
             SpAfter::Moved => " sp moved",
         })?;
         writeln!(f)?;
+        self.loops.iter().try_for_each(|versioned| write!(f, "{versioned}"))?;
         for (index, block) in self.blocks.iter().enumerate() {
             let metered = if block.is_metered { " metered" } else { "" };
             let bounded = if block.is_bounded { " bounded" } else { "" };

@@ -40,6 +40,7 @@ pub(crate) fn lift_functions(program: &Program, operations_max: u64) -> Result<V
             frame_low: None,
             sp_after: ir::SpAfter::Compared,
             blocks,
+            loops: Vec::new(),
         });
     }
     Ok(functions)

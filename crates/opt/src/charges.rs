@@ -46,29 +46,6 @@ fn place_in(function: &mut Function, cfg: &Cfg) {
     }
 }
 
-/// The first block at which what was charged depends on the path to it, or is not balanced where the function is left.
-pub(crate) fn mistake(function: &Function) -> Option<usize> {
-    let mut more = vec![None; function.blocks.len()];
-    more[0] = Some(0_i128);
-    let mut open = vec![0];
-    while let Some(index) = open.pop() {
-        let block = &function.blocks[index];
-        let own = block.charged().map_or(0, |charged| i128::from(charged) - i128::from(block.cycles));
-        let after = more[index].unwrap_or(0) + own;
-        if after != 0 && !is_free(block) {
-            return Some(index);
-        }
-        for to in block.terminator.successors() {
-            match more[to.0 as usize].replace(after) {
-                None => open.push(to.0 as usize),
-                Some(known) if known != after => return Some(to.0 as usize),
-                Some(_) => {}
-            }
-        }
-    }
-    None
-}
-
 /// Whether control stays in the function behind a block, for all who look.
 fn is_free(block: &Block) -> bool {
     matches!(block.terminator, Terminator::Jump(_) | Terminator::Branch { .. })
@@ -151,6 +128,8 @@ mod tests {
     use super::*;
     use antares_ir::{SpAfter, Value};
 
+    use crate::proof::cycles::unbalanced;
+
     const RETURN: Terminator = Terminator::Return { link: None, locals: Vec::new() };
 
     fn jump(to: u32) -> Terminator {
@@ -179,15 +158,16 @@ mod tests {
             frame_low: None,
             sp_after: SpAfter::Same,
             blocks: blocks.iter().map(block).collect(),
+            loops: Vec::new(),
         };
         let cfg = Cfg::of(&function.blocks);
         place_in(&mut function, &cfg);
-        assert_eq!(mistake(&function), None);
+        assert_eq!(unbalanced(&function), None);
         let charged = function.blocks.iter().filter_map(Block::charged).collect();
         for index in 0..blocks.len() {
             let mut broken = function.clone();
             broken.blocks[index].charge = Charge::Moved(function.blocks[index].charged().unwrap_or(0) + 1);
-            assert!(mistake(&broken).is_some(), "block {index}");
+            assert!(unbalanced(&broken).is_some(), "block {index}");
         }
         charged
     }

@@ -265,8 +265,11 @@ fn after(
             Terminator::JumpIndirect { .. } if end == Distance::Known(0) => (end, SpAfter::Same),
             Terminator::TailCall { callee, .. } => {
                 let callee = &facts[callee.0 as usize];
-                let after = if callee.after == SpAfter::Moved { SpAfter::Same } else { callee.after };
-                (end.behind(callee), after)
+                match callee.after {
+                    // Nobody compares behind it: who called this function would.
+                    SpAfter::Compared => (Distance::Unknown, SpAfter::Compared),
+                    SpAfter::Same | SpAfter::Moved => (end.behind(callee), SpAfter::Same),
+                }
             }
             _ => continue,
         };

@@ -15,6 +15,7 @@ mod loops;
 mod passes;
 mod polls;
 mod promote_calls;
+mod proof;
 mod ranges;
 mod resumable;
 mod signatures;
@@ -28,7 +29,8 @@ use antares_program::Program;
 
 pub use analyses::Analyses;
 pub use passes::{Level, PASSES, Pass};
-pub use verify::{VerifyError, verify};
+pub use proof::{LoopError, ProofError, refused};
+pub use verify::VerifyError;
 
 /// What passes have to know of the generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ mod search;
 
 use std::collections::HashMap;
 
-use antares_ir::{Access, Block, Cfg, Function, LoopNest, Module, Op};
+use antares_ir::{Access, Block, Cfg, Function, LoopNest, Module, Op, VersionedLoop};
 use antares_program::BlockId;
 
 use crate::loops::{
@@ -82,16 +82,27 @@ fn double_one(
     let cycles = nodes.blocks.iter().map(|block| block.cycles).sum::<u64>();
     let fitting = OVERDRAFT.checked_div(cycles.cast_signed()).unwrap_or(i64::MAX) - 1;
     let last_max = spans.last_max().min(fitting);
-    let starts_low = spans.show_low(count.first());
+    let starts_low = spans.show_low(&count.counter);
     let Some(last) = count.last_pass(&mut front, last_max, starts_low) else { return };
     front.ask_for_cycles(OVERDRAFT);
-    spans.ask(&mut front, last);
+    let spans = spans.ask(&mut front, last);
     for (node, index) in proved {
         let op = &mut nodes.blocks[node].ops[index];
         if let Op::Check { access, base, low, high } = *op {
             *op = Op::Proved { access, base, low, high };
         }
     }
+    function.loops.push(VersionedLoop {
+        guard: number(body[0]),
+        header: nodes.first,
+        blocks: number(nodes.blocks.len()).0,
+        exit: BlockId(nodes.first.0 + number(count.node).0),
+        counter: count.counter.linear(),
+        step: count.step,
+        end: count.end.linear(),
+        last,
+        spans,
+    });
     let plain = BlockId(nodes.first.0 - 1);
     let chooser = front.finish(function.blocks[body[0]].pc, nodes.first, plain);
     put_in_front(function, body, chooser);
@@ -99,9 +110,12 @@ fn double_one(
     function.blocks.append(&mut nodes.ends);
 }
 
+fn number(index: usize) -> BlockId {
+    BlockId(u32::try_from(index).expect("a function has fewer than 2^32 blocks"))
+}
+
 /// Puts `chooser` in front of the loop of the blocks `body`, whose header becomes the last block of the function.
 fn put_in_front(function: &mut Function, body: &[usize], chooser: Block) {
-    let number = |index: usize| BlockId(u32::try_from(index).unwrap_or(u32::MAX));
     let (own, plain) = (number(body[0]), number(function.blocks.len()));
     for &index in body {
         let terminator = &mut function.blocks[index].terminator;

@@ -1,17 +1,7 @@
-//! The verifier: rules that every module keeps, looked at before code is generated from it.
+//! The structural verifier: the rules of a module's form. What it claims about addresses and cycles is for [`crate::proof`].
 
-use std::collections::HashMap;
-
-use antares_ir::{Access, Block, Cfg, Function, Module, Op, Terminator, Value};
+use antares_ir::{Block, Function, Module, Op, Terminator, Value};
 use antares_program::{BlockId, FunctionId, Reg, RegSet};
-
-use crate::{
-    charges,
-    ranges::{self, Both, Facts, Implied, Range, Summary},
-};
-
-/// How often what holds at a block may be looked at: more than where checks are placed.
-const VISITS_MAX: u32 = 8192;
 
 /// A rule that a module breaks, and where. This is our mistake, never the input's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -66,34 +56,6 @@ pub enum VerifyError {
         /// The register.
         register: Reg,
     },
-    /// A memory access without a check before it.
-    #[error("{function} {block}: operation {operation} has no address check before it")]
-    Unchecked {
-        /// Function.
-        function: FunctionId,
-        /// Block.
-        block: BlockId,
-        /// Index of the operation.
-        operation: usize,
-    },
-    /// An address check is left out, and not all that comes before has seen to it.
-    #[error("{function} {block}: operation {operation} is not proved")]
-    Unproved {
-        /// Function.
-        function: FunctionId,
-        /// Block.
-        block: BlockId,
-        /// Index of the operation.
-        operation: usize,
-    },
-    /// What was charged is not what was used, whichever way led here.
-    #[error("{function} {block}: cycles do not come out even")]
-    Charged {
-        /// Function.
-        function: FunctionId,
-        /// Block.
-        block: BlockId,
-    },
     /// A function without blocks, or not at the index of its id.
     #[error("{function} is out of place or empty")]
     Shape {
@@ -106,7 +68,7 @@ pub enum VerifyError {
 ///
 /// # Errors
 /// The first rule broken.
-pub fn verify(module: &Module) -> Result<(), VerifyError> {
+pub(crate) fn verify(module: &Module) -> Result<(), VerifyError> {
     verify_unsigned(module)?;
     for function in &module.functions {
         let reads = function.blocks[0].ops.iter().filter_map(|op| match op {
@@ -131,53 +93,8 @@ pub(crate) fn verify_unsigned(module: &Module) -> Result<(), VerifyError> {
         for (number, block) in (0..).zip(&function.blocks) {
             let place = Place { module, function, id: BlockId(number), block };
             place.operands()?;
-            place.accesses()?;
             place.writes()?;
             place.targets()?;
-        }
-        if let Some(block) = charges::mistake(function) {
-            let block = BlockId(u32::try_from(block).unwrap_or(u32::MAX));
-            return Err(VerifyError::Charged { function: function.id, block });
-        }
-        proofs(module, function)?;
-    }
-    Ok(())
-}
-
-/// Every check that is left out holds because of checks that come before on all paths. Those of counted loops stand on
-/// what the block in front asks, and are not looked at.
-fn proofs(module: &Module, function: &Function) -> Result<(), VerifyError> {
-    let is_proved = |op: &Op| matches!(op, Op::Proved { .. });
-    if !function.blocks.iter().any(|block| !block.is_bounded && block.ops.iter().any(is_proved)) {
-        return Ok(());
-    }
-    let implied = Implied::of(module);
-    let summary =
-        |block: &Block| Summary::new(&block.ops, block.ops.iter(), &block.writes, &block.terminator);
-    let summaries: Vec<Summary> = function.blocks.iter().map(summary).collect();
-    let cfg = Cfg::of(&function.blocks);
-    let own: Vec<Facts> = summaries.iter().map(|summary| summary.own).collect();
-    let entry = ranges::at_entry(function.frame_low, implied);
-    let before = ranges::solve(&summaries, &cfg, &own, &entry, (implied, VISITS_MAX));
-    for ((number, block), before) in (0..).zip(&function.blocks).zip(&before) {
-        let Some(before) = before.as_ref().filter(|_| !block.is_bounded) else { continue };
-        for (operation, op) in block.ops.iter().enumerate() {
-            let Op::Proved { access, base, low, high } = *op else { continue };
-            let Op::Read(register) = block.ops[base.0 as usize] else {
-                return Err(VerifyError::Unproved {
-                    function: function.id,
-                    block: BlockId(number),
-                    operation,
-                });
-            };
-            let known = implied.all(before[register.index()]).get(access);
-            if Range::new(low, high).is_empty() || !known.covers(Range::new(low, high)) {
-                return Err(VerifyError::Unproved {
-                    function: function.id,
-                    block: BlockId(number),
-                    operation,
-                });
-            }
         }
     }
     Ok(())
@@ -208,35 +125,6 @@ impl Place<'_> {
         }
         self.block.writes.iter().try_for_each(|(_, value)| check(ops.len(), *value))?;
         self.block.terminator.values().into_iter().try_for_each(|value| check(ops.len(), value))
-    }
-
-    /// Every access has a check of the same base before it that covers it, or lies in the checked stack frame.
-    fn accesses(&self) -> Result<(), VerifyError> {
-        let ops = &self.block.ops;
-        let mut checks: HashMap<Value, Vec<(Access, i64, i64)>> = HashMap::new();
-        for (operation, op) in ops.iter().enumerate() {
-            if let Op::Check { access, base, low, high } | Op::Proved { access, base, low, high } = *op {
-                let known = checks.entry(base).or_default();
-                known.push((access, low, high));
-                let follows = Implied::of(self.module).all(Both::of(access, Range::new(low, high)));
-                known.extend(follows.iter().map(|(access, range)| (access, range.low(), range.high())));
-            }
-            let (base, offset, width, needs_write) = match *op {
-                Op::Load { base, offset, width, .. } => (base, offset, width, false),
-                Op::Store { base, offset, width, .. } => (base, offset, width, true),
-                _ => continue,
-            };
-            let is_covered = checks.get(&base).into_iter().flatten().any(|&(access, low, high)| {
-                low <= offset
-                    && offset.wrapping_add(width.bytes()) <= high
-                    && (access == Access::Write || !needs_write)
-            });
-            let is_frame = self.function.frame_low.is_some() && ops[base.0 as usize] == Op::Read(Reg::SP);
-            if !is_covered && !is_frame {
-                return Err(VerifyError::Unchecked { function: self.function.id, block: self.id, operation });
-            }
-        }
-        Ok(())
     }
 
     fn writes(&self) -> Result<(), VerifyError> {

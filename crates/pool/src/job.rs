@@ -294,6 +294,9 @@ pub struct CompileSummary {
     pub functions: u64,
     /// Blocks compiled.
     pub blocks: u64,
+    /// Functions of which the verifier refused the optimized form: if there is one, the script was compiled without optimisation of
+    /// its address checks and charges.
+    pub unproved_functions: u64,
     /// Wall time, milliseconds.
     pub compile_ms: u64,
 }

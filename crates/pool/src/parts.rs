@@ -58,6 +58,7 @@ impl Pool {
                 summary.guest_code_bytes = first.guest_code_bytes;
                 summary.functions = first.functions;
                 summary.blocks = first.blocks;
+                summary.unproved_functions = first.unproved_functions;
                 summary.compile_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
             }
             linked

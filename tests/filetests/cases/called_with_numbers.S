@@ -70,6 +70,9 @@ fill:
 #     exit at 0x1002a
 #
 # function fn1 at 0x1002e {a0 a1 a2} -> {}
+# loop block4 blocks 1 guard block1 last v4
+#     exit block4 counter 1*a0 + 1 step 1 end 1*a2 + 0
+#     span.write 1*a0 + 0 step 1 bytes 1
 # block0 at 0x1002e cycles 1:
 #     v0 = read a2
 #     v1 = read a0
@@ -121,6 +124,9 @@ fill:
 #     branch v7, block4, block2
 #
 # function fn2 at 0x1002e {a0} -> {}
+# loop block5 blocks 1 guard block2 last v4
+#     exit block5 counter 1*a0 + 1 step 1 end 1*a2 + 0
+#     span.write 1*a0 + 0 step 1 bytes 1
 # block0 at 0x1002e cycles 0:
 #     v0 = const 0x7
 #     v1 = const 0x10

@@ -62,6 +62,9 @@ _start:
 # indirect {} changes {}
 #
 # function fn0 at 0x10000 {} -> {} exposed
+# loop block4 blocks 1 guard block1 last v10
+#     exit block4 counter 1*a0 + 8 step 8 end 1*a1 + 0
+#     span.write 1*a0 + 0 step 8 bytes 8
 # block0 at 0x10000 cycles 3 charged 0:
 #     v0 = const 0x20000
 #     v1 = const 0x40

@@ -37,6 +37,10 @@ half:
 # indirect {} changes {}
 #
 # function fn0 at 0x10000 {} -> {} exposed
+# loop block6 blocks 4 guard block2 last v6
+#     exit block8 counter 1*s1 + 1 step 1 end 1*s2 + 0
+#     span.read 1*s0 + 1*s1 + -7 step 1 bytes 15
+#     span.write 1*s0 + 1*s1 + 64 step 1 bytes 1
 # block0 at 0x10000 cycles 7:
 #     v0 = const 0x20000
 #     v1 = const 0x0

@@ -82,6 +82,8 @@ buffer:
 #     leave
 #
 # function fn1 at 0x10016 {sp a1 a6 a7} -> {} frame -32
+# loop block5 blocks 1 guard block1 last v6
+#     exit block5 counter 1*a2 + -1 step -1 end 0
 # block0 at 0x10016 cycles 6:
 #     v0 = read sp
 #     v1 = const 0xffffffffffffffe0

@@ -38,6 +38,8 @@ _start:
 # indirect {} changes {}
 #
 # function fn0 at 0x10000 {} -> {} exposed
+# loop block4 blocks 1 guard block1 last v6
+#     exit block4 counter 1*a1 + -1 step -1 end 0
 # block0 at 0x10000 cycles 2 charged 0:
 #     v0 = const 0x0
 #     v1 = const 0x64

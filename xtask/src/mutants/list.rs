@@ -340,7 +340,13 @@ const LOOP_BOUNDS: [Mutant; 11] = [
     ),
 ];
 
-const STACKS: [Mutant; 8] = [
+const STACKS: [Mutant; 9] = [
+    mutant(
+        "tail-calls-are-compared-by-nobody",
+        STACK,
+        "SpAfter::Compared => (Distance::Unknown, SpAfter::Compared),",
+        "SpAfter::Compared => (end.behind(callee), SpAfter::Compared),",
+    ),
     mutant("unknown-sp-comes-back", STACK, "_ => SpAfter::Compared,", "_ => SpAfter::Same,"),
     mutant(
         "leaves-keep-sp",

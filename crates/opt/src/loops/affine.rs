@@ -1,6 +1,6 @@
 //! What a value is in terms of the registers at the start of a pass, and how it moves from pass to pass.
 
-use antares_ir::{BinaryOp, Block, Op, UnaryOp, Value, Width};
+use antares_ir::{BinaryOp, Block, LinearSum, Op, UnaryOp, Value, Width};
 use antares_program::{BlockId, Reg};
 
 /// Registers in one sum.
@@ -69,6 +69,11 @@ impl Affine {
     fn bounded(self) -> Option<Self> {
         let is_small = self.slack <= FACTOR_MAX && self.terms.len() <= TERMS_MAX;
         (is_small && self.terms.iter().all(|(_, factor)| factor.abs() <= FACTOR_MAX)).then_some(self)
+    }
+
+    /// The sum that it is, without its slack.
+    pub(super) fn linear(&self) -> LinearSum {
+        LinearSum { terms: self.terms.clone(), offset: self.offset }
     }
 
     /// The register that it is, but for an offset.

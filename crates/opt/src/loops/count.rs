@@ -30,10 +30,12 @@ enum While {
 
 /// The counter of a loop, what it runs to, and how.
 pub(super) struct Count {
+    /// The block that compares them.
+    pub(super) node: usize,
     /// As it is compared in the first pass.
-    counter: Affine,
-    end: Affine,
-    step: i64,
+    pub(super) counter: Affine,
+    pub(super) end: Affine,
+    pub(super) step: i64,
     goes_on: While,
     is_unsigned: bool,
 }
@@ -91,7 +93,7 @@ impl Count {
         let is_sound = step != 0 && step.abs() <= STEP_MAX && (goes_on != While::Differs || is_power);
         let is_near = counter.offset.abs() <= STEP_MAX || counter.alone().is_none();
         is_sound.then_some(())?;
-        is_near.then_some(Self { counter, end, step, goes_on, is_unsigned })
+        is_near.then_some(Self { node, counter, end, step, goes_on, is_unsigned })
     }
 
     /// Asks for what bounds the passes; gives the number of the last pass, counted from 0, or more: at most `last_max`. None if
@@ -128,11 +130,6 @@ impl Count {
         let distance = front.binary_const(BinaryOp::Add, distance, add);
         let shifted = front.binary_const(BinaryOp::Lshr, distance, i64::from(shift));
         Some(front.binary_const(BinaryOp::Add, shifted, more))
-    }
-
-    /// What is compared in the first pass.
-    pub(super) fn first(&self) -> &Affine {
-        &self.counter
     }
 }
 

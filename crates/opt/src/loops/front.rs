@@ -1,6 +1,6 @@
 //! The block in front of a loop, being built: it asks whether the bounded body may run.
 
-use antares_ir::{Access, BinaryOp, Block, Op, Terminator, Value};
+use antares_ir::{Access, BinaryOp, Block, LinearSum, LoopSpan, Op, Terminator, Value};
 use antares_program::{BlockId, GuestAddr, Reg};
 
 use crate::loops::affine::{Affine, Reach, STEP_MAX};
@@ -197,8 +197,9 @@ impl Spans {
         sum.slack == 0 && self.spans.iter().any(shows)
     }
 
-    /// Asks for all of them, over passes 0 to `last`, which is at most [`Spans::last_max`].
-    pub(super) fn ask(self, front: &mut Front, last: Value) {
+    /// Asks for all of them, over passes 0 to `last`, which is at most [`Spans::last_max`]; gives what was asked for.
+    pub(super) fn ask(self, front: &mut Front, last: Value) -> Vec<LoopSpan> {
+        let mut asked = Vec::with_capacity(self.spans.len());
         for (index, span) in self.spans.iter().enumerate() {
             let is_covered =
                 |(other, by): (usize, &Span)| other != index && by.access == Access::Write && by.covers(span);
@@ -213,6 +214,10 @@ impl Spans {
             }
             let low = span.low.wrapping_sub_unsigned(span.bounds.0);
             front.ask_within(from, low, (span.step != 0).then_some(extent), room);
+            let start = LinearSum { terms: span.terms.clone(), offset: span.low };
+            let bytes = span.high.wrapping_sub(span.low);
+            asked.push(LoopSpan { access: span.access, start, step: span.step, bytes });
         }
+        asked
     }
 }

@@ -1,0 +1,204 @@
+//! Whether another order of a block's instructions does the same: a check of what the scheduler has done, by its result alone.
+//!
+//! What has an effect beside memory stays where it is, with the same instructions before it. Of two accesses of which one writes,
+//! those that are not certainly apart keep their order: apart are those at constant distances from the same pointer whose bytes do
+//! not meet. That values are made before they are used is for LLVM's verifier.
+
+use std::collections::HashMap;
+
+use inkwell::{
+    types::BasicTypeEnum,
+    values::{AsValueRef, BasicValueEnum, InstructionOpcode, InstructionValue, PointerValue},
+};
+use llvm_sys::prelude::LLVMValueRef;
+
+/// Names of intrinsics that are arithmetic.
+const ARITHMETIC: [&str; 10] = [
+    "llvm.fshl.",
+    "llvm.fshr.",
+    "llvm.smin.",
+    "llvm.umin.",
+    "llvm.smax.",
+    "llvm.umax.",
+    "llvm.ctlz.",
+    "llvm.cttz.",
+    "llvm.ctpop.",
+    "llvm.bswap.",
+];
+
+/// Bytes that an access touches.
+struct Bytes {
+    pointer: LLVMValueRef,
+    /// From the pointer on, `[start, end)`.
+    start: i128,
+    end: i128,
+}
+
+enum Effect {
+    /// Gives a value, and nothing else.
+    None,
+    /// Of one place in memory; none if it is not known which.
+    Memory { writes: bool, bytes: Option<Bytes> },
+    /// Anything.
+    Any,
+}
+
+/// Whether `after` does what `before` does.
+pub(super) fn does_the_same(before: &[InstructionValue], after: &[InstructionValue]) -> bool {
+    let place: HashMap<LLVMValueRef, usize> =
+        after.iter().enumerate().map(|(place, instruction)| (instruction.as_value_ref(), place)).collect();
+    if before.len() != after.len() || place.len() != after.len() {
+        return false;
+    }
+    // Where the instructions since the last effect are, and which of them access memory.
+    let mut start = 0;
+    let mut accesses: Vec<(usize, bool, Option<Bytes>)> = Vec::new();
+    for (number, instruction) in before.iter().enumerate() {
+        let Some(&now) = place.get(&instruction.as_value_ref()) else { return false };
+        let is_kept = match effect(*instruction) {
+            Effect::None => now >= start,
+            Effect::Memory { writes, bytes } => {
+                let overtaken = |(then, wrote, other): &(usize, bool, Option<Bytes>)| {
+                    *then > now && (writes || *wrote) && !are_apart(bytes.as_ref(), other.as_ref())
+                };
+                let is_kept = now >= start && !accesses.iter().any(overtaken);
+                accesses.push((now, writes, bytes));
+                is_kept
+            }
+            Effect::Any => {
+                start = number + 1;
+                accesses.clear();
+                now == number
+            }
+        };
+        if !is_kept {
+            return false;
+        }
+    }
+    true
+}
+
+fn are_apart(a: Option<&Bytes>, b: Option<&Bytes>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => a.pointer == b.pointer && (a.end <= b.start || b.end <= a.start),
+        _ => false,
+    }
+}
+
+fn effect(instruction: InstructionValue) -> Effect {
+    use InstructionOpcode as Is;
+    let operand = |number| instruction.get_operand(number).and_then(|operand| operand.value());
+    let is_volatile = || instruction.get_volatile().unwrap_or(true);
+    match instruction.get_opcode() {
+        Is::Add | Is::Sub | Is::Mul | Is::UDiv | Is::SDiv | Is::URem | Is::SRem => Effect::None,
+        Is::And | Is::Or | Is::Xor | Is::Shl | Is::LShr | Is::AShr | Is::ICmp | Is::Select => Effect::None,
+        Is::ZExt | Is::SExt | Is::Trunc | Is::GetElementPtr => Effect::None,
+        Is::Load if !is_volatile() => {
+            let loaded = BasicTypeEnum::try_from(instruction.get_type()).ok();
+            Effect::Memory { writes: false, bytes: bytes(operand(0), loaded) }
+        }
+        Is::Store if !is_volatile() => {
+            let stored = operand(0).map(|value| value.get_type());
+            Effect::Memory { writes: true, bytes: bytes(operand(1), stored) }
+        }
+        Is::Call => {
+            let callee = instruction.get_num_operands().checked_sub(1).and_then(operand);
+            let name = match callee {
+                Some(BasicValueEnum::PointerValue(callee)) => callee.get_name().to_owned(),
+                _ => return Effect::Any,
+            };
+            let is_arithmetic = |known: &&str| name.to_bytes().starts_with(known.as_bytes());
+            if ARITHMETIC.iter().any(|known| is_arithmetic(known)) { Effect::None } else { Effect::Any }
+        }
+        _ => Effect::Any,
+    }
+}
+
+/// What an access of a value of type `of` touches.
+fn bytes<'c>(pointer: Option<BasicValueEnum<'c>>, of: Option<BasicTypeEnum<'c>>) -> Option<Bytes> {
+    let size: i128 = match of? {
+        BasicTypeEnum::IntType(int) => i128::from(int.get_bit_width().div_ceil(8)),
+        BasicTypeEnum::PointerType(_) => 8,
+        _ => return None,
+    };
+    let BasicValueEnum::PointerValue(mut pointer) = pointer? else { return None };
+    let mut start = 0_i128;
+    while let Some((from, distance)) = pointer.as_instruction().and_then(moved) {
+        start += i128::from(distance);
+        pointer = from;
+    }
+    Some(Bytes { pointer: pointer.as_value_ref(), start, end: start + size })
+}
+
+/// The pointer that `instruction` adds a constant number of bytes to.
+fn moved<'c>(instruction: InstructionValue<'c>) -> Option<(PointerValue<'c>, i64)> {
+    if instruction.get_opcode() != InstructionOpcode::GetElementPtr || instruction.get_num_operands() != 2 {
+        return None;
+    }
+    let BasicTypeEnum::IntType(element) = instruction.get_gep_source_element_type().ok()? else {
+        return None;
+    };
+    let BasicValueEnum::PointerValue(from) = instruction.get_operand(0)?.value()? else { return None };
+    let BasicValueEnum::IntValue(number) = instruction.get_operand(1)?.value()? else { return None };
+    (element.get_bit_width() == 8).then_some((from, number.get_sign_extended_constant()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use inkwell::{context::Context, memory_buffer::MemoryBuffer};
+
+    use super::*;
+
+    const CODE: &str = "declare void @g()\n\
+        define i64 @f(ptr %p, ptr %q) {\n\
+        entry:\n\
+        %a = getelementptr i8, ptr %p, i64 8\n\
+        store i64 1, ptr %p\n\
+        %x = load i32, ptr %a\n\
+        %b = getelementptr i8, ptr %p, i64 6\n\
+        %y = load i32, ptr %b\n\
+        store i64 2, ptr %q\n\
+        %z = load volatile i64, ptr %q\n\
+        call void @g()\n\
+        %w = add i64 %z, 1\n\
+        ret i64 %w\n}\n\0";
+
+    /// Whether the code does the same with the instruction at `from` moved to `to`.
+    fn may_move(from: usize, to: usize) -> bool {
+        let context = Context::create();
+        let text = MemoryBuffer::create_from_memory_range_copy(CODE.as_bytes(), "code");
+        let module = context.create_module_from_ir(text).unwrap();
+        let block = module.get_function("f").unwrap().get_first_basic_block().unwrap();
+        let before: Vec<InstructionValue> = block.get_instructions().collect();
+        let mut after = before.clone();
+        let moved = after.remove(from);
+        after.insert(to, moved);
+        does_the_same(&before, &after)
+    }
+
+    #[test]
+    fn only_accesses_that_are_certainly_apart_change_places() {
+        assert!(may_move(1, 1));
+        assert!(may_move(2, 1), "a load of bytes 8 to 12 before a store of bytes 0 to 8");
+        assert!(!may_move(4, 1), "a load of bytes 6 to 10 before that store");
+        assert!(may_move(4, 2), "a load before a load");
+        assert!(!may_move(5, 4), "a store through another pointer before a load");
+        assert!(!may_move(1, 5), "a store behind one through another pointer");
+        assert!(!may_move(5, 6), "a store behind a volatile load");
+        assert!(!may_move(8, 7), "a sum before a call");
+        assert!(!may_move(6, 7), "a call before a volatile load");
+    }
+
+    #[test]
+    fn no_instruction_is_lost_or_doubled() {
+        let context = Context::create();
+        let text = MemoryBuffer::create_from_memory_range_copy(CODE.as_bytes(), "code");
+        let module = context.create_module_from_ir(text).unwrap();
+        let block = module.get_function("f").unwrap().get_first_basic_block().unwrap();
+        let before: Vec<InstructionValue> = block.get_instructions().collect();
+        let mut doubled = before.clone();
+        doubled[3] = doubled[0];
+        assert!(does_the_same(&before, &before) && !does_the_same(&before, &doubled));
+        assert!(!does_the_same(&before, &before[1..]));
+    }
+}

@@ -1,0 +1,51 @@
+//! Accesses of a block: each lies in what a check before it in the block has seen to, or in the stack frame.
+
+use antares_ir::{Access, Block, Op, Value};
+use antares_program::Reg;
+
+use crate::proof::{available::Implied, frame::SpDistance};
+
+/// The first operation of `block` that accesses what nothing has seen to. `sp` is at a distance from where the function found
+/// it, below which all from `frame_low` on was checked for loads and stores.
+pub(super) fn unchecked(
+    block: &Block,
+    implied: Implied,
+    (sp, frame_low): (SpDistance, Option<i64>),
+) -> Option<usize> {
+    let mut checks: Vec<(Value, Access, i64, i64)> = Vec::new();
+    for (operation, op) in block.ops.iter().enumerate() {
+        let (access, base, offset, width) = match *op {
+            Op::Check { access, base, low, high } | Op::Proved { access, base, low, high } => {
+                checks.push((base, access, low, high));
+                continue;
+            }
+            Op::Load { base, offset, width, .. } => (Access::Read, base, offset, width.bytes()),
+            Op::Store { base, offset, width, .. } => (Access::Write, base, offset, width.bytes()),
+            _ => continue,
+        };
+        let is_checked = checks.iter().any(|&(checked, by, low, high)| {
+            let (more, is_seen_to) = match (by, access) {
+                (Access::Write, Access::Read) => (implied.below.unwrap_or(0), implied.below.is_some()),
+                _ => (0, by == access),
+            };
+            checked == base && is_seen_to && covers((low, high), more, (offset, width))
+        });
+        let is_frame = || {
+            let (SpDistance::Is(distance), Some(low)) = (sp, frame_low) else { return false };
+            let start = i128::from(offset) + i128::from(distance);
+            let is_inside = i128::from(low) <= start && start + i128::from(width) <= 0;
+            is_inside && block.ops[base.0 as usize] == Op::Read(Reg::SP)
+        };
+        if !is_checked && !is_frame() {
+            return Some(operation);
+        }
+    }
+    None
+}
+
+/// Whether the range of a check, with `more` bytes below it, has all bytes of an access; addresses wrap.
+fn covers((low, high): (i64, i64), more: i64, (offset, width): (i64, i64)) -> bool {
+    let bytes = u128::from(high.wrapping_sub(low).cast_unsigned()) + u128::from(more.cast_unsigned());
+    let place = u128::from(offset.wrapping_sub(low.wrapping_sub(more)).cast_unsigned());
+    place + u128::from(width.cast_unsigned()) <= bytes
+}

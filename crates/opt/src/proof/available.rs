@@ -1,0 +1,306 @@
+//! Available checks: for each register the addresses around it that may be accessed when a block is entered, whichever way led there.
+//!
+//! Executing a block forwards gives each value a root (a register as the block found it, or an operation) and a distance from it.
+//! A check says something about the root of its base; a register that is written has what is known of the root of its new
+//! value. Blocks start with everything and lose what one way to them does not bring, until nothing changes: the greatest solution,
+//! which holds by induction over the length of a run. Loads may lie in one range of addresses and stores in another, each without
+//! a gap, so that two windows around the same root are one with all that is between them.
+
+use std::collections::BTreeSet;
+
+use antares_ir::{Access, BinaryOp, Block, Cfg, Function, Op, Terminator, Value};
+use antares_program::Reg;
+
+/// Distances beyond this are not followed.
+const DISTANCE_MAX: i64 = 1 << 20;
+
+/// How often blocks are looked at, in all and for each of them, before what changes is taken for unknown where edges lead back; and
+/// four times as often, wherever it changes.
+const VISITS: usize = 1 << 14;
+const VISITS_PER_BLOCK: usize = 512;
+
+/// Distances from a root: `[low, high)`; none if `low` is not below `high`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Window {
+    low: i32,
+    high: i32,
+}
+
+impl Window {
+    /// As much of `[low, high)` as is near.
+    fn near(low: i64, high: i64) -> Self {
+        let [low, high] = [low, high].map(|end| end.clamp(-DISTANCE_MAX, DISTANCE_MAX));
+        // Both are near, and fit.
+        match (i32::try_from(low), i32::try_from(high)) {
+            (Ok(low), Ok(high)) if low < high => Self { low, high },
+            _ => Self::default(),
+        }
+    }
+
+    fn is_none(self) -> bool {
+        self.low >= self.high
+    }
+
+    fn hull(self, other: Self) -> Self {
+        match (self.is_none(), other.is_none()) {
+            (true, _) => other,
+            (_, true) => self,
+            _ => Self { low: self.low.min(other.low), high: self.high.max(other.high) },
+        }
+    }
+
+    fn common(self, other: Self) -> Self {
+        Self::near(self.low.max(other.low).into(), self.high.min(other.high).into())
+    }
+
+    /// The same addresses, counted from what is `by` above the root.
+    fn seen_from_above(self, by: i64) -> Self {
+        if self.is_none() {
+            return self;
+        }
+        Self::near(i64::from(self.low).saturating_sub(by), i64::from(self.high).saturating_sub(by))
+    }
+}
+
+/// What may be loaded from, and stored to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Windows {
+    read: Window,
+    write: Window,
+}
+
+impl Windows {
+    fn of(access: Access, low: i64, high: i64) -> Self {
+        let window = Window::near(low, high);
+        match access {
+            Access::Read => Self { read: window, ..Self::default() },
+            Access::Write => Self { write: window, ..Self::default() },
+        }
+    }
+
+    fn map(self, change: impl Fn(Window) -> Window) -> Self {
+        Self { read: change(self.read), write: change(self.write) }
+    }
+
+    fn hull(self, other: Self) -> Self {
+        Self { read: self.read.hull(other.read), write: self.write.hull(other.write) }
+    }
+
+    fn common(self, other: Self) -> Self {
+        Self { read: self.read.common(other.read), write: self.write.common(other.write) }
+    }
+
+    /// Whether they hold all of `[low, high)`.
+    pub(super) fn hold(self, access: Access, low: i64, high: i64) -> bool {
+        let window = match access {
+            Access::Read => self.read,
+            Access::Write => self.write,
+        };
+        low < high && i64::from(window.low) <= low && high <= i64::from(window.high)
+    }
+}
+
+/// What follows for loads from what is known of stores.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Implied {
+    /// By how much loads may lie below stores; none if they may not wherever stores may.
+    pub(super) below: Option<i64>,
+}
+
+impl Implied {
+    pub(super) fn of(bounds: impl Fn(Access) -> (u64, u64)) -> Self {
+        let (read, write) = (bounds(Access::Read), bounds(Access::Write));
+        let is_readable = read.0 <= write.0 && write.0 < write.1 && write.1 <= read.1;
+        let below = write.0.checked_sub(read.0).filter(|_| is_readable);
+        Self { below: below.and_then(|below| i64::try_from(below).ok()) }
+    }
+
+    pub(super) fn all(self, known: Windows) -> Windows {
+        let Some(below) = self.below.filter(|_| !known.write.is_none()) else { return known };
+        let (low, high) = (i64::from(known.write.low), i64::from(known.write.high));
+        Windows { read: known.read.hull(Window::near(low.saturating_sub(below), high)), ..known }
+    }
+
+    /// What a check says.
+    pub(super) fn by(self, access: Access, low: i64, high: i64) -> Windows {
+        self.all(Windows::of(access, low, high))
+    }
+}
+
+/// What is known of each register.
+pub(super) type Registers = [Windows; 32];
+
+/// What a value is counted from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Root {
+    /// A register as the block found it.
+    Register(Reg),
+    /// An operation of the block.
+    Operation(u32),
+}
+
+/// A block, executed.
+pub(super) struct Executed {
+    /// Its checks that are left out.
+    pub(super) left_out: Vec<LeftOut>,
+    /// What the block checks.
+    checked: Vec<(Root, Windows)>,
+    /// Registers that are new at its end.
+    written: Vec<(Reg, Root, i64)>,
+    /// Registers that may be anything behind it.
+    lost: Lost,
+}
+
+/// A check that is left out.
+pub(super) struct LeftOut {
+    /// Index of the operation.
+    pub(super) operation: usize,
+    /// What the base of the check is counted from.
+    root: (Root, i64),
+}
+
+enum Lost {
+    None,
+    One(Reg),
+    All,
+}
+
+impl Executed {
+    pub(super) fn of(block: &Block, implied: Implied) -> Self {
+        let mut roots: Vec<(Root, i64)> = Vec::with_capacity(block.ops.len());
+        let (mut checked, mut left_out) = (Vec::<(Root, Windows)>::new(), Vec::new());
+        for (number, op) in (0..).zip(&block.ops) {
+            let number_of = |value: Value| match block.ops[value.0 as usize] {
+                Op::Const(number) => Some(number),
+                _ => None,
+            };
+            let own = (Root::Operation(number), 0);
+            roots.push(match *op {
+                Op::Read(register) if register != Reg::ZERO => (Root::Register(register), 0),
+                Op::Binary(BinaryOp::Add, x, y) => match number_of(y) {
+                    Some(by) => {
+                        let (root, distance) = roots[x.0 as usize];
+                        (root, distance.wrapping_add(by))
+                    }
+                    None => own,
+                },
+                _ => own,
+            });
+            if let Op::Check { access, base, low, high } | Op::Proved { access, base, low, high } = *op {
+                let (root, distance) = roots[base.0 as usize];
+                if matches!(op, Op::Proved { .. }) {
+                    left_out.push(LeftOut { operation: roots.len() - 1, root: (root, distance) });
+                }
+                let windows = implied
+                    .by(access, low, high)
+                    .map(|window| window.seen_from_above(distance.saturating_neg()));
+                match checked.iter_mut().find(|(known, _)| *known == root) {
+                    Some((_, known)) => *known = known.hull(windows),
+                    None => checked.push((root, windows)),
+                }
+            }
+        }
+        let root = |&(register, value): &(Reg, Value)| {
+            let (root, distance) = roots[value.0 as usize];
+            (register, root, distance)
+        };
+        let written = block.writes.iter().map(root).collect();
+        let lost = match block.terminator {
+            Terminator::Call { .. } | Terminator::CallIndirect { .. } => Lost::All,
+            Terminator::Ecall { .. } => Lost::One(Reg::A0),
+            _ => Lost::None,
+        };
+        Self { left_out, checked, written, lost }
+    }
+
+    /// What a register is counted from at the block's end.
+    pub(super) fn root_of(&self, register: Reg) -> (Root, i64) {
+        let written = self.written.iter().find(|(written, ..)| *written == register);
+        written.map_or((Root::Register(register), 0), |(_, root, distance)| (*root, *distance))
+    }
+
+    fn checked(&self, root: Root) -> Windows {
+        self.checked
+            .iter()
+            .find(|(known, _)| *known == root)
+            .map_or_else(Windows::default, |(_, windows)| *windows)
+    }
+
+    /// What is known at the block's end.
+    fn after(&self, before: &Registers) -> Registers {
+        let mut now = *before;
+        for &(root, windows) in &self.checked {
+            if let Root::Register(register) = root {
+                now[register.index()] = now[register.index()].hull(windows);
+            }
+        }
+        let mut after = now;
+        for &(register, root, distance) in &self.written {
+            let known = match root {
+                Root::Register(from) => now[from.index()],
+                Root::Operation(_) => self.checked(root),
+            };
+            after[register.index()] = known.map(|window| window.seen_from_above(distance));
+        }
+        match self.lost {
+            Lost::None => after,
+            Lost::One(register) => {
+                after[register.index()] = Windows::default();
+                after
+            }
+            Lost::All => Registers::default(),
+        }
+    }
+}
+
+impl LeftOut {
+    /// What is known of its base where the block begins.
+    pub(super) fn known(&self, before: &Registers) -> Windows {
+        match self.root {
+            (Root::Register(register), distance) => {
+                before[register.index()].map(|window| window.seen_from_above(distance))
+            }
+            (Root::Operation(_), _) => Windows::default(),
+        }
+    }
+}
+
+/// What is known where each block of `function` begins; none where no way leads.
+pub(super) fn solve(function: &Function, blocks: &[Executed], implied: Implied) -> Vec<Option<Registers>> {
+    let cfg = Cfg::of(&function.blocks);
+    let order = cfg.reverse_postorder();
+    let mut places = vec![usize::MAX; blocks.len()];
+    order.iter().enumerate().for_each(|(place, block)| places[*block] = place);
+    let mut entry = Registers::default();
+    if let Some(low) = function.frame_low {
+        // Stores and loads of the frame are checked before all else.
+        let frame = Windows::of(Access::Write, low, 0).hull(Windows::of(Access::Read, low, 0));
+        entry[Reg::SP.index()] = implied.all(frame);
+    }
+    let mut before: Vec<Option<Registers>> = vec![None; blocks.len()];
+    before[0] = Some(entry);
+    let visits_max = VISITS + VISITS_PER_BLOCK * blocks.len();
+    let mut visits = 0;
+    let mut open = BTreeSet::from([0]);
+    while let Some(place) = open.pop_first() {
+        let block = order[place];
+        let Some(known) = &before[block] else { continue };
+        let after = blocks[block].after(known).map(|windows| implied.all(windows));
+        visits += 1;
+        for &next in cfg.successors(block) {
+            let gives_up = visits > visits_max && (places[next] <= place || visits > 4 * visits_max);
+            let met = match &before[next] {
+                None => after,
+                Some(old) => std::array::from_fn(|register| {
+                    let met = old[register].common(after[register]);
+                    if gives_up && met != old[register] { Windows::default() } else { met }
+                }),
+            };
+            if before[next] != Some(met) {
+                before[next] = Some(met);
+                open.insert(places[next]);
+            }
+        }
+    }
+    before
+}

@@ -1,0 +1,236 @@
+//! One iteration of a bounded loop, executed on unknown registers: what each value is then, and what is new when the next one
+//! begins.
+
+use antares_ir::{BinaryOp, Block, Op, Terminator, UnaryOp, Value, VersionedLoop, Width};
+use antares_program::BlockId;
+
+use crate::proof::modular::{Integers, ModularSum, Unknown};
+
+/// What the registers hold.
+type Registers = [ModularSum; 32];
+
+/// An iteration, whichever it is: values in terms of the registers as it begins.
+pub(super) struct Iteration<'f> {
+    blocks: &'f [Block],
+    header: BlockId,
+    /// By block and operation.
+    values: Vec<Vec<ModularSum>>,
+    /// The integers that each [`Unknown::Made`] stands for.
+    made: Vec<Option<Integers>>,
+    /// What is known of sums of registers in every iteration.
+    known: Vec<(ModularSum, Integers)>,
+    /// How far each register has moved where the next iteration begins, if that is a number.
+    steps: [Option<i64>; 32],
+}
+
+impl<'f> Iteration<'f> {
+    /// An iteration of the bounded loop that `witness` is about, if `known` holds as it begins. None if control flows as it
+    /// should not: from block to later block, back to the header, or out.
+    pub(super) fn of(
+        blocks: &'f [Block],
+        witness: &VersionedLoop,
+        known: Vec<(ModularSum, Integers)>,
+    ) -> Option<Self> {
+        let first = witness.header.0 as usize;
+        let blocks =
+            blocks.get(first..first + witness.blocks as usize).filter(|blocks| !blocks.is_empty())?;
+        let registers: Registers = std::array::from_fn(|register| match u8::try_from(register) {
+            Ok(register) if register > 0 => ModularSum::unknown(Unknown::Register(register)),
+            _ => ModularSum::constant(0),
+        });
+        let mut iteration = Self {
+            blocks,
+            header: witness.header,
+            values: Vec::with_capacity(blocks.len()),
+            made: Vec::new(),
+            known,
+            steps: [None; 32],
+        };
+        let mut entered: Vec<Option<Registers>> = vec![None; blocks.len()];
+        entered[0] = Some(registers.clone());
+        let mut again: Option<Registers> = None;
+        for (place, block) in blocks.iter().enumerate() {
+            let registers = entered[place].take()?;
+            let registers = iteration.run(block, registers);
+            for next in iteration.successors(place)? {
+                let to = if next == 0 { &mut again } else { &mut entered[next] };
+                let met = match to.take() {
+                    None => registers.clone(),
+                    Some(other) => iteration.meet(other, &registers),
+                };
+                *to = Some(met);
+            }
+        }
+        let again = again?;
+        iteration.steps =
+            std::array::from_fn(|register| again[register].minus(&registers[register]).number());
+        Some(iteration)
+    }
+
+    /// The blocks of the iteration that follow one of it, 0 for the header: each later or the header. None if another follows.
+    fn successors(&self, place: usize) -> Option<Vec<usize>> {
+        let (Terminator::Jump(_) | Terminator::Branch { .. }) = self.blocks[place].terminator else {
+            return None;
+        };
+        let next = self.blocks[place].terminator.successors();
+        let inside: Vec<usize> = next.into_iter().filter_map(|block| self.place(block)).collect();
+        inside.iter().all(|next| *next == 0 || *next > place).then_some(inside)
+    }
+
+    /// The place of a block in the iteration.
+    pub(super) fn place(&self, block: BlockId) -> Option<usize> {
+        let place = block.0.checked_sub(self.header.0)? as usize;
+        (place < self.blocks.len()).then_some(place)
+    }
+
+    /// Whether no way from the header to the next iteration avoids the block at `place`.
+    pub(super) fn always_passes(&self, place: usize) -> bool {
+        let mut is_reached = vec![false; self.blocks.len()];
+        is_reached[0] = place != 0;
+        for from in 0..self.blocks.len() {
+            let Some(next) = self.successors(from).filter(|_| is_reached[from]) else { continue };
+            for next in next.into_iter().filter(|next| *next != place) {
+                if next == 0 {
+                    return false;
+                }
+                is_reached[next] = true;
+            }
+        }
+        true
+    }
+
+    fn meet(&mut self, mut a: Registers, b: &Registers) -> Registers {
+        for (a, b) in a.iter_mut().zip(b) {
+            if a != b {
+                *a = self.unknown(None);
+            }
+        }
+        a
+    }
+
+    fn unknown(&mut self, integers: Option<Integers>) -> ModularSum {
+        self.made.push(integers);
+        u32::try_from(self.made.len() - 1)
+            .map_or_else(|_| ModularSum::default(), |made| ModularSum::unknown(Unknown::Made(made)))
+    }
+
+    /// Executes a block: the registers at its end.
+    fn run(&mut self, block: &Block, registers: Registers) -> Registers {
+        let mut values: Vec<ModularSum> = Vec::with_capacity(block.ops.len());
+        for op in &block.ops {
+            let value = self.operation(block, op, &values, &registers).filter(ModularSum::is_short);
+            values.push(value.unwrap_or_else(|| self.unknown(None)));
+        }
+        let mut after = registers;
+        for (register, value) in &block.writes {
+            after[register.index()] = values[value.0 as usize].clone();
+        }
+        self.values.push(values);
+        after
+    }
+
+    fn operation(
+        &mut self,
+        block: &Block,
+        op: &Op,
+        values: &[ModularSum],
+        registers: &Registers,
+    ) -> Option<ModularSum> {
+        let get = |value: Value| &values[value.0 as usize];
+        match *op {
+            Op::Const(number) => Some(ModularSum::constant(number)),
+            Op::Read(register) => Some(registers[register.index()].clone()),
+            Op::Binary(op, x, y) => match (op, get(x), get(y).number()) {
+                (BinaryOp::Add, x, _) => Some(x.plus(get(y))),
+                (BinaryOp::Sub, x, _) => Some(x.minus(get(y))),
+                (BinaryOp::Shl, x, Some(by @ 0..63)) => Some(x.times(1 << by)),
+                (BinaryOp::And, x, Some(mask)) => self.masked(x, mask),
+                (BinaryOp::Lshr, _, Some(by @ 1..64)) => self.shifted_right(block, values, x, by),
+                _ => None,
+            },
+            Op::Unary(UnaryOp::SextW, x) => self.extended(get(x), -(1 << 31), 1 << 31),
+            Op::Unary(UnaryOp::ZextW, x) => self.extended(get(x), 0, 1 << 32),
+            Op::Unary(UnaryOp::ZextH, x) => self.extended(get(x), 0, 1 << 16),
+            Op::Load { width: Width::Byte, is_signed: false, .. } => self.below(1 << 8),
+            Op::Load { width: Width::Half, is_signed: false, .. } => self.below(1 << 16),
+            _ => None,
+        }
+    }
+
+    /// Something from 0 on below `end`.
+    fn below(&mut self, end: i128) -> Option<ModularSum> {
+        Some(self.unknown(Some(Integers::new(0, end - 1))))
+    }
+
+    /// `x & mask`: what is below a mask that is not negative, or `x` without its low bits.
+    fn masked(&mut self, x: &ModularSum, mask: i64) -> Option<ModularSum> {
+        let lost = i128::from(!mask);
+        if mask >= 0 {
+            return self.below(i128::from(mask) + 1);
+        }
+        let rest = if (lost + 1).count_ones() == 1 { self.below(lost + 1) } else { None };
+        rest.map(|rest| x.minus(&rest))
+    }
+
+    /// `x >> by`. A word that was shifted up by 32 before is zero extended, and shifted up by the difference.
+    fn shifted_right(
+        &mut self,
+        block: &Block,
+        values: &[ModularSum],
+        x: Value,
+        by: i64,
+    ) -> Option<ModularSum> {
+        if let Op::Binary(BinaryOp::Shl, word, up) = block.ops[x.0 as usize]
+            && values[up.0 as usize].number() == Some(32)
+            && by <= 32
+            && let word = &values[word.0 as usize]
+            && self.integers(word).is_some_and(|integers| integers.is_inside(0, 1 << 32))
+        {
+            return Some(word.times(1 << (32 - by)));
+        }
+        self.below(1 << (64 - by))
+    }
+
+    /// `x` with its bits from some on replaced: `x` itself if it is in `[low, end)`, and inside of that whatever it is.
+    fn extended(&mut self, x: &ModularSum, low: i128, end: i128) -> Option<ModularSum> {
+        match self.integers(x) {
+            Some(integers) if integers.is_inside(low, end) => Some(x.clone()),
+            _ => Some(self.unknown(Some(Integers::new(low, end - 1)))),
+        }
+    }
+
+    /// The integers that a sum stands for in every iteration.
+    fn integers(&self, sum: &ModularSum) -> Option<Integers> {
+        let known = self.known.iter();
+        let near = |(known, of): &(ModularSum, Integers)| Some(self.rest(&sum.minus(known))?.plus(*of));
+        self.rest(sum).or_else(|| known.clone().find_map(near))
+    }
+
+    /// The integers that a sum without registers stands for.
+    pub(super) fn rest(&self, sum: &ModularSum) -> Option<Integers> {
+        sum.integers(|unknown| match unknown {
+            Unknown::Made(made) => self.made[made as usize],
+            _ => None,
+        })
+    }
+
+    /// The value of an operation.
+    pub(super) fn value(&self, place: usize, value: Value) -> &ModularSum {
+        &self.values[place][value.0 as usize]
+    }
+
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (usize, &'f Block)> {
+        self.blocks.iter().enumerate()
+    }
+
+    /// How far a sum of registers is in the next iteration, if that is the same number in all of them.
+    pub(super) fn step(&self, sum: &ModularSum) -> Option<i64> {
+        sum.terms().try_fold(0_i64, |step, (unknown, factor)| match unknown {
+            Unknown::Register(register) => {
+                let by = self.steps[usize::from(register)]?.checked_mul(factor)?;
+                step.checked_add(by)
+            }
+            _ => Some(step),
+        })
+    }
+}

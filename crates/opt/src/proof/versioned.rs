@@ -1,0 +1,268 @@
+//! Bounded loops: that each ends in time, and that each address in each of its iterations is inside of the bounds, from what the
+//! guard has compared alone.
+//!
+//! Iterations are counted from 0. By induction over their number: as iteration `k` begins, each register with a step holds what
+//! the guard found plus `k` times its step, and what the exit compares is where the guard's comparisons put it; executing one
+//! iteration on unknown registers shows that the same holds as the next one begins, if one does. The exit, which no way
+//! to the next iteration avoids, ends the loop in iteration `last` at the latest.
+
+use antares_ir::{Access, BinaryOp, Function, LinearSum, LoopSpan, Op, Terminator, Value, VersionedLoop};
+use antares_program::{BlockId, Reg};
+
+use crate::proof::{
+    guard::Guard,
+    iteration::Iteration,
+    modular::{Integers, ModularSum, Unknown},
+};
+
+/// Cycles that a bounded loop may use, and that may be overdrawn where it begins.
+const CYCLES_MAX: i128 = 1 << 22;
+
+/// What a claim about a bounded loop lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoopError {
+    /// It is entered, goes on or is left as it must not.
+    #[error("control flows otherwise")]
+    Flow,
+    /// It may run longer than its witness says.
+    #[error("the trip count is not shown")]
+    TripCount,
+    /// It may use more cycles without a cycle-limit check.
+    #[error("the cycles are not shown to be few")]
+    Cycles,
+    /// A range of addresses may leave the bounds.
+    #[error("span {0} is not shown")]
+    Span(usize),
+}
+
+/// A bounded loop that is proved, for questions about its accesses.
+pub(super) struct Bounded<'f> {
+    /// None if no registers pass its guard.
+    iteration: Option<Iteration<'f>>,
+    spans: Vec<(&'f LoopSpan, ModularSum)>,
+    bounds: [(u64, u64); 2],
+}
+
+impl<'f> Bounded<'f> {
+    /// Proves what `witness` claims.
+    pub(super) fn prove(
+        function: &'f Function,
+        witness: &'f VersionedLoop,
+        bounds: impl Fn(Access) -> (u64, u64),
+    ) -> Result<Self, LoopError> {
+        enter(function, witness).ok_or(LoopError::Flow)?;
+        let guard =
+            Guard::of(&function.blocks[witness.guard.0 as usize], witness).ok_or(LoopError::TripCount)?;
+        let both_bounds = [bounds(Access::Read), bounds(Access::Write)];
+        if guard.is_impossible {
+            return Ok(Self { iteration: None, spans: Vec::new(), bounds: both_bounds });
+        }
+        let trip = Trip::of(&guard, witness).ok_or(LoopError::TripCount)?;
+        let known = vec![(trip.counter.clone(), trip.counters), (trip.end.clone(), trip.ends)];
+        let iteration = Iteration::of(&function.blocks, witness, known).ok_or(LoopError::Flow)?;
+        trip.ends_in_time(&guard, &iteration, witness).ok_or(LoopError::TripCount)?;
+        let last = guard.last_integers.ok_or(LoopError::TripCount)?;
+        let cycles: i128 = iteration.blocks().map(|(_, block)| i128::from(block.cycles)).sum();
+        let is_short = (last.high + 1) * cycles <= CYCLES_MAX;
+        if !is_short || guard.cycles_min.is_none_or(|min| i128::from(min) < -CYCLES_MAX) {
+            return Err(LoopError::Cycles);
+        }
+        let mut spans = Vec::with_capacity(witness.spans.len());
+        for (number, span) in witness.spans.iter().enumerate() {
+            let start = linear(&span.start);
+            if !is_inside(span, &start, &guard, last.high, bounds(span.access)) {
+                return Err(LoopError::Span(number));
+            }
+            spans.push((span, start));
+        }
+        Ok(Self { iteration: Some(iteration), spans, bounds: both_bounds })
+    }
+
+    /// Whether `[base + low, base + high)` may be accessed in every iteration that comes to `block`.
+    pub(super) fn may(&self, access: Access, block: BlockId, base: Value, (low, high): (i64, i64)) -> bool {
+        let Some(iteration) = &self.iteration else { return true };
+        let Some(place) = iteration.place(block) else { return false };
+        let base = iteration.value(place, base);
+        let step = iteration.step(base);
+        // What may be stored to may be loaded from, if loads may lie there.
+        let [read, write] = self.bounds;
+        let is_readable = read.0 <= write.0 && write.1 <= read.1;
+        self.spans.iter().any(|(span, start)| {
+            let serves = span.access == access || (span.access == Access::Write && is_readable);
+            let rest = iteration.rest(&base.minus(start));
+            serves
+                && step == Some(span.step)
+                && rest.is_some_and(|rest| {
+                    0 <= rest.low + i128::from(low) && rest.high + i128::from(high) <= i128::from(span.bytes)
+                })
+        })
+    }
+}
+
+/// Whether the guard's branch is the only way into the bounded loop, and all of its blocks are marked.
+fn enter(function: &Function, witness: &VersionedLoop) -> Option<()> {
+    let guard = function.blocks.get(witness.guard.0 as usize)?;
+    let Terminator::Branch { taken, otherwise, .. } = guard.terminator else { return None };
+    let is_guarded = taken == witness.header
+        && !witness.has(otherwise)
+        && !witness.has(witness.guard)
+        && !witness.has(BlockId(0))
+        && guard.writes.is_empty();
+    let mut blocks = (0..).map(BlockId).zip(&function.blocks);
+    let is_entered_there = blocks.all(|(id, block)| {
+        let is_inside = witness.has(id);
+        let stays_out = || !block.terminator.successors().into_iter().any(|next| witness.has(next));
+        if is_inside { block.is_bounded } else { id == witness.guard || stays_out() }
+    });
+    (is_guarded && is_entered_there).then_some(())
+}
+
+fn linear(sum: &LinearSum) -> ModularSum {
+    sum.terms.iter().fold(ModularSum::constant(sum.offset), |sum, &(register, factor)| match register {
+        Reg::ZERO => sum,
+        Reg(number) => sum.plus(&ModularSum::unknown(Unknown::Register(number)).times(factor)),
+    })
+}
+
+/// When the loop goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum GoesOn {
+    /// Counter and end differ.
+    Differs,
+    /// The counter has not reached the end.
+    Before,
+    /// The counter is not beyond the end.
+    NotBeyond,
+}
+
+/// Where counter and end are in all iterations, if what the guard compares holds.
+struct Trip {
+    counter: ModularSum,
+    end: ModularSum,
+    step: i64,
+    /// From the lower one of counter and end to the other one.
+    distance: ModularSum,
+    distances: Integers,
+    /// Of the counter when it is compared, as long as the loop goes on, and once after that.
+    counters: Integers,
+    ends: Integers,
+}
+
+impl Trip {
+    fn of(guard: &Guard, witness: &VersionedLoop) -> Option<Self> {
+        let (counter, end, step) = (linear(&witness.counter), linear(&witness.end), witness.step);
+        let (low, distance) =
+            if step > 0 { (&counter, end.minus(&counter)) } else { (&end, counter.minus(&end)) };
+        let lows = guard.integers(low)?;
+        let distances = guard.integers(&distance).filter(|distances| distances.low >= 0)?;
+        let both = Integers::new(lows.low, lows.high + distances.high);
+        let size = i128::from(step).abs();
+        // The first counter that is at the end, or beyond it, is less than two steps away from it.
+        let counters = if step > 0 {
+            Integers::new(both.low, both.high + size)
+        } else {
+            Integers::new(both.low - size, both.high)
+        };
+        (step != 0).then_some(Self { counter, end, step, distance, distances, counters, ends: both })
+    }
+
+    /// Whether the exit's branch ends the loop in iteration `last` or before.
+    fn ends_in_time(&self, guard: &Guard, iteration: &Iteration, witness: &VersionedLoop) -> Option<()> {
+        let place = iteration.place(witness.exit)?;
+        let (goes_on, is_unsigned) = self.test(iteration, place)?;
+        let steps = (iteration.step(&self.counter)?, iteration.step(&self.end)?);
+        let fits =
+            |integers: Integers| if is_unsigned { integers.are_unsigned() } else { integers.are_signed() };
+        // Where the counter must meet the end, no comparison is by size, and it goes no further.
+        let is_ordered = goes_on == GoesOn::Differs || (fits(self.counters) && fits(self.ends));
+        let is_sound = iteration.always_passes(place) && steps == (self.step, 0) && is_ordered;
+        (is_sound && self.is_bounded(guard, goes_on)?).then_some(())
+    }
+
+    /// Whether iteration `last` is not before the first one in which the loop ends: `distance / size` rounded up or, where the
+    /// end itself goes on, the next number above `distance / size`.
+    fn is_bounded(&self, guard: &Guard, goes_on: GoesOn) -> Option<bool> {
+        let last = &guard.last;
+        let size = i128::from(self.step).abs();
+        // `last` is `((distance + more_distance) >> shift) + more`, and that is no less than a division by `size`.
+        let more_distance = i128::from(last.dividend.minus(&self.distance).number()?);
+        let (part, more) = (1_i128 << last.shift, i128::from(last.more));
+        let is_small = self.distances.high + more_distance < 1 << 63;
+        if part > size || more_distance < 0 || more < 0 || !is_small {
+            return None;
+        }
+        // `last * size >= last * part >= distance + more_distance + 1 - part + more * part`.
+        let least = more_distance + 1 - part + more * part;
+        Some(match goes_on {
+            GoesOn::Differs => {
+                let is_met = guard.is_multiple(&self.distance, u64::try_from(size).ok()?);
+                is_met && (part == size || least >= 0)
+            }
+            GoesOn::Before => least >= 0,
+            GoesOn::NotBeyond => least >= 1,
+        })
+    }
+
+    /// When the branch at the end of a block goes on with the loop, and whether it compares unsigned numbers.
+    fn test(&self, iteration: &Iteration, place: usize) -> Option<(GoesOn, bool)> {
+        let (_, block) = iteration.blocks().nth(place)?;
+        let Terminator::Branch { condition, taken, otherwise } = block.terminator else { return None };
+        let [if_taken, if_not] = [taken, otherwise].map(|next| iteration.place(next).is_some());
+        let Op::Binary(op, x, y) = block.ops[condition.0 as usize] else { return None };
+        let [x, y] = [x, y].map(|value| iteration.value(place, value));
+        // As if the counter were on the left.
+        let is_left = *x == self.counter && *y == self.end;
+        if if_taken == if_not || !(is_left || (*y == self.counter && *x == self.end)) {
+            return None;
+        }
+        let is_up = self.step > 0;
+        let is_unsigned = matches!(op, BinaryOp::LtUnsigned | BinaryOp::GeUnsigned);
+        // Whether the left one is below the right one as the loop goes on; it does not if that one is.
+        let is_below = match (op, if_taken) {
+            (BinaryOp::Ne, true) | (BinaryOp::Eq, false) => return Some((GoesOn::Differs, false)),
+            (BinaryOp::Lt | BinaryOp::LtUnsigned, goes_on) => goes_on,
+            (BinaryOp::Ge | BinaryOp::GeUnsigned, goes_on) => !goes_on,
+            _ => return None,
+        };
+        // `counter < end` ends going up, `end < counter` going down.
+        Some(if is_below && is_left == is_up {
+            (GoesOn::Before, is_unsigned)
+        } else if !is_below && is_left != is_up {
+            (GoesOn::NotBeyond, is_unsigned)
+        } else {
+            return None;
+        })
+    }
+}
+
+/// Whether `span` is inside of the bounds in iterations 0 to `last`, whatever that is up to `last_max`.
+///
+/// Let `v = start - bounds.0`, modulo 2^64. The guard compares some `b <= u`, as unsigned numbers, with `v - b` and `u` sums of
+/// `last` and constants. Then `v + k * step` stands for `b + (v - b) + k * step`, which is least for `b = 0` and greatest for
+/// `b = u`, at `k = 0` or at `k = last`; both are linear in `last`, so that its ends say all.
+fn is_inside(
+    span: &LoopSpan,
+    start: &ModularSum,
+    guard: &Guard,
+    last_max: i128,
+    (first, end): (u64, u64),
+) -> bool {
+    let room = i128::from(end) - i128::from(first) - i128::from(span.bytes);
+    let first = start.minus(&ModularSum::constant(first.cast_signed()));
+    let is_shown = |(low, high): &(ModularSum, ModularSum)| -> Option<bool> {
+        let (by_last, by) = first.minus(low).of_last()?;
+        let (high_by_last, high) = high.of_last()?;
+        let step = i128::from(span.step);
+        let holds = |last: i128| {
+            let greatest = high_by_last * last + high;
+            let (lowest_step, highest_step) = ((step * last).min(0), (step * last).max(0));
+            let base = by_last * last + by;
+            // Below zero it would wrap, and say nothing.
+            Integers::one(greatest).are_unsigned()
+                && base + lowest_step >= 0
+                && greatest + base + highest_step <= room
+        };
+        Some(holds(0) && holds(last_max))
+    };
+    span.bytes > 0 && guard.at_most.iter().any(|compared| is_shown(compared) == Some(true))
+}
