@@ -50,6 +50,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
         &STACKS,
         &RETURNS,
         &ENTRIES,
+        &blocks::FRAMES,
         &blocks::ORDER,
         &blocks::WORDS_OF_BYTES,
         &blocks::CHARGES,
@@ -340,13 +341,7 @@ const LOOP_BOUNDS: [Mutant; 11] = [
     ),
 ];
 
-const STACKS: [Mutant; 9] = [
-    mutant(
-        "tail-calls-are-compared-by-nobody",
-        STACK,
-        "SpAfter::Compared => (Distance::Unknown, SpAfter::Compared),",
-        "SpAfter::Compared => (end.behind(callee), SpAfter::Compared),",
-    ),
+const STACKS: [Mutant; 8] = [
     mutant("unknown-sp-comes-back", STACK, "_ => SpAfter::Compared,", "_ => SpAfter::Same,"),
     mutant(
         "leaves-keep-sp",

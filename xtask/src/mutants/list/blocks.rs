@@ -36,6 +36,13 @@ pub(super) const WORDS_OF_BYTES: [Mutant; 4] = [
     ),
 ];
 
+pub(super) const FRAMES: [Mutant; 1] = [mutant(
+    "tail-calls-are-compared-by-nobody",
+    "crates/opt/src/frames.rs",
+    "SpAfter::Compared => (Distance::Unknown, SpAfter::Compared),",
+    "SpAfter::Compared => (end.behind(callee), SpAfter::Compared),",
+)];
+
 /// The order of crowded blocks.
 pub(super) const ORDER: [Mutant; 4] = [
     mutant("order-of-other-bases", ORDER_GRAPH, "            && self.root == other.root\n", ""),
