@@ -101,16 +101,28 @@ impl Kept {
         }
         let key = hints_key(elf, options);
         let content = [(round + 1).to_le_bytes().as_slice(), &hints.to_bytes()].concat();
-        // Without them it stays as it was.
-        drop(self.write(&self.path(key).with_extension(HINTS), key, &content));
+        self.put_as(HINTS, key, &content);
     }
 
     fn round_of_hints(&self, elf: Sha256Digest, options: CompileOptions) -> (u32, Hints) {
         let key = hints_key(elf, options);
-        let content = open(&self.path(key).with_extension(HINTS)).ok().and_then(|file| read(&file, key));
-        let content = content.unwrap_or_default();
+        let content = self.get_as(HINTS, key).unwrap_or_default();
         let Some((round, hints)) = content.split_first_chunk() else { return (0, Hints::default()) };
         (u32::from_le_bytes(*round), Hints::from_bytes(hints))
+    }
+
+    /// Keeps something of another kind than libraries. That it fails is no matter: what is not kept is found out again.
+    pub(crate) fn put_as(&self, kind: &str, key: ArtifactKey, content: &[u8]) {
+        drop(self.write(&self.path(key).with_extension(kind), key, content));
+    }
+
+    /// What was kept so.
+    pub(crate) fn get_as(&self, kind: &str, key: ArtifactKey) -> Option<Vec<u8>> {
+        let file = open(&self.path(key).with_extension(kind)).ok()?;
+        let content = read(&file, key);
+        // What was used last goes last, as with libraries.
+        drop(file.set_modified(SystemTime::now()));
+        content
     }
 
     fn write(&self, path: &Path, key: ArtifactKey, content: &[u8]) -> io::Result<()> {

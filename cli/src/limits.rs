@@ -24,6 +24,8 @@ pub(crate) const KEPT_BYTES_MAX: u64 = 256 << 20;
 pub(crate) const KEPT_FILES_MAX: usize = 4096;
 /// Longest shared object that is kept, bytes.
 pub(crate) const KEPT_LIBRARY_BYTES_MAX: u64 = 64 << 20;
+/// Programs that are kept as met beside another one: each may be passed to a run with it.
+pub(crate) const BESIDE_MAX: usize = 8;
 /// After a full compile that failed, none is tried for so long.
 pub(crate) const KEPT_AGAIN_AFTER: Duration = Duration::from_secs(24 * 3600);
 /// A compile that lasts longer shows that it is at work.

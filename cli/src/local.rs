@@ -1,13 +1,16 @@
 //! Compiles and runs on this machine, in jailed workers, with no service up.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
-use antares_abi::{CompileOptions, Hints, Isa, Sha256Digest};
+use antares_abi::{CompileOptions, Hints, Isa, Seen, Sha256Digest};
 use antares_pool::{
     Pool, PoolConfig, PoolError, Sealed, Verdict as PoolVerdict,
     job::{
-        CompileJob, CompileReport, CompileSummary, LibraryOf, Rules, RunJob, Stage, Tier, TransactionForm,
-        VerifyJob, VerifyReport,
+        CompileJob, CompileReport, CompileSummary, HotProgram, LibraryOf, Rules, RunJob, Stage, Tier,
+        TransactionForm, VerifyJob, VerifyReport,
     },
     verify_library, worker_path,
 };
@@ -130,7 +133,7 @@ pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
         Tier::Auto | Tier::Native => code_of_programs(request, &code),
     };
     let (pool, programs) = beside(|| start("antares-run-worker"), find);
-    let (pool, Programs { libraries, elfs }) = (pool?, programs?);
+    let (pool, programs) = (pool?, programs?);
     let Environment { vm_1_epoch, vm_2_epoch, epoch } = request.environment;
     let job = VerifyJob {
         form: TransactionForm::Json,
@@ -140,17 +143,20 @@ pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
         cycles_max: request.cycles_max.unwrap_or(CYCLES_MAX_DEFAULT),
         debug_bytes_max: DEBUG_BYTES_MAX,
         transaction_bytes: transaction.len(),
-        libraries: libraries.iter().map(|(of, _)| *of).collect(),
+        libraries: programs.libraries.iter().map(|(of, _)| *of).collect(),
         sample_cycles: 0,
         sample_salt: 0,
     };
-    let files: Vec<&Sealed> = libraries.iter().map(|(_, native)| &native.library).collect();
+    let libraries = programs.libraries.iter().map(|(_, native)| &native.library);
+    let files: Vec<&Sealed> = libraries.chain(&programs.beside).collect();
     let deadline = Instant::now() + request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
     let ended = |outcome, error: &str| Verdict::without_figures(outcome, error.to_owned());
-    let mut found = Vec::new();
+    let (mut found, mut met) = (Vec::new(), Vec::new());
     let verdict = match pool.verify(&job, &transaction, &files, deadline).map_err(failed)? {
-        PoolVerdict::Done(VerifyReport::Done { outcome, cycles, groups, seen, read_us, run_us, .. }) => {
-            found = seen;
+        PoolVerdict::Done(VerifyReport::Done {
+            outcome, cycles, groups, hot, seen, read_us, run_us, ..
+        }) => {
+            (found, met) = (seen, hot);
             Verdict::of_worker(outcome, cycles, groups, (read_us, run_us))
         }
         PoolVerdict::Done(VerifyReport::Refused { detail, .. }) => {
@@ -160,12 +166,7 @@ pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
         PoolVerdict::SandboxViolation { detail } => ended(verdict::Outcome::SandboxViolation, &detail),
         PoolVerdict::WorkerLost { detail } => ended(verdict::Outcome::WorkerLost, &detail),
     };
-    let wanted = elfs.iter().zip(&libraries).zip(0..).map(|(((elf, options), (_, native)), number)| {
-        let seen = found.iter().find(|(library, _)| *library == number).map(|(_, seen)| seen);
-        let hints = code.learn(Sha256Digest::of(elf), *options, native, seen);
-        Wanted { elf, options: *options, hints }
-    });
-    code.improve(&wanted.collect::<Vec<_>>());
+    programs.learn(&code, &found, &met);
     Ok(verdict)
 }
 
@@ -173,7 +174,41 @@ pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
 #[derive(Default)]
 struct Programs {
     libraries: Vec<(LibraryOf, Native)>,
+    /// What each was made of.
     elfs: Vec<(Bytes, CompileOptions)>,
+    /// Those that are no cells, in the order of their libraries.
+    beside: Vec<Sealed>,
+}
+
+impl Programs {
+    /// Whether a worker takes one more with `files` files.
+    fn have_room(&self, files: usize) -> bool {
+        self.libraries.len() + self.beside.len() + files <= PROGRAMS_MAX
+    }
+
+    /// Keeps what a run has `found` out about them, by number, and the hot programs that it has `met` beside them; has full code
+    /// made of all.
+    fn learn(&self, code: &Code, found: &[(u32, Seen)], met: &[HotProgram]) {
+        let known = self.elfs.iter().zip(&self.libraries).zip(0..);
+        let known = known.map(|(((elf, options), (_, native)), number)| {
+            let seen = found.iter().find(|(library, _)| *library == number).map(|(_, seen)| seen);
+            let hints = code.learn(Sha256Digest::of(elf), *options, native, seen);
+            Wanted { elf, options: *options, hints }
+        });
+        let mut wanted: Vec<_> = known.collect();
+        // What is beside a transaction may run in any version that its own programs do.
+        let versions: BTreeMap<u32, CompileOptions> =
+            self.elfs.iter().map(|(_, options)| (options.vm_version, *options)).collect();
+        for options in versions.into_values() {
+            let others = self.elfs.iter().filter(|(_, other)| *other == options);
+            let others: Vec<_> = others.map(|(elf, _)| Sha256Digest::of(elf)).collect();
+            for program in met {
+                let hints = code.meet(program, &others, options);
+                wanted.push(Wanted { elf: &program.elf, options, hints });
+            }
+        }
+        code.improve(&wanted);
+    }
 }
 
 /// Native code of the programs that a transaction may run. What the compiler refuses is left to the interpreter, which
@@ -187,7 +222,7 @@ fn code_of_programs(request: &verify::Request, code: &Code) -> Result<Programs, 
         for vm_version in program.vm_versions {
             let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
             match code.find(&elf, options) {
-                Ok(_) if found.libraries.len() == PROGRAMS_MAX => return Ok(found),
+                Ok(_) if !found.have_room(1) => return Ok(found),
                 Ok(native) => {
                     found.libraries.push((LibraryOf::Cell { data_hash: program.data_hash }, native));
                     found.elfs.push((program.elf.clone(), options));
@@ -198,7 +233,29 @@ fn code_of_programs(request: &verify::Request, code: &Code) -> Result<Programs, 
             }
         }
     }
+    find_beside(&mut found, code)?;
     Ok(found)
+}
+
+/// Adds what was met beside the programs in earlier runs. Nobody asked for it: it is no matter if there is no native code of it.
+fn find_beside(found: &mut Programs, code: &Code) -> Result<(), Failure> {
+    let met = found.elfs.iter().flat_map(|(elf, options)| {
+        let programs = code.beside(Sha256Digest::of(elf), *options);
+        programs.into_iter().map(|program| (Bytes::from(program), *options))
+    });
+    let met: Vec<(Bytes, CompileOptions)> = met.collect();
+    for one in met {
+        if found.elfs.contains(&one) || !found.have_room(2) {
+            continue;
+        }
+        let program = seal(&one.0)?;
+        if let Ok(native) = code.find(&program, one.1) {
+            found.libraries.push((LibraryOf::Beside, native));
+            found.beside.push(program);
+            found.elfs.push(one);
+        }
+    }
+    Ok(())
 }
 
 /// The bytes as a worker gets them.

@@ -9,6 +9,7 @@ mod args;
 #[cfg(feature = "server")]
 mod asked;
 mod behind;
+mod beside;
 #[cfg(feature = "server")]
 mod bucket;
 mod compile;

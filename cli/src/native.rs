@@ -3,7 +3,10 @@
 use std::{cell::OnceCell, thread};
 
 use antares_abi::{CodeTier, CompileOptions, Hints, Seen, Sha256Digest};
-use antares_pool::{Pool, Sealed, job::Stage};
+use antares_pool::{
+    Pool, Sealed,
+    job::{HotProgram, Stage},
+};
 
 use crate::{
     args::CodeArgs,
@@ -75,6 +78,25 @@ impl Code {
         let (Some(kept), Some(seen)) = (&self.kept, seen) else { return native.hints.clone() };
         kept.put_hints(elf, options, &native.hints.learn(seen));
         kept.hints(elf, options)
+    }
+
+    /// The programs that were met beside this one, and were hot.
+    pub(crate) fn beside(&self, elf: Sha256Digest, options: CompileOptions) -> Vec<Vec<u8>> {
+        self.kept.as_ref().map(|kept| kept.beside(elf, options)).unwrap_or_default()
+    }
+
+    /// Keeps a program that was met beside others, and where it was seen to go. Gives its hints.
+    pub(crate) fn meet(
+        &self,
+        program: &HotProgram,
+        others: &[Sha256Digest],
+        options: CompileOptions,
+    ) -> Hints {
+        let Some(kept) = &self.kept else { return Hints::default() };
+        let digest = Sha256Digest::of(&program.elf);
+        others.iter().for_each(|other| kept.put_beside(*other, options, &program.elf));
+        kept.put_hints(digest, options, &kept.hints(digest, options).learn(&program.seen));
+        kept.hints(digest, options)
     }
 
     /// Has full code made for the next time, where there is none.

@@ -1,4 +1,7 @@
-//! Whether bytes can be a script at all: the head of a RISC-V RV64 ELF. What else is wrong with them is for a fenced worker to find.
+//! Whether bytes can be a script at all: the head of a RISC-V RV64 ELF, or code that a script loads at run time. What else is wrong
+//! with them is for a fenced worker to find.
+
+use antares_abi::LOADED_CODE_MAGIC;
 
 /// Magic, class, byte order and version of what the VM loads.
 const IDENT: [u8; 7] = [0x7f, b'E', b'L', b'F', 2, 1, 1];
@@ -15,6 +18,9 @@ pub(crate) fn mistake(bytes: &[u8]) -> Option<&'static str> {
     if bytes.len() < HEAD_BYTES {
         return Some("is shorter than the head of an ELF");
     }
+    if bytes.starts_with(&LOADED_CODE_MAGIC) {
+        return None;
+    }
     if bytes[..4] != IDENT[..4] {
         return Some("is no ELF");
     }
@@ -27,6 +33,15 @@ pub(crate) fn mistake(bytes: &[u8]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn loaded_code_is_one() {
+        let mut head = [0; HEAD_BYTES];
+        head[..8].copy_from_slice(&LOADED_CODE_MAGIC);
+        assert_eq!(mistake(&head), None);
+        head[7] += 1;
+        assert!(mistake(&head).is_some());
+    }
 
     #[test]
     fn what_is_no_risc_v_elf_is_told() {

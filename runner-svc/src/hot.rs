@@ -1,5 +1,5 @@
-//! Programs that no cell has as a whole (slices that exec or spawn run, code from witnesses), found hot by a run: compiled off
-//! the path of any call, and remembered with the transactions that they were met in.
+//! Programs that no cell has as a whole (slices that exec or spawn run, code from witnesses, code that scripts load at run time),
+//! found hot by a run: compiled off the path of any call, and remembered with the transactions that they were met in.
 //!
 //! Which bytes are hot is what a worker says. That is no matter of trust: a library is used for the bytes that it was compiled
 //! from, whoever thought of them.
@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use antares_abi::{CompileOptions, Sha256Digest};
+use antares_abi::{CompileOptions, Seen, Sha256Digest};
 use antares_pool::{
     Sealed,
     job::{HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram},
@@ -111,7 +111,7 @@ impl Shared {
             tokio::spawn(self.clone().learn_one(
                 place,
                 account.clone(),
-                Bytes::from(program.elf),
+                (Bytes::from(program.elf), program.seen),
                 met.clone(),
             ));
         }
@@ -121,7 +121,7 @@ impl Shared {
         self: Arc<Self>,
         _place: OwnedSemaphorePermit,
         account: Account,
-        bytes: Bytes,
+        (bytes, seen): (Bytes, Seen),
         met: Met,
     ) {
         // The semaphore is never closed.
@@ -137,7 +137,11 @@ impl Shared {
                 continue;
             }
             match self.library(&account, digest, Some(&bytes), options).await {
-                Ok(_) => {
+                Ok(native) => {
+                    // What is loaded says nowhere where it is entered.
+                    if !seen.hints.is_empty() {
+                        self.learn_seen(&account, &native, seen.clone());
+                    }
                     let (elf, bytes, cells) = (elf.clone(), bytes.clone(), met.cells.clone());
                     self.hot.remember(Remembered { elf, bytes, options, cells });
                     self.metrics.note_hot(HotResult::Compiled);

@@ -11,6 +11,7 @@ mod coverage;
 mod formats;
 mod insights;
 mod learning;
+mod loading;
 mod pauses;
 mod profiles;
 mod programs;

@@ -31,6 +31,7 @@ fn is_worth_its_time(tally: &Tally) {
     };
     at_least("ended well", tally.endings.get("ok").copied().unwrap_or(0), 5);
     at_least("natively to the end", tally.native, 5);
+    at_least("with native loaded code", tally.loaded, 20);
     at_least("put aside", tally.swapped, 8);
     at_least("put aside, natively to the end", tally.swapped_natively, 25);
     at_least("put aside often", tally.swapped_often, 50);

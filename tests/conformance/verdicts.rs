@@ -20,7 +20,7 @@ use ckb_script::{TransactionScriptsVerifier, TxVerifyEnv, types::DebugPrinter};
 use ckb_types::core::{EpochNumberWithFraction, HeaderView, ScriptHashType, cell::resolve_transaction};
 use ckb_vm::{elf::parse_elf, memory::FLAG_EXECUTABLE};
 
-const LIMITS: Limits = Limits { cycles_max: 1_000_000_000, debug_bytes_max: 1 << 20 };
+pub(crate) const LIMITS: Limits = Limits { cycles_max: 1_000_000_000, debug_bytes_max: 1 << 20 };
 
 /// Code that is loaded at run time: 8 KiB, of which nothing runs.
 fn blob() -> Bytes {
@@ -28,7 +28,11 @@ fn blob() -> Bytes {
 }
 
 /// What ckb-script says with ckb-vm's machine, and what the script printed.
-fn oracle(mock: &Mock, environment: &Environment, limits: Limits) -> (Result<u64, String>, Vec<String>) {
+pub(crate) fn oracle(
+    mock: &Mock,
+    environment: &Environment,
+    limits: Limits,
+) -> (Result<u64, String>, Vec<String>) {
     let mock = mock.as_ckb();
     let resource = Resource::from_mock_tx(mock).unwrap();
     let resolved =

@@ -79,6 +79,7 @@ fn program(case: &PassCase, module: &Module) -> Program {
         code_end: module.code_end,
         writable: module.writable,
         code,
+        is_loaded_code: false,
         functions: Vec::new(),
         function_tables,
     }

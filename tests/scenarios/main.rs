@@ -24,6 +24,7 @@ mod kills;
 mod lasting;
 mod learning;
 mod link;
+mod loading;
 mod miscompiles;
 mod neighbours;
 mod network;

@@ -4,6 +4,7 @@
 
 mod build;
 mod libraries;
+mod loading;
 mod npm;
 mod published;
 mod recipes;
@@ -17,6 +18,7 @@ pub use build::{
     Foreign, GUEST_FLAGS, assemble, foreign_compile, guest_compiler, hidden, libgcc, native_compile, script,
 };
 pub use libraries::Library;
+pub use loading::{loaded_library, loading_lock};
 pub use npm::js_vm;
 pub use published::{PublishedScript, debugger_examples, published_scripts};
 pub use recipes::{Guest, Memory, Source, guest_named, guests};

@@ -15,6 +15,7 @@ mod draw;
 mod images;
 mod layouts;
 mod lines;
+mod loaded;
 mod minimise;
 mod orders;
 mod phrases;

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use antares_abi::{CompileOptions, Isa};
+use antares_abi::{CompileOptions, Isa, Seen};
 use antares_transaction::{CellFields, DepFields, Environment, Fields, Mock, programs};
 use antares_verifier::{Counts, Engine, Prepared};
-use antares_vm::{NativeMachine, Program, Recording, Sampling, Session, Tier};
+use antares_vm::{NativeMachine, Program, Recording, Sampling, Session, Tier, Unknown};
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use ckb_types::{
@@ -21,6 +21,7 @@ use crate::kept;
 pub struct Native {
     session: Arc<Session>,
     samples: Arc<Mutex<Vec<Recording>>>,
+    unknown: Arc<Mutex<Vec<Unknown>>>,
 }
 
 impl Native {
@@ -40,19 +41,37 @@ impl Native {
                 compiled.extend(Program::new(elf.clone(), library).map(Arc::new));
             }
         }
-        Ok(Self { session: Session::new(tier, compiled), samples: Arc::default() })
+        Ok(Self { session: Session::new(tier, compiled), samples: Arc::default(), unknown: Arc::default() })
     }
 
     /// With the native code of `programs`.
     #[must_use]
     pub fn of(tier: Tier, programs: Vec<Arc<Program>>) -> Self {
-        Self { session: Session::new(tier, programs), samples: Arc::default() }
+        Self { session: Session::new(tier, programs), samples: Arc::default(), unknown: Arc::default() }
+    }
+
+    /// The same engine, nobody else's yet, which tells of all code that is loaded at run time.
+    #[must_use]
+    pub fn telling_of_loaded_code(self) -> Self {
+        Self { session: self.session.telling_of_loaded_code_from(0), ..self }
     }
 
     /// The same engine, nobody else's yet, whose script groups are sampled.
     #[must_use]
     pub fn sampled(self, sampling: Sampling) -> Self {
         Self { session: self.session.sampled(sampling), ..self }
+    }
+
+    /// The programs that were met without native code.
+    #[must_use]
+    pub fn unknown(&self) -> Vec<Unknown> {
+        std::mem::take(&mut *self.unknown.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Where programs went that their native code does not know.
+    #[must_use]
+    pub fn seen(&self) -> Vec<(Arc<Program>, Seen)> {
+        self.session.take_seen()
     }
 
     /// What was sampled, by script group.
@@ -72,7 +91,8 @@ impl Engine for Native {
     fn take_counts(&self) -> Option<Counts> {
         let sampled = self.session.take_samples(0);
         self.samples.lock().unwrap_or_else(PoisonError::into_inner).extend(sampled);
-        let counts = self.session.take_counts();
+        let mut counts = self.session.take_counts();
+        self.unknown.lock().unwrap_or_else(PoisonError::into_inner).append(&mut counts.unknown);
         let (native_cycles, interpreted_cycles) = (counts.native_cycles, counts.interpreted_cycles);
         let restarted = counts.restarted.map(|reason| reason.name());
         Some(Counts { native_cycles, interpreted_cycles, restarted })

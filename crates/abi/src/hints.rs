@@ -112,6 +112,14 @@ pub struct Seen {
     pub hints: Hints,
 }
 
+impl Seen {
+    /// Takes what another run has found out of the same code.
+    pub fn join(&mut self, other: Self) {
+        self.left = self.left.or(other.left);
+        self.hints = self.hints.learn(&Self { left: None, hints: other.hints });
+    }
+}
+
 impl From<Vec<u32>> for Hints {
     fn from(numbers: Vec<u32>) -> Self {
         Self::new(numbers.into_iter().map(|number| (u64::from(number & !CALLED), number & CALLED != 0)))

@@ -7,6 +7,7 @@ mod artifact;
 mod entry_table;
 mod frames;
 mod hints;
+mod loaded;
 mod state;
 
 pub use artifact::{
@@ -16,6 +17,7 @@ pub use artifact::{
 pub use entry_table::{ENTRIES_PER_GROUP, ENTRY_GROUPS_MAX, ENTRY_PAGE_BYTES, EntryTable};
 pub use frames::{FrameAt, FrameError, FrameRow, FrameTable};
 pub use hints::{HINTS_MAX, Hints, Seen};
+pub use loaded::{LOADED_CODE_HEAD_BYTES, LOADED_CODE_MAGIC, LoadedCode};
 pub use state::{
     ABI_VERSION, GUARD_BYTES, GUEST_MEMORY_BYTES, HOST_TABLE_OFFSET, HostTable, LIBRARY_MAGIC,
     LIBRARY_SYMBOL, LeaveReason, LibraryHeader, METER_MARK, NAMES_TARGET, PAST_TABLE, REACH_BYTES,

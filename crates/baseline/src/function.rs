@@ -143,7 +143,11 @@ impl<'m> FunctionEmitter<'_, 'm> {
     }
 
     fn finish_frame(&mut self) -> Result<(), BaselineError> {
-        let bytes = self.code.frame.bytes();
+        let mut bytes = self.code.frame.bytes();
+        if self.context.module.is_open {
+            // Other libraries, which the function may call, count on a stack pointer that is a multiple of 16 at calls.
+            bytes = bytes / 16 * 16 + RETURN_BYTES;
+        }
         if bytes > FRAME_BYTES_MAX {
             return Err(BaselineError::Frame { bytes_max: FRAME_BYTES_MAX });
         }

@@ -63,17 +63,25 @@ fn store_pinned(context: &Context, asm: &mut Assembler) {
     }
 }
 
-/// From the host, with base in rax: host registers from the state, the function in rcx, and back to the state. The guest
-/// then is where the link register pointed to.
+/// What the full tier's code, which calls thunks of other libraries, counts on to find as it was. (It keeps vector registers itself.)
+const KEPT: [Gpr; 6] = [Gpr::RBX, Gpr::RBP, Gpr::R12, Gpr::R13, Gpr::R14, Gpr::R15];
+/// What that takes on the stack.
+const KEPT_BYTES: u32 = 6 * RETURN_BYTES;
+
+/// From the host or another library, with base in rax: host registers from the state, the function in rcx, and back to the state. The
+/// guest then is where the link register pointed to.
 fn enter(context: &Context, asm: &mut Assembler) {
     asm.bind(context.stubs.enter);
+    for register in KEPT {
+        asm.push(register);
+    }
     asm.mov(BASE, Gpr::RAX);
     asm.lea(STATE, registers::state_from(Gpr::RAX));
     asm.mov(LEFT, registers::cycles_left());
     asm.mov(Gpr::RDX, home(Reg::RA));
     asm.alu_number(Alu::And, Gpr::RDX, !1);
     asm.push(Gpr::RDX);
-    asm.row(2 * RETURN_BYTES, &[]);
+    asm.row(2 * RETURN_BYTES + KEPT_BYTES, &[]);
     load_pinned(context, asm);
     asm.call_to(Gpr::RCX);
     store_pinned(context, asm);
@@ -81,6 +89,9 @@ fn enter(context: &Context, asm: &mut Assembler) {
     asm.store(8, registers::pc(), Gpr::RDX);
     asm.store(8, registers::cycles_left(), LEFT);
     asm.store_number(8, registers::is_complete(), context.is_complete());
+    for register in KEPT.into_iter().rev() {
+        asm.pop(register);
+    }
     asm.ret();
 }
 

@@ -331,7 +331,8 @@ pub struct Module {
     pub code_end: u64,
     /// Where stores are native, `[start, end)`.
     pub writable: (u64, u64),
-    /// Whether code may appear while the script runs: an address without native code is left for with all registers.
+    /// Whether there may be other libraries beside this one: whoever is found by its address may be theirs, and may be called by
+    /// them, so that all registers are at hand there.
     pub is_open: bool,
     /// Whether every store happens, even one that changes nothing: pages that become executable refuse them.
     pub keeps_stores: bool,

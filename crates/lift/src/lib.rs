@@ -35,8 +35,9 @@ pub fn lift(program: &Program, operations_max: u64) -> Result<Module, LiftError>
         code_start: program.code_start,
         code_end: program.code_end,
         writable: program.writable,
-        is_open: false,
-        keeps_stores: false,
+        // The syscalls of other programs tell.
+        is_open: program.is_loaded_code,
+        keeps_stores: program.is_loaded_code,
         indirect_params: RegSet::EMPTY,
         indirect_changes: RegSet::EMPTY,
         functions: function::lift_functions(program, operations_max)?,

@@ -1,4 +1,5 @@
-//! Which functions the host may enter in the middle of a run: those that are called where native code may be left with all registers.
+//! Which functions the host may enter in the middle of a run, or another library may call: those that are called where native code may be
+//! left with all registers, and in open modules all that are found by their address.
 
 use antares_ir::{Module, Terminator};
 use antares_program::{Reg, RegSet};
@@ -12,7 +13,8 @@ pub(crate) fn mark(module: &mut Module) {
     let mut has_changed = true;
     while has_changed {
         let leaves = leavers(module);
-        if !leaves.contains(&true) {
+        // Other libraries call what is exposed, and want all that it changes.
+        if !module.is_open && !leaves.contains(&true) {
             return;
         }
         let mut is_resumable: Vec<bool> =

@@ -13,19 +13,19 @@ use antares_program::{Reg, RegSet};
 /// Syscalls that may stop the VM: exec, and spawn to close (ckb-script's `syscalls/mod.rs`).
 const STOPPING: [i64; 9] = [2043, 2601, 2602, 2603, 2604, 2605, 2606, 2607, 2608];
 
-/// The syscall that makes memory executable.
-const LOAD_CODE: i64 = 2091;
+/// The syscall that makes memory executable, whole and as what is added to the upper part, which compilers set elsewhere.
+const LOAD_CODE: [i64; 2] = [2091, 2091 - 0x1000];
 
 /// First VM version in which a script may go on in the interpreter. In earlier ones what the interpreter does depends on
-/// which code it ran before (ckb-vm issue 425).
+/// which code it ran before (ckb-vm issue 425), so a script with loaded code runs natively to the end or not at all.
 const VERSION_MIN: u32 = 2;
 
 /// Finds what the syscalls of `module` may do: whether code may appear, and which of them may stop the VM and so read all registers.
 pub(crate) fn find(module: &mut Module) {
-    let vm_version = module.options.vm_version;
     let usage = usage(module);
-    module.is_open = usage.loads_code && vm_version >= VERSION_MIN;
-    module.keeps_stores = usage.loads_code;
+    // Code that is loaded itself is open from the start.
+    module.is_open |= usage.loads_code;
+    module.keeps_stores |= usage.loads_code;
     if !usage.stops {
         return;
     }
@@ -56,6 +56,6 @@ fn usage(module: &Module) -> Usage {
     let is_late = module.options.vm_version >= VERSION_MIN;
     numbers.fold(Usage::default(), |usage, number| Usage {
         stops: usage.stops || (is_late && STOPPING.contains(&number)),
-        loads_code: usage.loads_code || number == LOAD_CODE,
+        loads_code: usage.loads_code || LOAD_CODE.contains(&number),
     })
 }

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use antares_abi::HINTS_MAX;
 use antares_sandbox::{Layer, LayerStatus, Speculation};
 
 use crate::{
@@ -39,8 +40,8 @@ const REPORT_OVERHEAD_BYTES: usize = 512 << 10;
 /// place in its groups.
 const GROUPS_BYTES_MAX: u64 = 8 << 20;
 
-/// Bytes of the programs that a verification reports as hot.
-const HOT_BYTES: u64 = (HOT_PROGRAMS_MAX * (HOT_BYTES_MAX + 64)) as u64;
+/// Bytes of the programs that a verification reports as hot, with their hints: a number takes five at most.
+const HOT_BYTES: u64 = (HOT_PROGRAMS_MAX * (HOT_BYTES_MAX + 5 * HINTS_MAX + 64)) as u64;
 
 /// Bytes of the report of one run of a batch beside its debug output: the detail of an error is the longest part.
 const RUN_BYTES_MAX: usize = 8 << 10;

@@ -50,6 +50,7 @@ pub(crate) fn assemble(
         code_end: image.executable.last().map_or(0, |range| range.1),
         writable: image.writable_range(),
         code: image.code(),
+        is_loaded_code: image.is_loaded_code,
         functions,
         function_tables: BTreeMap::new(),
     }

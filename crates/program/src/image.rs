@@ -2,11 +2,13 @@
 
 use std::cell::RefCell;
 
-use antares_abi::{CompileOptions, GUEST_MEMORY_BYTES, Isa};
+use antares_abi::{CompileOptions, GUEST_MEMORY_BYTES, Isa, LoadedCode};
 use bytes::Bytes;
 use ckb_vm::{
     CoreMachine, DefaultCoreMachine, FlatMemory, Memory, RISCV_MAX_MEMORY, RISCV_PAGESIZE, SupportMachine,
-    WXorXMemory, elf::parse_elf, memory::FLAG_EXECUTABLE,
+    WXorXMemory,
+    elf::parse_elf,
+    memory::{FLAG_EXECUTABLE, FLAG_FREEZED},
 };
 use object::{Object, ObjectSymbol, SymbolKind};
 
@@ -45,9 +47,11 @@ pub struct Image {
     pub symbols: Vec<Symbol>,
     /// What the ELF says is no code, `[start, end)`, ascending, disjoint.
     constants: Vec<(u64, u64)>,
+    /// It is no ELF but code that a script loads at run time, beside other code.
+    pub is_loaded_code: bool,
 }
 
-/// Loads `elf` as ckb-vm would.
+/// Loads `elf` as ckb-vm would; or code that a script has loaded at run time, if it is the file of such code.
 ///
 /// # Errors
 /// [`ProgramError::Elf`] if ckb-vm refuses it, [`ProgramError::Options`] for options that no machine has,
@@ -58,29 +62,52 @@ pub fn read(elf: &[u8], options: CompileOptions, limits: &Limits) -> Result<Imag
         return Err(ProgramError::Options { vm_version, isa: isa.0 });
     }
     let refused = |error: ckb_vm::Error| ProgramError::Elf { error: error.to_string() };
-    let program = Bytes::copy_from_slice(elf);
-    let metadata = parse_elf::<u64>(&program, vm_version).map_err(refused)?;
     let mut machine = LoadedMachine::new_with_memory(isa.0, vm_version, u64::MAX, RISCV_MAX_MEMORY);
-    machine.load_binary(&program, &metadata, true).map_err(refused)?;
+    let loaded = LoadedCode::read(elf);
+    let Loaded { entry, segments } = match &loaded {
+        Some(code) => load_code(&mut machine, code).map_err(refused)?,
+        None => load_elf(&mut machine, &Bytes::copy_from_slice(elf)).map_err(refused)?,
+    };
     let executable = executable_ranges(&mut machine);
     let found = executable.iter().map(|(start, end)| end - start).sum();
     if found > limits.code_bytes_max {
         return Err(ProgramError::CodeBytes { found, max: limits.code_bytes_max });
     }
-    let segments = metadata.actions.iter().map(|action| (action.addr, action.addr + action.size)).collect();
     let memory = machine.memory_mut().inner_mut().to_vec();
     let mut image = Image {
         machine: RefCell::new(machine),
         memory,
         options,
-        entry: GuestAddr(metadata.entry),
+        entry: GuestAddr(entry),
         executable,
         segments,
         symbols: Vec::new(),
         constants: constants(elf),
+        is_loaded_code: loaded.is_some(),
     };
     image.symbols = function_symbols(elf, &image);
     Ok(image)
+}
+
+/// What was loaded where.
+struct Loaded {
+    entry: u64,
+    segments: Vec<(u64, u64)>,
+}
+
+fn load_elf(machine: &mut LoadedMachine, elf: &Bytes) -> Result<Loaded, ckb_vm::Error> {
+    let metadata = parse_elf::<u64>(elf, machine.version())?;
+    machine.load_binary(elf, &metadata, true)?;
+    let segments = metadata.actions.iter().map(|action| (action.addr, action.addr + action.size));
+    Ok(Loaded { entry: metadata.entry, segments: segments.collect() })
+}
+
+/// Loads pages as the system call does. Nobody knows where they are entered before somebody has.
+fn load_code(machine: &mut LoadedMachine, code: &LoadedCode<'_>) -> Result<Loaded, ckb_vm::Error> {
+    let LoadedCode { start, end, code } = *code;
+    let flags = FLAG_EXECUTABLE | FLAG_FREEZED;
+    machine.memory_mut().init_pages(start, end - start, flags, Some(Bytes::copy_from_slice(code)), 0)?;
+    Ok(Loaded { entry: u64::MAX, segments: vec![(start, end)] })
 }
 
 fn executable_ranges(machine: &mut LoadedMachine) -> Vec<(u64, u64)> {
@@ -167,9 +194,13 @@ impl Image {
     }
 
     /// The range `[start, end)` in which generated code stores without a look at page flags: the largest one
-    /// without executable pages that holds the stack's top, so that almost every legal store is inside.
+    /// without executable pages that holds the stack's top, so that almost every legal store is inside. All of memory for
+    /// loaded code, which has other code beside it that it does not know: whoever runs it protects all executable pages.
     #[must_use]
     pub fn writable_range(&self) -> (u64, u64) {
+        if self.is_loaded_code {
+            return (0, GUEST_MEMORY_BYTES);
+        }
         let mut best = (0, GUEST_MEMORY_BYTES);
         let mut from = 0;
         let ends = self.executable.iter().map(|range| range.0).chain([GUEST_MEMORY_BYTES]);

@@ -64,6 +64,8 @@ pub struct Program {
     pub writable: (u64, u64),
     /// Executable pages, which never change: address and bytes.
     pub code: Vec<(u64, Vec<u8>)>,
+    /// Loaded at run time by a script, whose own code calls it and may be called by it.
+    pub is_loaded_code: bool,
     /// Functions by entry pc, then link register.
     pub functions: Vec<Function>,
     /// Tables of functions in data, by an address that code computes: a guess, and what they held at the start.

@@ -17,7 +17,7 @@ use antares_verifier::{
     Report, Selection, Verifier,
 };
 use antares_vm::{
-    Library, NativeMachine, Program, Recording, Sampling, Session, prepare_thread, reserve_heap,
+    Library, NativeMachine, Program, Recording, Sampling, Session, Unknown, prepare_thread, reserve_heap,
     reserve_machines,
 };
 use bytes::Bytes;
@@ -33,10 +33,11 @@ const VALUES_HEAP_BYTES: usize = 96 << 20;
 /// puts them together.
 const HEAP_PER_TRANSACTION_BYTE: usize = 6;
 
-/// Heap for the programs that are reported as hot: their bytes, and the frame that they travel in.
-const HOT_HEAP_BYTES: usize = 4 * HOT_PROGRAMS_MAX * HOT_BYTES_MAX;
 /// Programs without native code that are remembered until the end.
 const UNKNOWN_MAX: usize = 64;
+/// Heap for the programs that are reported as hot: their bytes, and the frame that they travel in; and before, for all code that scripts
+/// have loaded, of the group under way and of those before.
+const HOT_HEAP_BYTES: usize = (4 * HOT_PROGRAMS_MAX + 2 * UNKNOWN_MAX) * HOT_BYTES_MAX;
 /// Cycles that make a program worth compiling: some milliseconds of interpretation.
 const HOT_CYCLES_MIN: u64 = 1_000_000;
 
@@ -145,18 +146,19 @@ fn session(job: &VerifyJob, programs: Vec<Arc<Program>>) -> Arc<Session> {
 }
 
 /// The hottest of the programs that were met without native code.
-fn hot(mut unknown: Vec<(Bytes, u64)>) -> Vec<HotProgram> {
-    unknown.retain(|(elf, cycles)| *cycles > HOT_CYCLES_MIN && elf.len() <= HOT_BYTES_MAX);
-    unknown.sort_by_key(|(_, cycles)| Reverse(*cycles));
+fn hot(mut unknown: Vec<Unknown>) -> Vec<HotProgram> {
+    unknown.retain(|one| one.cycles > HOT_CYCLES_MIN && one.elf.len() <= HOT_BYTES_MAX);
+    unknown.sort_by_key(|one| Reverse(one.cycles));
     unknown.truncate(HOT_PROGRAMS_MAX);
-    unknown.into_iter().map(|(elf, cycles)| HotProgram { elf: elf.to_vec(), cycles }).collect()
+    let hot = |Unknown { elf, cycles, seen }| HotProgram { elf: elf.to_vec(), cycles, seen };
+    unknown.into_iter().map(hot).collect()
 }
 
 /// The machine of antares-vm as an engine.
 struct Native {
     session: Arc<Session>,
-    /// Programs that were met without native code, and their cycles in all groups.
-    unknown: Rc<RefCell<Vec<(Bytes, u64)>>>,
+    /// Programs that were met without native code, with their cycles in all groups.
+    unknown: Rc<RefCell<Vec<Unknown>>>,
     /// What was sampled, by group, if that is asked for.
     samples: Option<Rc<RefCell<Vec<Recording>>>>,
 }
@@ -174,11 +176,12 @@ impl Engine for Native {
         }
         let counts = self.session.take_counts();
         let mut unknown = self.unknown.borrow_mut();
-        for (elf, cycles) in counts.unknown {
-            if let Some((_, all)) = unknown.iter_mut().find(|(other, _)| *other == elf) {
-                *all = all.saturating_add(cycles);
+        for one in counts.unknown {
+            if let Some(same) = unknown.iter_mut().find(|other| other.elf == one.elf) {
+                same.cycles = same.cycles.saturating_add(one.cycles);
+                same.seen.join(one.seen);
             } else if unknown.len() < UNKNOWN_MAX {
-                unknown.push((elf, cycles));
+                unknown.push(one);
             }
         }
         let (native_cycles, interpreted_cycles) = (counts.native_cycles, counts.interpreted_cycles);

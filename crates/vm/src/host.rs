@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicU8, Ordering},
 };
 
-use antares_abi::{LeaveReason, State};
+use antares_abi::{LeaveReason, NAMES_TARGET, State};
 use ckb_vm::{
     CoreMachine, DefaultMachine, Error, SupportMachine,
     machine::VERSION2,
@@ -204,7 +204,7 @@ pub(crate) unsafe extern "C" fn resolve(base: *mut u8, target: u64) -> u64 {
         return thunk as u64;
     }
     state.pc = target;
-    state.is_complete = 1;
+    state.is_complete = if stay.may_go_on_elsewhere() { 1 } else { NAMES_TARGET.into() };
     stay.leave(state, LeaveReason::UnknownTarget, None);
     CONTINUE
 }
@@ -298,6 +298,11 @@ impl Stay<'_> {
         }
     }
 
+    /// Whether the interpreter may go on from a state that is complete.
+    fn may_go_on_elsewhere(&self) -> bool {
+        self.vm.version() >= VERSION2
+    }
+
     /// Cycles that the stay may still use, by those of the machine.
     fn left(&self) -> i64 {
         // A processed syscall is within the limit; beyond i64 a limit is none that a script can reach.
@@ -376,7 +381,7 @@ impl Stay<'_> {
             None => {
                 let reason = LeaveReason::from_number(state.leave_reason).unwrap_or(LeaveReason::Unsupported);
                 let may_go_on = matches!(reason, LeaveReason::Returned | LeaveReason::UnknownTarget);
-                if !may_go_on || state.is_complete != 1 {
+                if !may_go_on || state.is_complete != 1 || !self.may_go_on_elsewhere() {
                     return Attempted::Left(Left { reason, ..Left::of(state) });
                 }
                 self.commit(state);

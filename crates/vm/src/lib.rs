@@ -62,5 +62,5 @@ pub use recording::{Context, Place, Recorded, Recording, Step};
 pub use reserve::reserve_machines;
 pub use runner::NativeMachine;
 pub use sampler::{Sampler, Sampling};
-pub use session::{Counts, Finder, Session};
+pub use session::{Counts, Finder, Session, Unknown};
 pub use signals::prepare_thread;

@@ -1,5 +1,7 @@
 //! Every size and limit of the machine: name, unit, default.
 
+use antares_abi::LOADED_CODE_HEAD_BYTES;
+
 /// Bytes of native stack (address space; memory is taken as it is touched).
 pub const NATIVE_STACK_BYTES: usize = 64 << 20;
 
@@ -58,6 +60,14 @@ pub const RESUMED_CYCLES_MIN: u64 = 20_000;
 /// their protection; a script that goes on is interpreted.
 pub const LOADS_MAX: u32 = 64;
 
+/// Cycles that a machine has interpreted from which on it says which code it has loaded: so much that finding it, some tens of
+/// microseconds, is nothing beside.
+pub const LOADED_CYCLES_MIN: u64 = 100_000;
+
+/// Bytes of each piece of loaded code that a machine tells of: with what stands in front of it, half a mebibyte. A session holds as many as
+/// programs without native code.
+pub const LOADED_CODE_BYTES_MAX: usize = (512 << 10) - LOADED_CODE_HEAD_BYTES;
+
 /// Programs without native code that a session remembers.
 pub const UNKNOWN_PROGRAMS_MAX: usize = 64;
 
@@ -86,7 +96,7 @@ pub const RECORDING_HEAP_BYTES: usize = 256 << 20;
 /// Cycles between the samples of a profile that is always on, on average.
 pub const SAMPLE_CYCLES: u64 = 1 << 21;
 
-/// Programs of one transaction whose ways are noted when native code does not know them; each takes a mebibyte.
+/// Programs of one transaction whose ways are noted when native code does not know them; each takes a mebibyte and a half.
 pub(crate) const OBSERVED_PROGRAMS_MAX: usize = 8;
 
 /// Guest functions of one sample; of deeper stacks the last ones that were called.

@@ -299,7 +299,7 @@ impl Machine {
         let mut observed = Observed::new();
         observed.leave(left);
         let result = observed::run(&mut self.vm.machine, &mut observed);
-        let seen = Some(observed.seen(|address| library.entry(address).is_some()));
+        let seen = Some(observed.seen(|_| true, |address| library.entry(address).is_some()));
         Ended { outcome: self.outcome(result), restarted, seen, native: false }
     }
 

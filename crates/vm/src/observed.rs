@@ -12,7 +12,7 @@ use ckb_vm::{
         },
         instructions::{
             OP_ADDI, OP_BEQ, OP_BGE, OP_BGEU, OP_BLT, OP_BLTU, OP_BNE, OP_CUSTOM_TRACE_END, OP_FAR_JUMP_ABS,
-            OP_FAR_JUMP_REL, OP_JAL,
+            OP_FAR_JUMP_REL, OP_JAL, OP_JALR_VERSION0, OP_JALR_VERSION1,
         },
     },
     decoder::{Decoder, build_decoder},
@@ -73,6 +73,8 @@ pub(crate) struct Observed {
     begun: Places,
     /// Where the ends of lines lead.
     led_to: Places,
+    /// What stands behind jumps, which lead elsewhere: mostly what a branch leads to, or a label of a computed jump.
+    behind_jumps: Places,
     /// What was called, directly or not.
     called: Places,
     /// What was called by a computed address.
@@ -88,6 +90,7 @@ impl Observed {
             label: None,
             begun: new(),
             led_to: new(),
+            behind_jumps: new(),
             called: new(),
             called_by_address: new(),
         }
@@ -111,15 +114,32 @@ impl Observed {
         }
     }
 
-    /// The targets that are not `known`.
-    pub(crate) fn seen(&self, known: impl Fn(u64) -> bool) -> Seen {
-        let is_target = |address: u64| !self.led_to.has(address) || self.called_by_address.has(address);
-        let targets = self.begun.iter().filter(|address| is_target(*address) && !known(*address));
-        let left = self.left.filter(|left| self.begun.has(*left) && !known(*left));
-        let label = self.label.filter(|label| self.begun.has(*label));
+    /// The targets in a program's code that are not `known`. What stands behind jumps is none of them, as tables tell.
+    pub(crate) fn seen(&self, is_code: impl Fn(u64) -> bool, known: impl Fn(u64) -> bool) -> Seen {
+        self.seen_but(|address| self.behind_jumps.has(address), is_code, known)
+    }
+
+    /// The same for code that was loaded at run time. Where its tables are is not known: they were not loaded with it.
+    pub(crate) fn seen_of_loaded(&self, is_code: impl Fn(u64) -> bool, known: impl Fn(u64) -> bool) -> Seen {
+        self.seen_but(|_| false, is_code, known)
+    }
+
+    fn seen_but(
+        &self,
+        is_told: impl Fn(u64) -> bool,
+        is_code: impl Fn(u64) -> bool,
+        known: impl Fn(u64) -> bool,
+    ) -> Seen {
+        let is_led_to = |address: u64| self.led_to.has(address) || is_told(address);
+        let is_target = |address: u64| !is_led_to(address) || self.called_by_address.has(address);
+        let is_missed = |address: u64| self.begun.has(address) && is_code(address) && !known(address);
+        let targets = self.begun.iter().filter(|address| is_target(*address) && is_missed(*address));
+        let left = self.left.filter(|left| is_missed(*left));
+        let label = self.label.filter(|label| self.begun.has(*label) && is_code(*label));
+        let is_past_table = self.is_past_table && self.label.is_none_or(&is_code);
         let targets = left.into_iter().chain(label).chain(targets);
         let hints = Hints::new(targets.map(|address| (address, self.called.has(address))));
-        Seen { left, hints: if self.is_past_table { hints.with_lying_tables() } else { hints } }
+        Seen { left, hints: if is_past_table { hints.with_lying_tables() } else { hints } }
     }
 
     /// Notes the line that the machine's pc has led to.
@@ -148,9 +168,18 @@ impl Observed {
             last = Some((at, instruction));
             at = at.wrapping_add(u64::from(instruction_length(instruction)));
         }
-        // What stands behind is where a branch goes that is not taken, where a call returns to, or what comes next.
-        self.led_to.add(at);
         let Some((pc, instruction)) = last else { return };
+        let is_jump = match extract_opcode(instruction) {
+            OP_JAL => Utype(instruction).rd() == 0,
+            OP_JALR_VERSION0 | OP_JALR_VERSION1 => Itype(instruction).rd() == 0,
+            _ => false,
+        };
+        // What stands behind another line is where a branch goes that is not taken, where a call returns to, or what comes next.
+        if is_jump {
+            self.behind_jumps.add(at)
+        } else {
+            self.led_to.add(at)
+        }
         let near = |immediate: i64| pc.wrapping_add_signed(immediate);
         match extract_opcode(instruction) {
             OP_JAL => {

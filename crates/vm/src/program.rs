@@ -2,13 +2,13 @@
 
 use std::{ops::Range, sync::Arc};
 
+use antares_abi::{FrameAt, LOADED_CODE_HEAD_BYTES, LoadedCode};
 use bytes::Bytes;
 use ckb_vm::{CoreMachine, Error, elf::parse_elf, memory::FLAG_EXECUTABLE};
 
 use crate::{Library, code::Code, limits::LOADS_MAX, memory::Core, pages::Pages};
-use antares_abi::FrameAt;
 
-/// A compiled ELF.
+/// A compiled ELF, or compiled code that scripts load at run time ([`LoadedCode`]).
 #[derive(Debug)]
 pub struct Program {
     elf: Bytes,
@@ -16,6 +16,8 @@ pub struct Program {
     regions: Vec<Region>,
     /// All pages of the regions.
     pages: Pages,
+    /// Those of them that stores of the library never touch. None of loaded code.
+    avoided: Pages,
 }
 
 /// Executable pages that a program brings with it.
@@ -29,15 +31,40 @@ struct Region {
     code: Range<usize>,
 }
 
+fn number(number: u64) -> Result<usize, Error> {
+    usize::try_from(number).map_err(|_| Error::MemOutOfBound)
+}
+
+impl Region {
+    /// Of code that was loaded: it begins at the first page.
+    fn of_loaded(code: &LoadedCode<'_>) -> Result<Self, Error> {
+        let (start, end) = (number(code.start)?, number(code.end)?);
+        let code = LOADED_CODE_HEAD_BYTES..LOADED_CODE_HEAD_BYTES + code.code.len();
+        Ok(Self { pages: start..end, start, code })
+    }
+}
+
 impl Program {
     /// `library` must be what compiling `elf` gave: that is the caller's promise.
     ///
     /// # Errors
     /// ckb-vm's, if it does not load the ELF.
     pub fn new(elf: Bytes, library: Library) -> Result<Self, Error> {
-        let metadata = parse_elf::<u64>(&elf, library.vm_version())?;
+        let loaded = LoadedCode::read(&elf).map(|code| Region::of_loaded(&code));
+        let is_loaded = loaded.is_some();
+        let regions = match loaded {
+            Some(region) => vec![region?],
+            None => Self::regions_of_elf(&elf, &library)?,
+        };
+        let pages = regions.iter().map(|region| region.pages.start as u64..region.pages.end as u64);
+        let pages = pages.map(Pages::holding).fold(Pages::default(), Pages::or);
+        let avoided = if is_loaded { Pages::default() } else { pages };
+        Ok(Self { regions, pages, avoided, elf, library })
+    }
+
+    fn regions_of_elf(elf: &Bytes, library: &Library) -> Result<Vec<Region>, Error> {
+        let metadata = parse_elf::<u64>(elf, library.vm_version())?;
         let executable = metadata.actions.iter().filter(|action| action.flags & FLAG_EXECUTABLE != 0);
-        let number = |number: u64| usize::try_from(number).map_err(|_| Error::MemOutOfBound);
         let regions = executable.map(|action| {
             let start = number(action.addr)?;
             let end = start.checked_add(number(action.size)?).ok_or(Error::MemOutOfBound)?;
@@ -47,10 +74,12 @@ impl Program {
                 code: number(action.source.start)?..number(action.source.end)?,
             })
         });
-        let regions = regions.collect::<Result<Vec<_>, Error>>()?;
-        let pages = regions.iter().map(|region| region.pages.start as u64..region.pages.end as u64);
-        let pages = pages.map(Pages::holding).fold(Pages::default(), Pages::or);
-        Ok(Self { regions, pages, elf, library })
+        regions.collect()
+    }
+
+    /// Whether it is code that scripts load at run time.
+    pub(crate) fn is_loaded_code(&self) -> bool {
+        self.avoided != self.pages
     }
 
     /// The ELF.
@@ -165,9 +194,9 @@ impl Programs {
         }
     }
 
-    /// Native code knows of no executable pages but its own program's.
+    /// Native code knows of no executable pages but its own program's, and loaded code not even of those.
     fn others(&self) -> Pages {
-        let mut pages = self.in_memory.iter().map(|program| program.pages);
+        let mut pages = self.in_memory.iter().map(|program| program.avoided);
         let Some(first) = pages.next() else { return Pages::default() };
         self.executable.minus(pages.fold(first, Pages::and))
     }

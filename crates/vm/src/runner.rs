@@ -11,10 +11,10 @@
 
 use std::sync::Arc;
 
-use antares_abi::LeaveReason;
+use antares_abi::{LeaveReason, LoadedCode};
 use bytes::Bytes;
 use ckb_vm::{
-    CoreMachine, DefaultMachine, DefaultMachineRunner, Error, ISA_MOP, SupportMachine,
+    CoreMachine, DefaultMachine, DefaultMachineRunner, Error, ISA_MOP, RISCV_PAGESIZE, SupportMachine,
     elf::ProgramMetadata,
     machine::{VERSION0, VERSION2, asm::AsmMachine},
     registers::{A0, SP},
@@ -26,9 +26,10 @@ use crate::{
     host::{self, Attempted, Start},
     interpreter::{Interpreter, Stop},
     left::Left,
-    limits::{MACHINES_CROWDED, NATIVE_STACK_BYTES, STAY_CYCLES_MIN, STAYS_MIN},
+    limits::{LOADED_CODE_BYTES_MAX, MACHINES_CROWDED, NATIVE_STACK_BYTES, STAY_CYCLES_MIN, STAYS_MIN},
     memory::Core,
     observed::{self, Observed},
+    pages::Pages,
     prepare_thread,
     profiled::process_id,
     program::Programs,
@@ -54,6 +55,10 @@ pub struct NativeMachine {
     program: Option<Arc<Program>>,
     /// The same, if there is no native code for it.
     unknown: Option<Bytes>,
+    /// Pages that were executable at its start.
+    own: Pages,
+    /// Cycles that were interpreted since.
+    interpreted: u64,
     programs: Programs,
     phase: Phase,
     stack: Option<NativeStack>,
@@ -182,6 +187,7 @@ impl NativeMachine {
         let result = work(self);
         let cycles = self.vm.machine.cycles().saturating_sub(before);
         self.session.count(0, cycles);
+        self.interpreted = self.interpreted.saturating_add(cycles);
         if let Some(elf) = &self.unknown {
             self.session.count_unknown(elf, cycles);
         }
@@ -194,6 +200,7 @@ impl NativeMachine {
         // ckb-vm refuses this pair when it starts to run, whatever the code.
         let is_refused = vm_version == VERSION0 && isa & ISA_MOP != 0;
         self.program.clone_from(&self.loaded);
+        self.begin();
         if self.session.is_interpreting() || is_refused {
             self.phase = Phase::Interpreted;
             return;
@@ -201,6 +208,28 @@ impl NativeMachine {
         let core = self.vm.machine.inner_mut();
         self.programs.find(self.session.programs(), self.loaded.take(), core);
         self.phase = Phase::Mixed;
+    }
+
+    /// Notes which pages are executable before the program runs.
+    fn begin(&mut self) {
+        (self.own, self.interpreted) = (self.vm.machine.inner_mut().executable(), 0);
+    }
+
+    /// Tells which code was loaded since then, if the program is at its end and took its time in the interpreter.
+    fn tell_loaded_code(&mut self, result: &Result<i8, Error>) {
+        let is_over = !matches!(result, Err(Error::Yield | Error::Pause));
+        if !is_over || !self.session.hears_of_loaded_code(self.interpreted) {
+            return;
+        }
+        let kind = (self.vm.machine.version(), self.vm.machine.isa());
+        let core = self.vm.machine.inner_mut();
+        for range in core.executable().minus(self.own).ranges() {
+            let (start, end) = (range.start * RISCV_PAGESIZE, range.end * RISCV_PAGESIZE);
+            let code = core.bytes().get(start..end).and_then(|bytes| LoadedCode::new(start as u64, bytes));
+            if let Some(code) = code.filter(|code| code.code.len() <= LOADED_CODE_BYTES_MAX) {
+                self.session.meet(&code, self.program.as_ref(), kind, self.interpreted);
+            }
+        }
     }
 
     /// Where native code can start or go on now.
@@ -310,11 +339,13 @@ impl NativeMachine {
         if !matches!(self.phase, Phase::Interpreted | Phase::Short) && self.session.has_lost_registers() {
             return Err(self.give_up(LeaveReason::Ecall));
         }
-        loop {
-            if let Some(code) = self.turn()? {
-                return Ok(code);
+        let result = loop {
+            if let Some(result) = self.turn().transpose() {
+                break result;
             }
-        }
+        };
+        self.tell_loaded_code(&result);
+        result
     }
 
     /// As [`Self::give_up`]; where native code was left for is remembered.
@@ -345,6 +376,8 @@ impl DefaultMachineRunner for NativeMachine {
             loaded: None,
             program: None,
             unknown: None,
+            own: Pages::default(),
+            interpreted: 0,
             programs: Programs::default(),
             phase: Phase::New,
             stack: None,
@@ -405,6 +438,7 @@ impl DefaultMachineRunner for NativeMachine {
         let bytes = self.vm.machine.load_program_with_metadata(program, metadata, args)?;
         let (vm_version, isa) = (self.vm.machine.version(), self.vm.machine.isa());
         self.tell_loaded();
+        self.begin();
         let core = self.vm.machine.inner_mut();
         let filled = sources::filled(metadata, core.guest_registers()[SP]);
         core.set_filled(filled.unwrap_or_default());

@@ -12,12 +12,14 @@ use std::{
     },
 };
 
-use antares_abi::{LeaveReason, Seen};
+use antares_abi::{LeaveReason, LoadedCode, Seen};
 use bytes::Bytes;
 
 use crate::{
     Program, Recording, Sampler, Sampling, Tier,
-    limits::{OBSERVED_PROGRAMS_MAX, RESUMED_CYCLES_MIN, RESUMED_RUNS_MIN, UNKNOWN_PROGRAMS_MAX},
+    limits::{
+        LOADED_CYCLES_MIN, OBSERVED_PROGRAMS_MAX, RESUMED_CYCLES_MIN, RESUMED_RUNS_MIN, UNKNOWN_PROGRAMS_MAX,
+    },
     observed::Observed,
 };
 
@@ -37,9 +39,19 @@ pub struct Counts {
     pub interpreted_cycles: u64,
     /// Why everything was run again in the interpreter, if it was; the counts then are of that run.
     pub restarted: Option<LeaveReason>,
-    /// Programs that were met without native code, and the cycles that they took; at most
-    /// [`UNKNOWN_PROGRAMS_MAX`].
-    pub unknown: Vec<(Bytes, u64)>,
+    /// Programs that were met without native code; at most [`UNKNOWN_PROGRAMS_MAX`].
+    pub unknown: Vec<Unknown>,
+}
+
+/// A program that was met without native code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// Its ELF, or the file of code that was loaded at run time ([`LoadedCode`](antares_abi::LoadedCode)).
+    pub elf: Bytes,
+    /// Cycles that it took, at the most.
+    pub cycles: u64,
+    /// Where it was seen to go, if somebody looked.
+    pub seen: Seen,
 }
 
 /// What the machines of one transaction share.
@@ -49,6 +61,8 @@ pub struct Session {
     state: Mutex<State>,
     /// How attempts are sampled.
     sampling: Option<Sampling>,
+    /// Cycles that a machine has interpreted from which on it says which code it has loaded.
+    loaded_cycles_min: u64,
 }
 
 struct State {
@@ -65,6 +79,8 @@ struct State {
     resumed: ResumedRuns,
     /// Where programs went that their native code does not know; none while a machine has it.
     observed: Vec<(Arc<Program>, Option<Observed>)>,
+    /// Where code went that was loaded at run time and has native code, which does not know of it.
+    loaded: Vec<(Arc<Program>, Seen)>,
 }
 
 /// How far VMs run that were put aside, until they wait again.
@@ -111,8 +127,32 @@ impl Session {
             resumed: ResumedRuns::default(),
             attempts: 0,
             observed: Vec::new(),
+            loaded: Vec::new(),
         };
-        Self { finder, machines: AtomicUsize::new(0), state: Mutex::new(state), sampling: None }
+        Self {
+            finder,
+            machines: AtomicUsize::new(0),
+            state: Mutex::new(state),
+            sampling: None,
+            loaded_cycles_min: LOADED_CYCLES_MIN,
+        }
+    }
+
+    /// The same session, which hears of code that is loaded at run time from so many interpreted cycles on, in place of
+    /// [`LOADED_CYCLES_MIN`].
+    #[must_use]
+    pub fn telling_of_loaded_code_from(self: Arc<Self>, cycles: u64) -> Arc<Self> {
+        match Arc::try_unwrap(self) {
+            Ok(session) => Arc::new(Self { loaded_cycles_min: cycles, ..session }),
+            // Somebody uses it already.
+            Err(session) => session,
+        }
+    }
+
+    /// Whether a machine that has interpreted `cycles` is to say which code it has loaded: not if what it did is thrown away.
+    pub(crate) fn hears_of_loaded_code(&self, cycles: u64) -> bool {
+        let state = self.lock();
+        cycles >= self.loaded_cycles_min && (state.counts.restarted.is_none() || state.is_interpreting)
     }
 
     /// The same session, whose attempts are sampled. Libraries must have their frames
@@ -223,14 +263,47 @@ impl Session {
 
     /// What was found out of programs whose native code was left for places that it does not know, since the last call.
     pub fn take_seen(&self) -> Vec<(Arc<Program>, Seen)> {
-        let observed = std::mem::take(&mut self.lock().observed);
-        let seen = |(program, observed): (Arc<Program>, Option<Observed>)| {
-            // What is loaded at run time is not the program's own.
-            let is_known = |address| program.library().entry(address).is_some() || !program.is_code(address);
-            let seen = observed?.seen(is_known);
-            (!seen.hints.is_empty()).then_some((program, seen))
+        let (observed, loaded) = {
+            let mut state = self.lock();
+            (std::mem::take(&mut state.observed), std::mem::take(&mut state.loaded))
         };
-        observed.into_iter().filter_map(seen).collect()
+        let seen = |(program, observed): (Arc<Program>, Option<Observed>)| {
+            let seen = seen_of(&program, &observed?);
+            Some((program, seen))
+        };
+        let seen = observed.into_iter().filter_map(seen).chain(loaded);
+        seen.filter(|(_, seen)| !seen.hints.is_empty()).collect()
+    }
+
+    /// Notes that a machine that ran `caller` had loaded `code` and interpreted `cycles`, perhaps in there.
+    pub(crate) fn meet(
+        &self,
+        code: &LoadedCode<'_>,
+        caller: Option<&Arc<Program>>,
+        (vm_version, isa): (u32, u8),
+        cycles: u64,
+    ) {
+        let file = Bytes::from(code.to_bytes());
+        let mut state = self.lock();
+        let mut observed =
+            state.observed.iter().filter(|(program, _)| caller.is_some_and(|it| Arc::ptr_eq(it, program)));
+        let observed = observed.find_map(|(_, observed)| observed.as_ref());
+        let mut programs = state.programs.iter();
+        let known = programs.find(|program| program.is_for(vm_version, isa) && program.is(&file)).cloned();
+        match known {
+            Some(program) => {
+                let seen = observed.map(|observed| seen_of(&program, observed));
+                if let Some(seen) = seen.filter(|_| state.loaded.len() < OBSERVED_PROGRAMS_MAX) {
+                    state.loaded.push((program, seen));
+                }
+            }
+            None => {
+                let is_code = |address| (code.start..code.end).contains(&address);
+                let seen =
+                    observed.map(|observed| observed.seen_of_loaded(is_code, |_| false)).unwrap_or_default();
+                count_unknown(&mut state.counts.unknown, Unknown { elf: file, cycles, seen });
+            }
+        }
     }
 
     /// What is known of where `program` goes, for a machine that is about to run it; none if that is of too many programs.
@@ -318,12 +391,8 @@ impl Session {
     }
 
     pub(crate) fn count_unknown(&self, elf: &Bytes, cycles: u64) {
-        let unknown = &mut self.lock().counts.unknown;
-        if let Some((_, count)) = unknown.iter_mut().find(|(other, _)| other == elf) {
-            *count = count.saturating_add(cycles);
-        } else if unknown.len() < UNKNOWN_PROGRAMS_MAX {
-            unknown.push((elf.clone(), cycles));
-        }
+        let one = Unknown { elf: elf.clone(), cycles, seen: Seen::default() };
+        count_unknown(&mut self.lock().counts.unknown, one);
     }
 
     pub(crate) fn machine_made(&self) {
@@ -337,6 +406,26 @@ impl Session {
     /// Machines alive.
     pub(crate) fn machines(&self) -> usize {
         self.machines.load(Ordering::Relaxed)
+    }
+}
+
+/// Where `program` went, by what was observed, that its native code does not know. What it calls elsewhere is not its own.
+fn seen_of(program: &Program, observed: &Observed) -> Seen {
+    let is_known = |address| program.library().entry(address).is_some();
+    let is_code = |address| program.is_code(address);
+    if program.is_loaded_code() {
+        observed.seen_of_loaded(is_code, is_known)
+    } else {
+        observed.seen(is_code, is_known)
+    }
+}
+
+fn count_unknown(unknown: &mut Vec<Unknown>, one: Unknown) {
+    if let Some(same) = unknown.iter_mut().find(|other| other.elf == one.elf) {
+        same.cycles = same.cycles.saturating_add(one.cycles);
+        same.seen.join(one.seen);
+    } else if unknown.len() < UNKNOWN_PROGRAMS_MAX {
+        unknown.push(one);
     }
 }
 

@@ -14,7 +14,7 @@ use super::{Guest, Source, recipes::Memory, source_folder};
 use crate::crates::target_folder;
 
 /// Name of the RISC-V compiler (Debian package `gcc-riscv64-unknown-elf`).
-const GUEST_COMPILER: &str = "riscv64-unknown-elf-gcc";
+pub(super) const GUEST_COMPILER: &str = "riscv64-unknown-elf-gcc";
 
 /// picolibc, built for rv64imac (Debian package `picolibc-riscv64-unknown-elf`).
 const PICOLIBC: &str = "/usr/lib/picolibc/riscv64-unknown-elf/lib/rv64imac/lp64/libc.a";
@@ -165,6 +165,12 @@ pub fn hidden() -> Result<Vec<u8>> {
 ///
 /// No RISC-V compiler, or it refuses the source.
 pub fn script(case: &str, macros: &[&str]) -> Result<Vec<u8>> {
+    let case_macro = format!("CASE_{case}");
+    script_of("scripts/scripts.c", &case.to_lowercase(), &[&[case_macro.as_str()], macros].concat())
+}
+
+/// The ELF of a C file with its own `_start`, built with `macros`.
+pub(super) fn script_of(file: &str, name: &str, macros: &[&str]) -> Result<Vec<u8>> {
     let folder = source_folder();
     let mut flags: Vec<OsString> = GUEST_FLAGS.iter().map(OsString::from).collect();
     // No call of a memory function is made of a loop: there is none.
@@ -172,15 +178,14 @@ pub fn script(case: &str, macros: &[&str]) -> Result<Vec<u8>> {
         ["-march=rv64imc", "-O2", "-fno-tree-loop-distribute-patterns", "-fno-builtin"].map(OsString::from),
     );
     flags.push(joined("-Wl,-T,", &folder.join("guest.ld")));
-    flags.push(format!("-DCASE_{case}").into());
     flags.extend(macros.iter().map(|text| format!("-D{text}").into()));
     let sources = Sources {
-        files: vec![folder.join("scripts/scripts.c")],
+        files: vec![folder.join(file)],
         watched: vec![folder.join("guest.ld")],
         flags: vec![],
         guest_flags: &[],
     };
-    let path = kept_folder().join(sources.digest(&flags)?.to_string()).join(case.to_lowercase());
+    let path = kept_folder().join(sources.digest(&flags)?.to_string()).join(name);
     if !path.exists() {
         compile(GUEST_COMPILER, &flags, &sources, &path)?;
     }

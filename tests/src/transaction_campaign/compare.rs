@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, LazyLock, Mutex, PoisonError},
 };
 
-use antares_abi::CodeTier;
+use antares_abi::{CodeTier, Hints};
 use antares_transaction::Environment;
 use antares_verifier::{Cancel, Engine, Limits, Prepared, Report, Selection, Verifier};
 use antares_vm::{Program, Tier};
@@ -25,6 +25,7 @@ use ckb_vm::{DefaultMachineRunner, Error, machine::Pause};
 
 use super::{
     images::Images,
+    loaded,
     scenario::{Cell, Limit, Scenario},
     tally::{self, Counted},
 };
@@ -53,6 +54,19 @@ pub enum Who {
 impl Who {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Full, Self::Baseline, Self::Interpreter];
+
+    /// Which generator made its code.
+    fn code_tier(self) -> Option<CodeTier> {
+        match self {
+            Self::Full => Some(CodeTier::Full),
+            Self::Baseline => Some(CodeTier::Baseline),
+            Self::Interpreter => None,
+        }
+    }
+
+    fn tier(self) -> Tier {
+        if self == Self::Interpreter { Tier::Interpreter } else { Tier::Native }
+    }
 }
 
 /// What there is to compare.
@@ -79,6 +93,16 @@ pub struct Agreed {
     pub swaps: u64,
     /// How often the machine paused.
     pub pauses: usize,
+    /// Whether code that was loaded ran natively.
+    pub has_native_loaded: bool,
+}
+
+/// How one engine came to the verdict.
+struct Ran {
+    native_cycles: u64,
+    interpreted_cycles: u64,
+    restarts: Vec<&'static str>,
+    pauses: usize,
 }
 
 /// Somebody disagrees with ckb-script.
@@ -130,29 +154,30 @@ pub fn compare(images: &Images, scenario: &Scenario) -> Result<Result<Agreed, Di
         restarts: Vec::new(),
         swaps: 0,
         pauses: 0,
+        has_native_loaded: false,
     };
     for who in Who::ALL {
-        let programs = programs(images, scenario, who)?;
-        let tier = if who == Who::Interpreter { Tier::Interpreter } else { Tier::Native };
-        let engine = Native::of(tier, programs);
-        let report = stage.ours(cycles_max, engine.clone())?;
+        let mut programs = programs(images, scenario, who)?;
+        let engine = Native::of(who.tier(), programs.clone()).telling_of_loaded_code();
+        let ran = match stage.check(scenario, cycles_max, (who, &engine), &expected)? {
+            Ok(ran) => ran,
+            Err(difference) => return Ok(Err(difference)),
+        };
+        agreed.pauses = ran.pauses;
         if who == Who::Full {
-            for group in &report.groups {
-                agreed.native_cycles += group.counts.native_cycles;
-                agreed.interpreted_cycles += group.counts.interpreted_cycles;
-                agreed.restarts.extend(group.counts.restarted);
-            }
+            (agreed.native_cycles, agreed.interpreted_cycles) = (ran.native_cycles, ran.interpreted_cycles);
+            agreed.restarts = ran.restarts;
         }
-        if let Some(difference) = difference(who, &expected, &report) {
-            return Ok(Err(difference));
+        let Some(tier) = who.code_tier() else { continue };
+        let loaded = loaded::programs(images, scenario, &engine.unknown(), tier)?;
+        if loaded.is_empty() {
+            continue;
         }
-        if !scenario.pauses.is_empty() {
-            let (oracle, pauses) = stage.paused(scenario, cycles_max, &antares_verifier::Interpreter);
-            let (ours, _) = stage.paused(scenario, cycles_max, &engine);
-            agreed.pauses = pauses;
-            if without_cycles(&oracle) != without_cycles(&ours) {
-                return Ok(Err(Difference { who, oracle, ours }));
-            }
+        // Again, with native code of what it loads.
+        programs.extend(loaded);
+        match stage.check(scenario, cycles_max, (who, &Native::of(who.tier(), programs)), &expected)? {
+            Ok(again) => agreed.has_native_loaded |= again.native_cycles > ran.native_cycles,
+            Err(difference) => return Ok(Err(difference)),
         }
     }
     if tally::spawned(&agreed.verdict) >= SPAWNED_MIN {
@@ -175,11 +200,7 @@ fn without_cycles(verdict: &Verdict) -> Verdict {
 
 /// Native code of all actors and of the library, in all versions that run.
 fn programs(images: &Images, scenario: &Scenario, who: Who) -> Result<Vec<Arc<Program>>> {
-    let tier = match who {
-        Who::Full => CodeTier::Full,
-        Who::Baseline => CodeTier::Baseline,
-        Who::Interpreter => return Ok(Vec::new()),
-    };
+    let Some(tier) = who.code_tier() else { return Ok(Vec::new()) };
     let cells: BTreeSet<Option<usize>> = scenario
         .deps
         .iter()
@@ -193,7 +214,7 @@ fn programs(images: &Images, scenario: &Scenario, who: Who) -> Result<Vec<Arc<Pr
     for cell in cells {
         let elf = cell.map_or(&images.library, |index| &images.actors[index].elf);
         for version in scenario.versions() {
-            programs.extend(images.program(elf, version, tier)?);
+            programs.extend(images.program(elf, version, tier, &Hints::default())?);
         }
     }
     Ok(programs)
@@ -298,6 +319,36 @@ impl Stage {
         let limits = Limits { cycles_max, debug_bytes_max: DEBUG_BYTES_MAX };
         let verifier = Verifier::new(self.prepared.clone(), limits, engine, Cancel::new());
         Ok(verifier.verify(Selection::All)?)
+    }
+
+    /// Runs `scenario` on machines of `engine`, with its pauses too, and compares.
+    fn check(
+        &self,
+        scenario: &Scenario,
+        cycles_max: u64,
+        (who, engine): (Who, &Native),
+        expected: &Verdict,
+    ) -> Result<Result<Ran, Difference>> {
+        let report = self.ours(cycles_max, engine.clone())?;
+        let counts = || report.groups.iter().map(|group| &group.counts);
+        let mut ran = Ran {
+            native_cycles: counts().map(|counts| counts.native_cycles).sum(),
+            interpreted_cycles: counts().map(|counts| counts.interpreted_cycles).sum(),
+            restarts: counts().filter_map(|counts| counts.restarted).collect(),
+            pauses: 0,
+        };
+        if let Some(difference) = difference(who, expected, &report) {
+            return Ok(Err(difference));
+        }
+        if !scenario.pauses.is_empty() {
+            let (oracle, pauses) = self.paused(scenario, cycles_max, &antares_verifier::Interpreter);
+            let (ours, _) = self.paused(scenario, cycles_max, engine);
+            ran.pauses = pauses;
+            if without_cycles(&oracle) != without_cycles(&ours) {
+                return Ok(Err(Difference { who, oracle, ours }));
+            }
+        }
+        Ok(Ok(ran))
     }
 
     /// Runs ckb-script's scheduler on machines of `engine`, paused where the scenario says; how often it paused.

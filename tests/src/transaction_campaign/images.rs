@@ -166,12 +166,18 @@ impl Images {
         Ok(refused)
     }
 
-    /// Native code for `elf` by the generator of `tier`; none if it refuses.
+    /// Native code for `elf` by the generator of `tier`; none if it refuses. One ELF always has the same hints.
     ///
     /// # Errors
     ///
     /// The compiler failed.
-    pub fn program(&self, elf: &Bytes, vm_version: u32, tier: CodeTier) -> Result<Option<Arc<Program>>> {
+    pub fn program(
+        &self,
+        elf: &Bytes,
+        vm_version: u32,
+        tier: CodeTier,
+        hints: &Hints,
+    ) -> Result<Option<Arc<Program>>> {
         let key = (Sha256Digest::of(elf), vm_version, tier == CodeTier::Full);
         let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = compiled.get(&key) {
@@ -179,8 +185,8 @@ impl Images {
         }
         let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
         let library = match tier {
-            CodeTier::Full => kept::library(elf, options)?,
-            CodeTier::Baseline => native::compile_with(elf, options, tier, &Hints::default())?,
+            CodeTier::Full if hints.is_empty() => kept::library(elf, options)?,
+            _ => native::compile_with(elf, options, tier, hints)?,
         };
         let program = library.ok().and_then(|library| Program::new(elf.clone(), library).ok()).map(Arc::new);
         compiled.insert(key, program.clone());

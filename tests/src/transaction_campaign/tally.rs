@@ -32,6 +32,8 @@ pub struct Tally {
     pub versions: BTreeMap<u32, u64>,
     /// Scenarios that ran natively from beginning to end.
     pub native: u64,
+    /// Scenarios in which code that was loaded at run time ran natively.
+    pub loaded: u64,
     /// Scenarios of which a group started again in the interpreter, by reason.
     pub restarts: BTreeMap<&'static str, u64>,
     /// Scenarios in which VMs were put aside and came back.
@@ -64,6 +66,7 @@ impl Tally {
         *self.endings.entry(ending).or_default() += 1;
         let is_native = agreed.restarts.is_empty() && agreed.native_cycles > 0;
         self.native += u64::from(is_native);
+        self.loaded += u64::from(agreed.has_native_loaded);
         for reason in BTreeSet::from_iter(&agreed.restarts) {
             *self.restarts.entry(reason).or_default() += 1;
         }
@@ -93,6 +96,7 @@ impl Tally {
         merge(&mut self.versions, other.versions);
         merge(&mut self.restarts, other.restarts);
         self.native += other.native;
+        self.loaded += other.loaded;
         self.swapped += other.swapped;
         self.swapped_often += other.swapped_often;
         self.swapped_natively += other.swapped_natively;
@@ -138,8 +142,9 @@ impl fmt::Display for Tally {
         writeln!(f, "{} equal, {} different", self.equal, self.different)?;
         writeln!(
             f,
-            "natively to the end {}; {} million cycles natively, {} interpreted; restarts {:?}",
+            "natively to the end {}, with native loaded code {}; {} million cycles natively, {} interpreted; restarts {:?}",
             self.native,
+            self.loaded,
             self.cycles.0 / 1_000_000,
             self.cycles.1 / 1_000_000,
             self.restarts

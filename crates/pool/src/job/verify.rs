@@ -58,10 +58,12 @@ pub enum LibraryOf {
 /// A program that was met without native code and took many cycles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HotProgram {
-    /// The ELF, at most [`HOT_BYTES_MAX`].
+    /// The ELF, or the file of code that was loaded at run time ([`LoadedCode`](antares_abi::LoadedCode)); at most [`HOT_BYTES_MAX`].
     pub elf: Vec<u8>,
     /// Cycles that the interpreter took for it.
     pub cycles: u64,
+    /// Where it was seen to go, if somebody looked.
+    pub seen: Seen,
 }
 
 /// Programs that a verification may report as hot.

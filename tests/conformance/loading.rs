@@ -1,0 +1,148 @@
+//! Code that scripts load at run time has native code of its own, entered and left through the machine; results stay ckb-script's.
+
+use std::sync::Arc;
+
+use antares_abi::{CodeTier, CompileOptions, Hints, Isa, LoadedCode};
+use antares_tests::{
+    guests, native,
+    transactions::{Native, locked_by},
+};
+use antares_transaction::{Environment, Mock};
+use antares_verifier::{Cancel, Limits, Outcome, Prepared, Report, Selection, Verifier};
+use antares_vm::{Program, Tier, Unknown};
+use bytes::Bytes;
+use ckb_types::core::ScriptHashType;
+
+use crate::verdicts::{LIMITS, oracle};
+
+/// Compiles with what runs have found out until all is native.
+const ROUNDS_MAX: usize = 4;
+
+/// Code that was loaded, and what is known of it.
+struct Loaded {
+    file: Bytes,
+    hints: Hints,
+}
+
+/// A lock, what it loads, and the code that is known of both.
+struct Stage {
+    mock: Mock,
+    lock: Bytes,
+    options: CompileOptions,
+    tiers: [CodeTier; 2],
+    hints: Hints,
+    loaded: Vec<Loaded>,
+}
+
+impl Stage {
+    fn new(lock: Vec<u8>, others: &[Bytes], hash_type: ScriptHashType, tiers: [CodeTier; 2]) -> Self {
+        let lock = Bytes::from(lock);
+        let mock = locked_by(&[std::slice::from_ref(&lock), others].concat(), hash_type).unwrap();
+        let vm_version = Environment::default().vm_version(hash_type).unwrap();
+        let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
+        Self { mock, lock, options, tiers, hints: Hints::default(), loaded: Vec::new() }
+    }
+
+    fn program(&self, elf: &Bytes, hints: &Hints, tier: CodeTier) -> Arc<Program> {
+        let library = native::compile_with(elf, self.options, tier, hints).unwrap().unwrap();
+        Arc::new(Program::new(elf.clone(), library).unwrap())
+    }
+
+    /// Runs with native code of all that is known, and learns.
+    fn run(&mut self, limits: Limits) -> Report {
+        let environment = Environment::default();
+        let prepared = Prepared::new(&self.mock, &environment).unwrap();
+        let lock = self.program(&self.lock, &self.hints, self.tiers[0]);
+        let loaded = self.loaded.iter().map(|one| self.program(&one.file, &one.hints, self.tiers[1]));
+        let programs: Vec<_> = std::iter::once(lock).chain(loaded).collect();
+        let engine = Native::of(Tier::Native, programs);
+        let verifier = Verifier::new(prepared, limits, engine.clone(), Cancel::new());
+        let report = verifier.verify(Selection::All).unwrap();
+        for (program, seen) in engine.seen() {
+            match self.loaded.iter_mut().find(|one| one.file == program.elf()) {
+                Some(one) => one.hints = one.hints.learn(&seen),
+                None => self.hints = self.hints.learn(&seen),
+            }
+        }
+        for Unknown { elf, seen, .. } in engine.unknown() {
+            assert!(LoadedCode::read(&elf).is_some(), "{} bytes of something", elf.len());
+            self.loaded.push(Loaded { file: elf, hints: Hints::default().learn(&seen) });
+        }
+        report
+    }
+
+    /// Runs until all is native, compared with ckb-script each time. Gives the number of runs.
+    fn run_until_native(&mut self) -> usize {
+        let (expected, lines) = oracle(&self.mock, &Environment::default(), LIMITS);
+        let expected = expected.unwrap();
+        for run in 1..=ROUNDS_MAX {
+            let report = self.run(LIMITS);
+            assert_eq!((report.outcome, report.cycles), (Outcome::Ok, expected), "{:?}", report.error());
+            assert_eq!(report.groups[0].debug, lines);
+            let counts = &report.groups[0].counts;
+            if counts.restarted.is_none() && counts.interpreted_cycles == 0 {
+                return run;
+            }
+            println!("run {run}: {counts:?}; {:?}", self.hints);
+            for Loaded { file, hints } in &self.loaded {
+                println!("  {} bytes, {:x?}", file.len(), hints.targets().collect::<Vec<_>>());
+            }
+        }
+        panic!("not native after {ROUNDS_MAX} runs");
+    }
+}
+
+const TIERS: [[CodeTier; 2]; 4] = {
+    use CodeTier::{Baseline, Full};
+    [[Baseline, Baseline], [Full, Full], [Full, Baseline], [Baseline, Full]]
+};
+
+#[test]
+fn a_loaded_library_is_native_from_the_third_run_on() {
+    let lock = guests::loading_lock(400).unwrap();
+    let library = Bytes::from(guests::loaded_library("-O2").unwrap());
+    // In version 0 all pages of a script's own segments are frozen.
+    for hash_type in [ScriptHashType::Data1, ScriptHashType::Data2] {
+        for tiers in TIERS {
+            let mut stage = Stage::new(lock.clone(), std::slice::from_ref(&library), hash_type, tiers);
+            let runs = stage.run_until_native();
+            println!("{hash_type:?} {tiers:?}: {runs} runs");
+            assert!(runs <= 3 && stage.loaded.len() == 1, "{hash_type:?} {tiers:?}: {runs} runs");
+            // Limits are exact.
+            let (cycles, _) = oracle(&stage.mock, &Environment::default(), LIMITS);
+            let cycles_max = cycles.unwrap();
+            for (cycles_max, outcome) in [(cycles_max, Outcome::Ok), (cycles_max - 1, Outcome::Failed)] {
+                assert_eq!(stage.run(Limits { cycles_max, ..LIMITS }).outcome, outcome);
+            }
+        }
+    }
+}
+
+#[test]
+fn loaded_code_at_other_places_or_with_other_bytes_is_not_taken_for_it() {
+    let lock = guests::loading_lock(400).unwrap();
+    let library = Bytes::from(guests::loaded_library("-O2").unwrap());
+    for hash_type in [ScriptHashType::Data1, ScriptHashType::Data2] {
+        let tiers = [CodeTier::Full, CodeTier::Baseline];
+        let mut stage = Stage::new(lock.clone(), std::slice::from_ref(&library), hash_type, tiers);
+        stage.run_until_native();
+        let other = Bytes::from(guests::loaded_library("-O1").unwrap());
+        let mut other = Stage::new(lock.clone(), &[other], hash_type, tiers);
+        other.loaded.append(&mut stage.loaded);
+        other.run_until_native();
+        assert_eq!(other.loaded.len(), 2);
+    }
+}
+
+#[test]
+fn the_file_of_loaded_code_is_no_script() {
+    let file = LoadedCode::new(0x1_0000, &[0x13; 4096]).unwrap().to_bytes();
+    for hash_type in [ScriptHashType::Data, ScriptHashType::Data1, ScriptHashType::Data2] {
+        let mut stage = Stage::new(file.clone(), &[], hash_type, [CodeTier::Full; 2]);
+        let (expected, _) = oracle(&stage.mock, &Environment::default(), LIMITS);
+        let report = stage.run(LIMITS);
+        let ours = report.error().unwrap().to_string();
+        let text = expected.unwrap_err();
+        assert!(text.contains(&ours), "{ours}\n{text}");
+    }
+}

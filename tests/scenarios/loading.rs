@@ -1,0 +1,95 @@
+//! Libraries that a lock loads at run time are native from the third run on, over gRPC and in the command line.
+
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use antares_pool::worker_path;
+use antares_proto::v1::{self, VerifyOutcome, verify_transaction_request::Transaction};
+use antares_tests::{guests, transactions::locked_by};
+use bytes::Bytes;
+use ckb_mock_tx_types::ReprMockTransaction;
+use ckb_types::core::ScriptHashType;
+use serde_json::Value;
+
+use crate::{
+    client::Client,
+    server::{PATIENCE, Server},
+};
+
+/// Between two runs: what the first has found out travels while nobody waits for it.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Share of native cycles that is wanted, percent.
+const NATIVE_PERCENT_MIN: u64 = 90;
+
+fn transaction(hash_type: ScriptHashType) -> Vec<u8> {
+    let lock = Bytes::from(guests::loading_lock(2000).unwrap());
+    let library = Bytes::from(guests::loaded_library("-O2").unwrap());
+    let mock = locked_by(&[lock, library], hash_type).unwrap();
+    serde_json::to_vec(&ReprMockTransaction::from(mock.as_ckb().clone())).unwrap()
+}
+
+/// Verifies until enough is native. Gives the number of runs.
+async fn run_until_native(client: &Client, json: &[u8], cycles: &mut Option<u64>) -> usize {
+    let end = Instant::now() + PATIENCE;
+    for run in 1.. {
+        let request = v1::VerifyTransactionRequest {
+            transaction: Some(Transaction::MockJson(json.to_vec().into())),
+            ..v1::VerifyTransactionRequest::default()
+        };
+        let answer = client.runner.clone().verify_transaction(request).await.unwrap().into_inner();
+        assert_eq!(answer.outcome(), VerifyOutcome::Ok, "{answer:?}");
+        assert_eq!(*cycles.get_or_insert(answer.cycles), answer.cycles);
+        let native = answer.groups[0].tiers.as_ref().unwrap().native_cycles;
+        println!("run {run}: {native} of {} cycles native", answer.cycles);
+        if native * 100 >= answer.cycles * NATIVE_PERCENT_MIN {
+            return run;
+        }
+        assert!(Instant::now() < end, "not native after {run} runs");
+        tokio::time::sleep(PAUSE).await;
+    }
+    unreachable!("runs do not end")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loaded_library_is_native_over_grpc() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let client = Client::connect(&server).await;
+    for hash_type in [ScriptHashType::Data1, ScriptHashType::Data2] {
+        let (json, mut cycles) = (transaction(hash_type), None);
+        assert!(run_until_native(&client, &json, &mut cycles).await > 1);
+        assert_eq!(run_until_native(&client, &json, &mut cycles).await, 1);
+    }
+    assert!(server.metric("antares_hot_programs_total{result=\"compiled\"}") >= 2.0);
+}
+
+#[test]
+fn a_loaded_library_is_native_in_the_command_line() {
+    for hash_type in [ScriptHashType::Data1, ScriptHashType::Data2] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tx.json");
+        fs::write(&path, transaction(hash_type)).unwrap();
+        let runs: Vec<_> = (0..3).map(|_| verify(folder.path(), &path)).collect();
+        println!("{hash_type:?}: {runs:?}");
+        assert!(runs.iter().all(|run| run.0 == runs[0].0));
+        let (cycles, native) = runs[2];
+        assert!(native * 100 >= cycles * NATIVE_PERCENT_MIN, "{native} of {cycles} native");
+    }
+}
+
+/// Cycles of a verification by the command line, and how many of them were native.
+fn verify(cache: &Path, tx: &Path) -> (u64, u64) {
+    let mut antares = Command::new(worker_path("antares").unwrap());
+    let antares = antares.args(["verify", "--json", "--tx"]).arg(tx).env("XDG_CACHE_HOME", cache);
+    let output = antares.env_remove("ANTARES_CACHE").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let groups = value["groups"].as_array().unwrap();
+    let native = groups.iter().filter_map(|group| group["native_cycles"].as_u64()).sum();
+    (value["cycles"].as_u64().unwrap(), native)
+}

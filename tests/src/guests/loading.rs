@@ -1,0 +1,50 @@
+//! A lock that loads a library at run time, and the library.
+
+use std::{ffi::OsStr, fs, path::Path, process::Command};
+
+use anyhow::{Context, Result, ensure};
+
+use super::{
+    build::{GUEST_COMPILER, script_of},
+    source_folder,
+};
+
+/// LLVM's linker (Debian package `lld-22`): GNU ld for bare metal makes no shared objects.
+const LINKER: &str = "ld.lld-22";
+
+/// The lock, which calls the library `rounds` times. The library is to be the second cell dep.
+///
+/// # Errors
+///
+/// No RISC-V compiler, or it refuses the source.
+pub fn loading_lock(rounds: u32) -> Result<Vec<u8>> {
+    script_of("loading/lock.c", "loading_lock", &[&format!("ROUNDS={rounds}")])
+}
+
+/// The library: a shared object without section headers' names or other symbols than those it exports.
+///
+/// # Errors
+///
+/// No RISC-V compiler or linker, or one refuses its input.
+pub fn loaded_library(level: &str) -> Result<Vec<u8>> {
+    let folder = tempfile::tempdir()?;
+    let (source, object) = (source_folder().join("loading/library.c"), folder.path().join("library.o"));
+    let library = folder.path().join("library.so");
+    let compile =
+        ["-march=rv64imc", "-mabi=lp64", "-fPIC", "-fvisibility=hidden", "-ffreestanding", level, "-c", "-o"];
+    call(
+        GUEST_COMPILER,
+        compile.map(OsStr::new).into_iter().chain([object.as_ref(), source.as_ref()]),
+        folder.path(),
+    )?;
+    let link = ["-shared", "--hash-style=sysv", "-z", "max-page-size=4096", "-z", "norelro", "-s", "-o"];
+    call(LINKER, link.map(OsStr::new).into_iter().chain([library.as_ref(), object.as_ref()]), folder.path())?;
+    Ok(fs::read(library)?)
+}
+
+fn call<'a>(program: &str, arguments: impl Iterator<Item = &'a OsStr>, folder: &Path) -> Result<()> {
+    let output = Command::new(program).args(arguments).current_dir(folder).output();
+    let output = output.with_context(|| format!("{program} is not installed; run the set-up script"))?;
+    ensure!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! Native code of what scenarios load at run time, with entries where its routines begin.
+
+use std::sync::Arc;
+
+use antares_abi::{CodeTier, Hints, LoadedCode};
+use antares_vm::{Program, Unknown};
+use anyhow::Result;
+
+use super::{
+    images::{Images, ROUTINE_BYTES},
+    scenario::Scenario,
+};
+
+/// Bytes of each page in which a routine may begin.
+const ROUTINES_BYTES: u64 = 1024;
+
+/// Native code of `met`, in all versions that run. Code by both generators meets: that of `tier` is beside what is loaded, which is
+/// compiled by the baseline mostly, since that is quick.
+pub(super) fn programs(
+    images: &Images,
+    scenario: &Scenario,
+    met: &[Unknown],
+    tier: CodeTier,
+) -> Result<Vec<Arc<Program>>> {
+    let mut programs = Vec::new();
+    for Unknown { elf, .. } in met {
+        let Some(code) = LoadedCode::read(elf) else { continue };
+        let places = (code.start..code.end).step_by(usize::try_from(ROUTINE_BYTES)?);
+        let places = places.filter(|place| place % 0x1000 < ROUTINES_BYTES);
+        let hints = Hints::new(places.map(|place| (place, true)));
+        let is_full = tier == CodeTier::Full && code.start / 0x1000 % 4 == 0;
+        let tier = if is_full { CodeTier::Full } else { CodeTier::Baseline };
+        for version in scenario.versions() {
+            programs.extend(images.program(elf, version, tier, &hints)?);
+        }
+    }
+    Ok(programs)
+}
