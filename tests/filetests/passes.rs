@@ -66,7 +66,10 @@ fn program(case: &PassCase, module: &Module) -> Program {
         if let Some(at) = line.strip_prefix("; entry ") {
             entry = number(at);
         } else if let Some((at, words)) = listed("; words at ") {
-            code.push((at, words.iter().flat_map(|word| (*word as u32).to_le_bytes()).collect()));
+            code.push((
+                at,
+                words.iter().flat_map(|word| u32::try_from(*word).unwrap().to_le_bytes()).collect(),
+            ));
         } else if let Some((at, functions)) = listed("; functions at ") {
             function_tables.insert(at, functions.into_iter().map(GuestAddr).collect());
         }

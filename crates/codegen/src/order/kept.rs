@@ -108,7 +108,7 @@ fn effect(instruction: InstructionValue) -> Effect {
                 _ => return Effect::Any,
             };
             let is_arithmetic = |known: &&str| name.to_bytes().starts_with(known.as_bytes());
-            if ARITHMETIC.iter().any(|known| is_arithmetic(known)) { Effect::None } else { Effect::Any }
+            if ARITHMETIC.iter().any(is_arithmetic) { Effect::None } else { Effect::Any }
         }
         _ => Effect::Any,
     }
