@@ -46,7 +46,7 @@ pub struct Counts {
 /// A program that was met without native code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown {
-    /// Its ELF, or the file of code that was loaded at run time ([`LoadedCode`](antares_abi::LoadedCode)).
+    /// Its ELF, or the file of code that was loaded at run time ([`LoadedCode`]).
     pub elf: Bytes,
     /// Cycles that it took, at the most.
     pub cycles: u64,
