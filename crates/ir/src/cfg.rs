@@ -78,20 +78,20 @@ impl Cfg {
     /// Whether a path of one edge or more leads from block `from` to block `to`.
     #[must_use]
     pub fn reaches(&self, from: usize, to: usize) -> bool {
-        let mut is_seen = vec![false; self.blocks()];
-        let mut open = vec![from];
-        while let Some(block) = open.pop() {
-            for &next in &self.successors[block] {
-                if next == to {
-                    return true;
-                }
-                if !std::mem::replace(&mut is_seen[next], true) {
-                    open.push(next);
-                }
-            }
-        }
-        false
+        reached(&self.successors, self.successors[from].clone())[to]
     }
+}
+
+/// By node of a graph, whether a path leads there from one of `open`, which are there already.
+#[must_use]
+pub fn reached(edges: &[Vec<usize>], mut open: Vec<usize>) -> Vec<bool> {
+    let mut is_reached = vec![false; edges.len()];
+    while let Some(node) = open.pop() {
+        if !std::mem::replace(&mut is_reached[node], true) {
+            open.extend(&edges[node]);
+        }
+    }
+    is_reached
 }
 
 /// The blocks that a block with this end may go to, each once.

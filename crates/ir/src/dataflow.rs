@@ -5,7 +5,7 @@
 //! told how often the block changed and how many changes there were in all, and from some number on gives what can change no more.
 //! Each change puts the blocks that follow on the list once, so the steps are at most edges times the longest chain.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::Cfg;
 
@@ -88,6 +88,38 @@ fn order(cfg: &Cfg, direction: Direction) -> Vec<usize> {
         order.reverse();
     }
     order
+}
+
+/// Functions that wait for an analysis of the whole module, each once, the one that waits longest first.
+#[derive(Debug)]
+pub struct Worklist {
+    order: VecDeque<usize>,
+    is_waiting: Vec<bool>,
+}
+
+impl Worklist {
+    /// All `order`, which are the numbers below their count.
+    #[must_use]
+    pub fn of(order: impl Iterator<Item = usize>) -> Self {
+        let order: VecDeque<usize> = order.collect();
+        Self { is_waiting: vec![true; order.len()], order }
+    }
+
+    /// The next one, which waits no more.
+    pub fn pop(&mut self) -> Option<usize> {
+        let index = self.order.pop_front()?;
+        self.is_waiting[index] = false;
+        Some(index)
+    }
+
+    /// Adds those that do not wait.
+    pub fn add(&mut self, indices: &[usize]) {
+        for &index in indices {
+            if !std::mem::replace(&mut self.is_waiting[index], true) {
+                self.order.push_back(index);
+            }
+        }
+    }
 }
 
 #[cfg(test)]

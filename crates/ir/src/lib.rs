@@ -8,24 +8,28 @@ mod cfg;
 mod charge;
 mod checks;
 pub mod dataflow;
+mod dominators;
 mod linear;
 mod loop_nest;
 mod operators;
 mod parse;
 mod terminator;
 mod text;
+mod verify;
 mod versioned;
 
 use antares_abi::{CompileOptions, GUEST_MEMORY_BYTES};
 use antares_program::{FunctionId, GuestAddr, Reg, RegSet};
 
-pub use cfg::{Cfg, successors};
+pub use cfg::{Cfg, reached, successors};
 pub use charge::Charge;
+pub use dominators::DominatorTree;
 pub use linear::Linear;
 pub use loop_nest::{ENTRY_FREQUENCY, LoopNest, frequencies};
 pub use operators::{BinaryOp, UnaryOp};
 pub use parse::ParseError;
 pub use terminator::{JumpTable, Terminator};
+pub use verify::{FormRule, VerifyError, verify, verify_unsigned};
 pub use versioned::{LinearSum, LoopSpan, VersionedLoop};
 
 /// A value of a block: the index of the operation that gives it.
@@ -160,6 +164,17 @@ impl Op {
     #[must_use]
     pub fn has_value(&self) -> bool {
         !matches!(self, Self::Store { .. } | Self::Check { .. } | Self::Proved { .. } | Self::Charge(_))
+    }
+
+    /// The values that it looks at.
+    #[must_use]
+    pub fn operands(&self) -> Vec<Value> {
+        let mut operands = Vec::new();
+        let _same = self.map(|value| {
+            operands.push(value);
+            value
+        });
+        operands
     }
 
     /// The same operation on other values.
@@ -307,6 +322,17 @@ pub struct Function {
 const INSTRUCTION_BYTES_MIN: u64 = 2;
 
 impl Function {
+    /// Operations of all blocks.
+    #[must_use]
+    pub fn operations(&self) -> usize {
+        self.blocks.iter().map(|block| block.ops.len()).sum()
+    }
+
+    /// The functions that are called by their names, each as often as it is, by their indices.
+    pub fn callees(&self) -> impl Iterator<Item = usize> {
+        self.blocks.iter().filter_map(|block| Some(block.terminator.callee()?.0 as usize))
+    }
+
     /// The guest address that a call at the end of `block` counts for in a profile: one inside of the instruction that calls,
     /// as far as that is known.
     #[must_use]
@@ -349,5 +375,19 @@ impl Module {
     #[must_use]
     pub fn bounds(&self, access: Access) -> (u64, u64) {
         access.bounds(self.options.vm_version, self.writable)
+    }
+
+    /// By function: those that call it by its name, each once, ascending.
+    #[must_use]
+    pub fn callers(&self) -> Vec<Vec<usize>> {
+        let mut callers = vec![Vec::new(); self.functions.len()];
+        for (index, function) in self.functions.iter().enumerate() {
+            for callee in function.callees() {
+                if callers[callee].last() != Some(&index) {
+                    callers[callee].push(index);
+                }
+            }
+        }
+        callers
     }
 }

@@ -1,149 +1,114 @@
-//! What operations compute.
+//! What operations compute, and their names in the text form.
 
+macro_rules! operators {
+    ($(#[$about:meta])* $name:ident { $($(#[$does:meta])* $op:ident = $text:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$does])* $op,)* }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$op,)*];
+
+            pub(crate) fn name(self) -> &'static str {
+                match self { $(Self::$op => $text,)* }
+            }
+        }
+    };
+}
+
+operators! {
 /// Two operands, one result; all on 64 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BinaryOp {
+BinaryOp {
     /// Sum, modulo 2^64.
-    Add,
+    Add = "add",
     /// Difference, modulo 2^64.
-    Sub,
+    Sub = "sub",
     /// Bitwise and.
-    And,
+    And = "and",
     /// Bitwise or.
-    Or,
+    Or = "or",
     /// Bitwise exclusive or.
-    Xor,
+    Xor = "xor",
     /// Shift left; the distance counts modulo 64, as in all shifts and rotates.
-    Shl,
+    Shl = "shl",
     /// Logical shift right.
-    Lshr,
+    Lshr = "lshr",
     /// Arithmetic shift right.
-    Ashr,
+    Ashr = "ashr",
     /// Rotate left.
-    Rotl,
+    Rotl = "rotl",
     /// Rotate right.
-    Rotr,
+    Rotr = "rotr",
     /// Low half of the product.
-    Mul,
+    Mul = "mul",
     /// High half, both signed.
-    MulHigh,
+    MulHigh = "mul.high",
     /// High half, first signed, second unsigned.
-    MulHighSignedUnsigned,
+    MulHighSignedUnsigned = "mul.high.su",
     /// High half, both unsigned.
-    MulHighUnsigned,
+    MulHighUnsigned = "mul.high.u",
     /// Signed quotient; by zero -1, overflow -2^63 (RISC-V).
-    Div,
+    Div = "div",
     /// Unsigned quotient; by zero 2^64-1.
-    DivUnsigned,
+    DivUnsigned = "div.u",
     /// Signed remainder; by zero the dividend, overflow 0.
-    Rem,
+    Rem = "rem",
     /// Unsigned remainder; by zero the dividend.
-    RemUnsigned,
+    RemUnsigned = "rem.u",
     /// 1 if equal, else 0; as all comparisons.
-    Eq,
+    Eq = "eq",
     /// Not equal.
-    Ne,
+    Ne = "ne",
     /// Less, signed.
-    Lt,
+    Lt = "lt",
     /// Less, unsigned.
-    LtUnsigned,
+    LtUnsigned = "lt.u",
     /// Greater or equal, signed.
-    Ge,
+    Ge = "ge",
     /// Greater or equal, unsigned.
-    GeUnsigned,
+    GeUnsigned = "ge.u",
     /// Signed minimum.
-    Min,
+    Min = "min",
     /// Unsigned minimum.
-    MinUnsigned,
+    MinUnsigned = "min.u",
     /// Signed maximum.
-    Max,
+    Max = "max",
     /// Unsigned maximum.
-    MaxUnsigned,
+    MaxUnsigned = "max.u",
     /// Carry-less product, low half.
-    Clmul,
+    Clmul = "clmul",
     /// Carry-less product, high half.
-    ClmulHigh,
+    ClmulHigh = "clmul.high",
     /// Carry-less product, reversed.
-    ClmulReversed,
+    ClmulReversed = "clmul.reversed",
+}
 }
 
+operators! {
 /// One operand, one result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum UnaryOp {
+UnaryOp {
     /// Sign extend the low 8 bits.
-    SextB,
+    SextB = "sext.b",
     /// Sign extend the low 16 bits.
-    SextH,
+    SextH = "sext.h",
     /// Sign extend the low 32 bits.
-    SextW,
+    SextW = "sext.w",
     /// Zero extend the low 16 bits.
-    ZextH,
+    ZextH = "zext.h",
     /// Zero extend the low 32 bits.
-    ZextW,
+    ZextW = "zext.w",
     /// Bitwise complement.
-    Not,
+    Not = "not",
     /// Leading zeros, 64 for 0.
-    Clz,
+    Clz = "clz",
     /// Trailing zeros, 64 for 0.
-    Ctz,
+    Ctz = "ctz",
     /// Ones.
-    Popcount,
+    Popcount = "popcount",
     /// Each byte becomes 0 if it is 0, else 255.
-    OrCombine,
+    OrCombine = "or.combine",
     /// Bytes in reverse order.
-    ByteSwap,
+    ByteSwap = "byte.swap",
 }
-
-impl BinaryOp {
-    /// All of them.
-    pub const ALL: [Self; 31] = [
-        Self::Add,
-        Self::Sub,
-        Self::And,
-        Self::Or,
-        Self::Xor,
-        Self::Shl,
-        Self::Lshr,
-        Self::Ashr,
-        Self::Rotl,
-        Self::Rotr,
-        Self::Mul,
-        Self::MulHigh,
-        Self::MulHighSignedUnsigned,
-        Self::MulHighUnsigned,
-        Self::Div,
-        Self::DivUnsigned,
-        Self::Rem,
-        Self::RemUnsigned,
-        Self::Eq,
-        Self::Ne,
-        Self::Lt,
-        Self::LtUnsigned,
-        Self::Ge,
-        Self::GeUnsigned,
-        Self::Min,
-        Self::MinUnsigned,
-        Self::Max,
-        Self::MaxUnsigned,
-        Self::Clmul,
-        Self::ClmulHigh,
-        Self::ClmulReversed,
-    ];
-}
-
-impl UnaryOp {
-    /// All of them.
-    pub const ALL: [Self; 11] = [
-        Self::SextB,
-        Self::SextH,
-        Self::SextW,
-        Self::ZextH,
-        Self::ZextW,
-        Self::Not,
-        Self::Clz,
-        Self::Ctz,
-        Self::Popcount,
-        Self::OrCombine,
-        Self::ByteSwap,
-    ];
 }

@@ -410,11 +410,11 @@ impl Words<'_> {
             return Ok(Op::Load { width, is_signed, base, offset: self.offset()? });
         }
         let (name, rest) = self.rest.split_once(' ').ok_or_else(|| self.error("an operation"))?;
-        if let Some(op) = UnaryOp::ALL.into_iter().find(|op| op.name() == name) {
+        if let Some(op) = UnaryOp::ALL.iter().find(|op| op.name() == name) {
             self.rest = rest;
-            return Ok(Op::Unary(op, self.value()?));
+            return Ok(Op::Unary(*op, self.value()?));
         }
-        let op = BinaryOp::ALL.into_iter().find(|op| op.name() == name);
+        let op = BinaryOp::ALL.iter().copied().find(|op| op.name() == name);
         let op = op.ok_or_else(|| self.error("an operation"))?;
         self.rest = rest;
         let a = self.value()?;

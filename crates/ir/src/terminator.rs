@@ -127,6 +127,35 @@ impl Terminator {
         }
     }
 
+    /// The function that is called by its name, for good or not.
+    #[must_use]
+    pub fn callee(&self) -> Option<FunctionId> {
+        match self {
+            Self::Call { callee, .. } | Self::TailCall { callee, .. } => Some(*callee),
+            _ => None,
+        }
+    }
+
+    /// The same, to name another one.
+    pub fn callee_mut(&mut self) -> Option<&mut FunctionId> {
+        match self {
+            Self::Call { callee, .. } | Self::TailCall { callee, .. } => Some(callee),
+            _ => None,
+        }
+    }
+
+    /// Whether it may be a tail call of a function that is found by its address.
+    #[must_use]
+    pub fn is_indirect_tail_call(&self) -> bool {
+        matches!(self, Self::JumpIndirect { may_call: true, .. })
+    }
+
+    /// Whether a function is called, for good or not, that is found by its address.
+    #[must_use]
+    pub fn calls_by_address(&self) -> bool {
+        matches!(self, Self::CallIndirect { .. }) || self.is_indirect_tail_call()
+    }
+
     /// Whether a function is called that comes back here.
     #[must_use]
     pub fn is_call(&self) -> bool {

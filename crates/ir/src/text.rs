@@ -4,70 +4,11 @@ use std::fmt;
 
 use antares_program::{BlockId, GuestAddr, Reg};
 
-use crate::{
-    Access, BinaryOp, Block, Charge, Function, JumpTable, Module, Op, SpAfter, Terminator, UnaryOp, Value,
-    Width,
-};
+use crate::{Access, Block, Charge, Function, JumpTable, Module, Op, SpAfter, Terminator, Value, Width};
 
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "v{}", self.0)
-    }
-}
-
-impl BinaryOp {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Add => "add",
-            Self::Sub => "sub",
-            Self::And => "and",
-            Self::Or => "or",
-            Self::Xor => "xor",
-            Self::Shl => "shl",
-            Self::Lshr => "lshr",
-            Self::Ashr => "ashr",
-            Self::Rotl => "rotl",
-            Self::Rotr => "rotr",
-            Self::Mul => "mul",
-            Self::MulHigh => "mul.high",
-            Self::MulHighSignedUnsigned => "mul.high.su",
-            Self::MulHighUnsigned => "mul.high.u",
-            Self::Div => "div",
-            Self::DivUnsigned => "div.u",
-            Self::Rem => "rem",
-            Self::RemUnsigned => "rem.u",
-            Self::Eq => "eq",
-            Self::Ne => "ne",
-            Self::Lt => "lt",
-            Self::LtUnsigned => "lt.u",
-            Self::Ge => "ge",
-            Self::GeUnsigned => "ge.u",
-            Self::Min => "min",
-            Self::MinUnsigned => "min.u",
-            Self::Max => "max",
-            Self::MaxUnsigned => "max.u",
-            Self::Clmul => "clmul",
-            Self::ClmulHigh => "clmul.high",
-            Self::ClmulReversed => "clmul.reversed",
-        }
-    }
-}
-
-impl UnaryOp {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::SextB => "sext.b",
-            Self::SextH => "sext.h",
-            Self::SextW => "sext.w",
-            Self::ZextH => "zext.h",
-            Self::ZextW => "zext.w",
-            Self::Not => "not",
-            Self::Clz => "clz",
-            Self::Ctz => "ctz",
-            Self::Popcount => "popcount",
-            Self::OrCombine => "or.combine",
-            Self::ByteSwap => "byte.swap",
-        }
     }
 }
 

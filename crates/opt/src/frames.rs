@@ -1,10 +1,8 @@
 //! Where `sp` stands: its distance from the function's entry at each block, and whether functions give it back.
 
-use std::collections::VecDeque;
-
 use antares_ir::{
     Block, Cfg, Function, Linear, Module, Op, SpAfter, Terminator, Value,
-    dataflow::{self, Direction, Effort, Problem},
+    dataflow::{self, Direction, Effort, Problem, Worklist},
 };
 use antares_program::Reg;
 
@@ -24,7 +22,7 @@ struct StackFacts {
 pub(crate) fn find(module: &mut Module, analyses: &mut Analyses) {
     let moves: Vec<Vec<Moves>> =
         module.functions.iter().map(|function| function.blocks.iter().map(Moves::of).collect()).collect();
-    let facts = analyze(&module.functions, &moves, analyses);
+    let facts = analyze(module, &moves, analyses);
     for ((function, facts), moves) in module.functions.iter_mut().zip(facts).zip(moves) {
         function.sp_after = facts.after;
         for ((block, distance), moves) in function.blocks.iter_mut().zip(facts.distances).zip(moves) {
@@ -44,8 +42,8 @@ pub(crate) fn find(module: &mut Module, analyses: &mut Analyses) {
 fn take_frame(block: &mut Block, distance: i64) -> Option<i64> {
     let sp = Value::at(block.ops.iter().position(|op| *op == Op::Read(Reg::SP))?);
     let low = |op: &Op| match *op {
-        Op::Check { base, low, high, .. } if base == sp && high.saturating_add(distance) <= 0 => {
-            Some(low.saturating_add(distance))
+        Op::Check { base, low, high, .. } if base == sp && high.checked_add(distance)? <= 0 => {
+            low.checked_add(distance)
         }
         _ => None,
     };
@@ -90,29 +88,24 @@ impl Moves {
 /// Analyzes all functions. Starts with functions that never return and withdraws trust until nothing changes; since a
 /// function only returns after its callees have, what remains is true by induction over the length of a run. Where trust
 /// is gone because nobody knows where `sp` is, callers compare, and the distance is known again behind the call.
-fn analyze(functions: &[Function], moves: &[Vec<Moves>], analyses: &mut Analyses) -> Vec<StackFacts> {
+fn analyze(module: &Module, moves: &[Vec<Moves>], analyses: &mut Analyses) -> Vec<StackFacts> {
+    let functions = &module.functions;
     let fact = |function: &Function| StackFacts {
         after: SpAfter::Same,
         moves: Distance::Unvisited,
         distances: vec![None; function.blocks.len()],
     };
     let mut facts: Vec<StackFacts> = functions.iter().map(fact).collect();
-    let callers = callers(functions);
-    let mut queue: VecDeque<usize> = (0..functions.len()).collect();
-    let mut is_queued = vec![true; functions.len()];
-    while let Some(index) = queue.pop_front() {
-        is_queued[index] = false;
+    let callers = module.callers();
+    let mut queue = Worklist::of(0..functions.len());
+    while let Some(index) = queue.pop() {
         let distances = distances(&functions[index], &moves[index], &facts, &analyses.cfg(&functions[index]));
         let (after, moves) = after(&functions[index], &moves[index], &distances, &facts);
         let (after, moves) = (worse(facts[index].after, after), facts[index].moves.meet(moves));
         facts[index].distances = distances.into_iter().map(|at| at.sp.known()).collect();
         if (after, moves) != (facts[index].after, facts[index].moves) {
             (facts[index].after, facts[index].moves) = (after, moves);
-            for &caller in &callers[index] {
-                if !std::mem::replace(&mut is_queued[caller], true) {
-                    queue.push_back(caller);
-                }
-            }
+            queue.add(&callers[index]);
         }
     }
     facts
@@ -124,18 +117,6 @@ fn worse(a: SpAfter, b: SpAfter) -> SpAfter {
         (SpAfter::Compared, _) | (_, SpAfter::Compared) => SpAfter::Compared,
         (SpAfter::Same, SpAfter::Same) => SpAfter::Same,
     }
-}
-
-fn callers(functions: &[Function]) -> Vec<Vec<usize>> {
-    let mut callers = vec![Vec::new(); functions.len()];
-    for (index, function) in functions.iter().enumerate() {
-        for block in &function.blocks {
-            if let Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } = block.terminator {
-                callers[callee.0 as usize].push(index);
-            }
-        }
-    }
-    callers
 }
 
 /// How far a value is from where `sp` was at the function's entry.

@@ -22,15 +22,13 @@ mod signatures;
 mod specialize;
 mod syscalls;
 mod unreachable;
-mod verify;
 
 use antares_ir::Module;
 use antares_program::Program;
 
 pub use analyses::Analyses;
 pub use passes::{Level, PASSES, Pass};
-pub use proof::{LoopError, ProofError, refused};
-pub use verify::VerifyError;
+pub use proof::{Claim, LoopError, ProofError, refused};
 
 /// What passes have to know of the generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

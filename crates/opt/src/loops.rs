@@ -17,7 +17,7 @@ mod search;
 
 use std::collections::HashMap;
 
-use antares_ir::{Access, Block, Cfg, Function, LoopNest, Module, Op, VersionedLoop};
+use antares_ir::{Access, Block, Cfg, DominatorTree, Function, LoopNest, Module, Op, VersionedLoop};
 use antares_program::BlockId;
 
 use crate::loops::{
@@ -41,9 +41,9 @@ pub(crate) fn version(module: &mut Module, takes_in_calls: bool) {
     let leaves = if takes_in_calls { region::leaves(module) } else { HashMap::new() };
     for function in &mut module.functions {
         let cfg = Cfg::of(&function.blocks);
-        let nest = LoopNest::of(&cfg);
+        let (nest, dominators) = (LoopNest::of(&cfg), DominatorTree::of(&cfg));
         for header in nest.headers() {
-            let Some(body) = region::body(&nest, header) else { continue };
+            let Some(body) = region::body(&nest, &dominators, header) else { continue };
             if search::shorten(function, &body) {
                 continue;
             }
@@ -93,10 +93,10 @@ fn double_one(
         }
     }
     function.loops.push(VersionedLoop {
-        guard: number(body[0]),
+        guard: BlockId::at(body[0]),
         header: nodes.first,
-        blocks: number(nodes.blocks.len()).0,
-        exit: BlockId(nodes.first.0 + number(count.node).0),
+        blocks: BlockId::at(nodes.blocks.len()).0,
+        exit: BlockId::at(nodes.first.0 as usize + count.node),
         counter: count.counter.linear(),
         step: count.step,
         end: count.end.linear(),
@@ -110,13 +110,9 @@ fn double_one(
     function.blocks.append(&mut nodes.ends);
 }
 
-fn number(index: usize) -> BlockId {
-    BlockId(u32::try_from(index).expect("a function has fewer than 2^32 blocks"))
-}
-
 /// Puts `chooser` in front of the loop of the blocks `body`, whose header becomes the last block of the function.
 fn put_in_front(function: &mut Function, body: &[usize], chooser: Block) {
-    let (own, plain) = (number(body[0]), number(function.blocks.len()));
+    let (own, plain) = (BlockId::at(body[0]), BlockId::at(function.blocks.len()));
     for &index in body {
         let terminator = &mut function.blocks[index].terminator;
         *terminator = terminator.map_targets(|target| if target == own { plain } else { target });

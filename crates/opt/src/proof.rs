@@ -16,92 +16,68 @@ mod iteration;
 mod modular;
 mod versioned;
 
-use antares_ir::{Access, Block, Function, Module, Op, SpAfter};
+use antares_ir::{Access, Block, FormRule, Function, Module, Op, SpAfter, VerifyError};
 use antares_program::{BlockId, FunctionId};
 
-use crate::{
-    proof::{
-        available::{Executed, Implied},
-        frame::{Frame, SpDistance},
-        versioned::Bounded,
-    },
-    verify::{self, VerifyError},
+use crate::proof::{
+    available::{Executed, Implied},
+    frame::{Frame, SpDistance},
+    versioned::Bounded,
 };
 
 pub use versioned::LoopError;
 
 /// What a module claims and its verifier cannot prove. This is our mistake, never the input's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ProofError {
+#[error("{function} {block}: {claim}")]
+pub struct ProofError {
+    /// Function.
+    pub function: FunctionId,
+    /// Block; of a loop the header of its bounded version.
+    pub block: BlockId,
+    /// What is not shown.
+    pub claim: Claim,
+}
+
+/// What modules claim, as it is said where it is not shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Claim {
     /// It breaks a rule of its form.
-    #[error(transparent)]
-    Form(#[from] VerifyError),
-    /// A memory access without a check before it.
-    #[error("{function} {block}: operation {operation} has no address check before it")]
-    Unchecked {
-        /// Function.
-        function: FunctionId,
-        /// Block.
-        block: BlockId,
-        /// Index of the operation.
-        operation: usize,
-    },
-    /// `sp` is said to come back, and that does not follow.
-    #[error("{function}: sp does not come back")]
-    Frame {
-        /// Function.
-        function: FunctionId,
-    },
-    /// An address check is left out, and not all that comes before has seen to it.
-    #[error("{function} {block}: operation {operation} is not proved")]
-    Unproved {
-        /// Function.
-        function: FunctionId,
-        /// Block.
-        block: BlockId,
-        /// Index of the operation.
-        operation: usize,
-    },
-    /// A bounded loop is not what its witness says.
-    #[error("{function} loop {header}: {error}")]
-    Loop {
-        /// Function.
-        function: FunctionId,
-        /// Header of the bounded version.
-        header: BlockId,
-        /// What is not shown.
-        error: LoopError,
-    },
-    /// What was charged is not what was used, whichever way led here.
-    #[error("{function} {block}: charges are not balanced")]
-    Unbalanced {
-        /// Function.
-        function: FunctionId,
-        /// Block.
-        block: BlockId,
-    },
-    /// A charge is deferred and not made.
-    #[error("{function} {block}: a deferred charge is lost")]
-    Lost {
-        /// Function.
-        function: FunctionId,
-        /// Block.
-        block: BlockId,
-    },
-    /// The cycle limit is not checked in a cycle of the control flow, or before the function is left.
-    #[error("{function} {block}: the cycle limit is not checked")]
-    Unlimited {
-        /// Function.
-        function: FunctionId,
-        /// Block.
-        block: BlockId,
-    },
+    #[error("{0}")]
+    Form(FormRule),
+    /// A check is before the memory access that the operation of this index makes.
+    #[error("operation {0} has no address check before it")]
+    Checked(usize),
+    /// `sp` is given back.
+    #[error("sp does not come back")]
+    Frame,
+    /// The address check of this index is left out, since all that comes before has seen to it.
+    #[error("operation {0} is not proved")]
+    Proved(usize),
+    /// A bounded loop is what its witness says.
+    #[error("bounded loop: {0}")]
+    Loop(LoopError),
+    /// What was charged is what was used, whichever way led here.
+    #[error("charges are not balanced")]
+    Balanced,
+    /// A deferred charge is made.
+    #[error("a deferred charge is lost")]
+    Deferred,
+    /// The cycle limit is checked in every cycle of the control flow, and before the function is left.
+    #[error("the cycle limit is not checked")]
+    Limited,
+}
+
+impl From<VerifyError> for ProofError {
+    fn from(VerifyError { function, block, rule }: VerifyError) -> Self {
+        Self { function, block, claim: Claim::Form(rule) }
+    }
 }
 
 /// What the verifiers say against `module`, which is ready for a generator: one thing for each function, or what is wrong with its form.
 #[must_use]
 pub fn refused(module: &Module) -> Vec<ProofError> {
-    match verify::verify(module) {
+    match antares_ir::verify(module) {
         Ok(()) => unproved(module, true),
         Err(error) => vec![error.into()],
     }
@@ -109,7 +85,7 @@ pub fn refused(module: &Module) -> Vec<ProofError> {
 
 /// The same of a module between passes: signatures, cycle-limit checks and what is known of `sp` may not be there yet.
 pub(crate) fn refused_between_passes(module: &Module) -> Vec<ProofError> {
-    match verify::verify_unsigned(module) {
+    match antares_ir::verify_unsigned(module) {
         Ok(()) => unproved(module, false),
         Err(error) => vec![error.into()],
     }
@@ -132,13 +108,11 @@ fn unproved(module: &Module, is_finished: bool) -> Vec<ProofError> {
 
 /// What is true of a function when all passes have run.
 fn finished(function: &Function, frame: &Frame) -> Result<(), ProofError> {
+    let failed = |block, claim| Err(ProofError { function: function.id, block, claim });
     if function.sp_after == SpAfter::Same && !frame.gives_back() {
-        return Err(ProofError::Frame { function: function.id });
+        return failed(BlockId(0), Claim::Frame);
     }
-    match cycles::unlimited(function) {
-        None => Ok(()),
-        Some(block) => Err(ProofError::Unlimited { function: function.id, block }),
-    }
+    cycles::unlimited(function).map_or(Ok(()), |block| failed(block, Claim::Limited))
 }
 
 fn prove(
@@ -146,7 +120,7 @@ fn prove(
     function: &Function,
     (executed, frame): (&Vec<Executed>, &Frame),
 ) -> Result<(), ProofError> {
-    let id = function.id;
+    let failed = |block, claim| ProofError { function: function.id, block, claim };
     let bounds = |access: Access| module.bounds(access);
     let implied = Implied::of(bounds);
     for (index, block) in function.blocks.iter().enumerate() {
@@ -155,44 +129,47 @@ fn prove(
         if sp.0 != SpDistance::Unreached
             && let Some(operation) = access::unchecked(block, implied, sp)
         {
-            return Err(ProofError::Unchecked { function: id, block: id_of(index), operation });
+            return Err(failed(BlockId::at(index), Claim::Checked(operation)));
         }
     }
-    if let Some(block) = cycles::unbalanced(function) {
-        return Err(ProofError::Unbalanced { function: id, block });
-    }
-    if let Some(block) = cycles::lost(function) {
-        return Err(ProofError::Lost { function: id, block });
+    let charges = [
+        (cycles::unbalanced(function), Claim::Balanced),
+        (cycles::lost(function), Claim::Deferred),
+    ];
+    if let Some((block, claim)) = charges.into_iter().find_map(|(block, claim)| Some((block?, claim))) {
+        return Err(failed(block, claim));
     }
     let mut loops = Vec::with_capacity(function.loops.len());
     for witness in &function.loops {
-        let failed = |error| ProofError::Loop { function: id, header: witness.header, error };
-        loops.push(Bounded::prove(function, witness, bounds).map_err(failed)?);
+        let proved = Bounded::prove(function, witness, bounds);
+        loops.push(proved.map_err(|error| failed(witness.header, Claim::Loop(error)))?);
     }
-    let blocks = || (0..).map(BlockId).zip(&function.blocks);
     let is_stray = |(id, block): &(BlockId, &Block)| {
         block.is_bounded && !function.loops.iter().any(|witness| witness.has(*id))
     };
-    if let Some((header, _)) = blocks().find(is_stray) {
-        return Err(ProofError::Loop { function: id, header, error: LoopError::Flow });
+    if let Some((header, _)) = (0..).map(BlockId).zip(&function.blocks).find(is_stray) {
+        return Err(failed(header, Claim::Loop(LoopError::Flow)));
     }
-    addresses(function, executed, &loops, implied)
+    match unproved_check(function, executed, &loops, implied) {
+        Some((block, operation)) => Err(failed(block, Claim::Proved(operation))),
+        None => Ok(()),
+    }
 }
 
-/// Every check that is left out holds: because of checks that come before on all ways, or of the guard of its loop.
-fn addresses(
+/// The first check that is left out although neither checks that come before on all ways show that it holds nor the guard of its loop.
+fn unproved_check(
     function: &Function,
     executed: &[Executed],
     loops: &[Bounded],
     implied: Implied,
-) -> Result<(), ProofError> {
+) -> Option<(BlockId, usize)> {
     if executed.iter().all(|executed| executed.left_out.is_empty()) {
-        return Ok(());
+        return None;
     }
     let before = available::solve(function, executed, implied);
     for (place, block) in function.blocks.iter().enumerate() {
         let Some(before) = &before[place] else { continue };
-        let number = id_of(place);
+        let number = BlockId::at(place);
         let own = (function.loops.iter().zip(loops)).find(|(witness, _)| witness.has(number));
         for left_out in &executed[place].left_out {
             let operation = left_out.operation;
@@ -201,13 +178,9 @@ fn addresses(
                 || own
                     .is_some_and(|(_, bounded)| low < high && bounded.may(access, number, base, (low, high)));
             if !is_proved {
-                return Err(ProofError::Unproved { function: function.id, block: number, operation });
+                return Some((number, operation));
             }
         }
     }
-    Ok(())
-}
-
-fn id_of(index: usize) -> BlockId {
-    BlockId(u32::try_from(index).expect("a function has fewer than 2^32 blocks"))
+    None
 }

@@ -61,13 +61,13 @@ impl Range {
         }
     }
 
-    /// The same addresses, as far as they are in reach, seen from a value that is lower by `by`. Were a wide range lost for
+    /// The same addresses, as far as they are in reach, seen from a value that is lower by `by`, which is in reach too. Were a wide range lost for
     /// its end, less would follow from more, and what is found would depend on the order in which blocks are looked at.
     pub(crate) fn moved(self, by: i64) -> Self {
         if self.is_empty() {
             return self;
         }
-        let near = |offset: i64| offset.saturating_add(by).clamp(-REACH, REACH);
+        let near = |offset: i64| (offset + by).clamp(-REACH, REACH);
         Self::new(near(self.low()), near(self.high()))
     }
 }
@@ -116,6 +116,7 @@ impl Both {
 /// and so may as many bytes below it as lie below all that may be stored to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Implied {
+    /// Anything: what would be below all of `i64` is out of reach.
     below: Option<i64>,
 }
 
@@ -246,8 +247,8 @@ impl Summary {
     /// What holds at the end if `before` holds at the start.
     pub(crate) fn after(&self, before: &Facts, implied: Implied) -> Facts {
         self.exits.map(|exit| match exit {
-            Exit::Moved(register, by) => before[register.index()].moved(by.saturating_neg()),
-            Exit::Made(value, by) => implied.all(self.made(value)).moved(by.saturating_neg()),
+            Exit::Moved(register, by) => before[register.index()].moved(-by),
+            Exit::Made(value, by) => implied.all(self.made(value)).moved(-by),
             Exit::Unknown => Both::default(),
         })
     }

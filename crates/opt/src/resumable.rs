@@ -1,7 +1,7 @@
 //! Which functions the host may enter in the middle of a run, or another library may call: those that are called where native code may be
 //! left with all registers, and in open modules all that are found by their address.
 
-use antares_ir::{Module, Terminator};
+use antares_ir::{Module, Terminator, reached};
 use antares_program::{Reg, RegSet};
 
 /// Marks the functions that the host may enter after a script went on without native code: those that are called by
@@ -20,13 +20,8 @@ pub(crate) fn mark(module: &mut Module) {
         let mut is_resumable: Vec<bool> =
             module.functions.iter().map(|function| function.is_exposed).collect();
         for (function, _) in module.functions.iter().zip(&leaves).filter(|(_, leaves)| **leaves) {
-            for block in &function.blocks {
-                if let Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } =
-                    block.terminator
-                {
-                    let is_found = module.functions[callee.0 as usize].link == Reg::RA;
-                    is_resumable[callee.0 as usize] |= is_found;
-                }
+            for callee in function.callees() {
+                is_resumable[callee] |= module.functions[callee].link == Reg::RA;
             }
         }
         has_changed = false;
@@ -40,30 +35,22 @@ pub(crate) fn mark(module: &mut Module) {
 
 /// By function: whether native code may be left in it, or in what it calls, with all registers.
 fn leavers(module: &Module) -> Vec<bool> {
-    let is_dispatch = |terminator: &Terminator| match terminator {
-        Terminator::CallIndirect { .. } => true,
-        Terminator::JumpIndirect { may_call, .. } => *may_call,
-        _ => false,
-    };
-    let mut leaves = vec![false; module.functions.len()];
-    let mut exposed_leaves = module.is_open;
-    let mut has_changed = true;
-    while has_changed {
-        has_changed = false;
-        for (index, function) in module.functions.iter().enumerate() {
-            let now = function.blocks.iter().any(|block| match &block.terminator {
-                Terminator::Ecall { uses, .. } => *uses == RegSet::ALL,
-                Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } => {
-                    leaves[callee.0 as usize]
-                }
-                other => is_dispatch(other) && exposed_leaves,
-            });
-            if now && !leaves[index] {
-                leaves[index] = true;
-                exposed_leaves |= function.is_exposed;
-                has_changed = true;
+    // Back over calls. The last node stands for whatever is found by its address.
+    let found = module.functions.len();
+    let mut callers = module.callers();
+    callers.push(Vec::new());
+    let mut leavers = if module.is_open { vec![found] } else { Vec::new() };
+    for (index, function) in module.functions.iter().enumerate() {
+        if function.is_exposed {
+            callers[index].push(found);
+        }
+        for block in &function.blocks {
+            match &block.terminator {
+                Terminator::Ecall { uses, .. } if *uses == RegSet::ALL => leavers.push(index),
+                other if other.calls_by_address() => callers[found].push(index),
+                _ => {}
             }
         }
     }
-    leaves
+    reached(&callers, leavers)
 }

@@ -8,11 +8,11 @@
 //! The host wants all registers of a function that it may enter in the middle of a run, and code that appears while the
 //! script runs may read and change all of them.
 
-use std::{collections::VecDeque, rc::Rc};
+use std::rc::Rc;
 
 use antares_ir::{
-    Block, Cfg, Function, Module, Op, SpAfter, Terminator,
-    dataflow::{self, Direction, Effort, Problem},
+    Cfg, Function, Module, Op, SpAfter, Terminator,
+    dataflow::{self, Direction, Effort, Problem, Worklist},
 };
 use antares_program::{FunctionId, Reg, RegSet};
 
@@ -36,14 +36,10 @@ pub(crate) fn sign(module: &mut Module, analyses: &mut Analyses) {
     }
 }
 
-/// Whether the jump is a tail call of a function found by its address.
-fn is_dispatch(terminator: &Terminator) -> bool {
-    matches!(terminator, Terminator::JumpIndirect { may_call: true, .. })
-}
-
 /// Whether a caller goes on after it.
 fn returns(terminator: &Terminator) -> bool {
-    matches!(terminator, Terminator::Return { .. } | Terminator::TailCall { .. }) || is_dispatch(terminator)
+    matches!(terminator, Terminator::Return { .. } | Terminator::TailCall { .. })
+        || terminator.is_indirect_tail_call()
 }
 
 /// Liveness inside the function `index`.
@@ -92,27 +88,9 @@ struct Analysis {
 impl Analysis {
     fn new(module: &Module, analyses: &mut Analyses) -> Self {
         let count = module.functions.len();
-        let mut callers = vec![Vec::new(); count];
-        let mut dispatchers = Vec::new();
-        for (index, function) in module.functions.iter().enumerate() {
-            for block in &function.blocks {
-                if let Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } =
-                    block.terminator
-                {
-                    callers[callee.0 as usize].push(index);
-                }
-            }
-            let is_indirect = |block: &Block| {
-                matches!(block.terminator, Terminator::CallIndirect { .. }) || is_dispatch(&block.terminator)
-            };
-            if function.blocks.iter().any(is_indirect) {
-                dispatchers.push(index);
-            }
-        }
-        for list in &mut callers {
-            list.sort_unstable();
-            list.dedup();
-        }
+        let calls = |index: &usize| {
+            module.functions[*index].blocks.iter().any(|block| block.terminator.calls_by_address())
+        };
         let exposed = (0..count).filter(|index| module.functions[*index].is_exposed).collect();
         let indirect = if module.is_open { RegSet::ALL } else { RegSet::EMPTY };
         let none_live = || module.functions.iter().map(|f| vec![RegSet::EMPTY; f.blocks.len()]).collect();
@@ -122,9 +100,9 @@ impl Analysis {
         };
         Self {
             sp_after: module.functions.iter().map(|function| function.sp_after).collect(),
-            callers,
+            callers: module.callers(),
             exposed,
-            dispatchers,
+            dispatchers: (0..count).filter(calls).collect(),
             changes: vec![RegSet::EMPTY; count],
             wanted: module.functions.iter().map(wanted).collect(),
             params: vec![RegSet::EMPTY; count],
@@ -142,7 +120,7 @@ impl Analysis {
     }
 
     fn find_changes(&mut self, module: &Module) {
-        let mut queue = Queue::full(module.functions.len());
+        let mut queue = Worklist::of((0..module.functions.len()).rev());
         while let Some(index) = queue.pop() {
             let changes = self.changes_of(&module.functions[index], index);
             if changes == self.changes[index] {
@@ -169,8 +147,7 @@ impl Analysis {
                     self.changed_by(*callee)
                 }
                 Terminator::Ecall { .. } => RegSet::of(&[Reg::A0]),
-                Terminator::CallIndirect { .. } => self.indirect_changes.without(Reg::SP),
-                other if is_dispatch(other) => self.indirect_changes.without(Reg::SP),
+                other if other.calls_by_address() => self.indirect_changes.without(Reg::SP),
                 _ => RegSet::EMPTY,
             });
         }
@@ -189,7 +166,7 @@ impl Analysis {
                 *wanted = wanted.with(Reg::SP);
             }
         }
-        let mut queue = Queue::full(module.functions.len());
+        let mut queue = Worklist::of((0..module.functions.len()).rev());
         while let Some(index) = queue.pop() {
             let function = &module.functions[index];
             self.solve(function, index);
@@ -258,7 +235,7 @@ impl Analysis {
     }
 
     /// Tells callees what is wanted of them.
-    fn tell_callees(&mut self, function: &Function, index: usize, queue: &mut Queue) {
+    fn tell_callees(&mut self, function: &Function, index: usize, queue: &mut Worklist) {
         let mut indirect = RegSet::EMPTY;
         for block in &function.blocks {
             match &block.terminator {
@@ -271,7 +248,7 @@ impl Analysis {
                 Terminator::CallIndirect { to, .. } => {
                     indirect = indirect.or(self.live_in[index][to.0 as usize])
                 }
-                other if is_dispatch(other) => indirect = indirect.or(self.wanted[index]),
+                other if other.is_indirect_tail_call() => indirect = indirect.or(self.wanted[index]),
                 _ => {}
             }
         }
@@ -283,37 +260,11 @@ impl Analysis {
         }
     }
 
-    fn want(&mut self, callee: usize, registers: RegSet, queue: &mut Queue) {
+    fn want(&mut self, callee: usize, registers: RegSet, queue: &mut Worklist) {
         let results = self.results(callee);
         self.wanted[callee] = self.wanted[callee].or(registers);
         if self.results(callee) != results {
             queue.add(&[callee]);
-        }
-    }
-}
-
-/// Functions that wait, each once.
-struct Queue {
-    order: VecDeque<usize>,
-    is_queued: Vec<bool>,
-}
-
-impl Queue {
-    fn full(count: usize) -> Self {
-        Self { order: (0..count).rev().collect(), is_queued: vec![true; count] }
-    }
-
-    fn pop(&mut self) -> Option<usize> {
-        let index = self.order.pop_front()?;
-        self.is_queued[index] = false;
-        Some(index)
-    }
-
-    fn add(&mut self, indices: &[usize]) {
-        for &index in indices {
-            if !std::mem::replace(&mut self.is_queued[index], true) {
-                self.order.push_back(index);
-            }
         }
     }
 }

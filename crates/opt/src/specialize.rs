@@ -28,13 +28,10 @@ pub(crate) fn specialize(module: &mut Module) {
     let mut calls: Vec<(usize, usize, FunctionId)> = Vec::new();
     let is_worth: Vec<bool> = module.functions.iter().map(is_worth).collect();
     // The module grows to twice its size at most.
-    let mut operations_left: usize = module.functions.iter().map(operations).sum();
+    let mut operations_left: usize = module.functions.iter().map(Function::operations).sum();
     for (caller, function) in module.functions.iter().enumerate() {
         for (block, call) in function.blocks.iter().enumerate() {
-            let (Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. }) = call.terminator
-            else {
-                continue;
-            };
+            let Some(callee) = call.terminator.callee() else { continue };
             let original = &module.functions[callee.0 as usize];
             let numbers = numbers(call, original);
             if !is_worth[callee.0 as usize] || numbers.iter().all(|(_, number)| *number == 0) {
@@ -43,9 +40,9 @@ pub(crate) fn specialize(module: &mut Module) {
             let known = numbers_of.entry(callee).or_default();
             let copy = match known.iter().find(|(others, _)| *others == numbers) {
                 Some((_, copy)) => *copy,
-                None if known.len() >= COPIES_MAX || operations(original) > operations_left => continue,
+                None if known.len() >= COPIES_MAX || original.operations() > operations_left => continue,
                 None => {
-                    operations_left -= operations(original);
+                    operations_left -= original.operations();
                     let number = module.functions.len() + copies.len();
                     let Ok(id) = u32::try_from(number).map(FunctionId) else { return };
                     copies.push(copy(original, id, &numbers));
@@ -57,12 +54,9 @@ pub(crate) fn specialize(module: &mut Module) {
         }
     }
     for (caller, block, copy) in calls {
-        let (Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. }) =
-            &mut module.functions[caller].blocks[block].terminator
-        else {
-            continue;
-        };
-        *callee = copy;
+        if let Some(callee) = module.functions[caller].blocks[block].terminator.callee_mut() {
+            *callee = copy;
+        }
     }
     module.functions.append(&mut copies);
 }
@@ -74,22 +68,16 @@ fn is_worth(function: &Function) -> bool {
         Terminator::Return { link, locals } => link.is_none() && locals.is_empty(),
         _ => false,
     };
-    operations(function) <= OPERATIONS_MAX
+    function.operations() <= OPERATIONS_MAX
         && function.blocks.iter().any(|block| block.is_bounded)
         && function.blocks.iter().all(stays)
 }
 
-fn operations(function: &Function) -> usize {
-    function.blocks.iter().map(|block| block.ops.len()).sum()
-}
-
 /// The numbers that `call` passes to `callee`.
 fn numbers(call: &Block, callee: &Function) -> Numbers {
-    let number = |(register, value): &(Reg, Value)| match call.ops[value.0 as usize] {
-        Op::Const(number) if (0..NUMBER_END).contains(&number) && callee.params.has(*register) => {
-            Some((*register, number))
-        }
-        _ => None,
+    let number = |(register, value): &(Reg, Value)| {
+        let number = call.number(*value).filter(|number| (0..NUMBER_END).contains(number))?;
+        callee.params.has(*register).then_some((*register, number))
     };
     let mut numbers: Numbers = call.writes.iter().filter_map(number).collect();
     numbers.sort_unstable_by_key(|(register, _)| register.0);

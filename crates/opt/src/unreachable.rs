@@ -3,7 +3,7 @@
 //! Who calls `abort` does not go on behind the call: what stands there is often the next function, and it would seem that this one
 //! is read for, and changes, all that that one does.
 
-use antares_ir::{Block, Cfg, Function, Module, Op, Terminator, successors};
+use antares_ir::{Block, Cfg, Function, Module, Op, Terminator, reached, successors};
 use antares_program::{BlockId, Reg};
 
 /// A function with more blocks is there for its work.
@@ -24,12 +24,12 @@ pub(crate) fn cut(module: &mut Module) {
         }
     }
     let search = Search::of(functions);
-    let reaches_longjmp = search.reaching_longjmp(functions, jumps);
+    let reaches_longjmp = search.reaching_longjmp(functions, &jumps);
     for (function, is_seen) in functions.iter_mut().zip(&search.is_seen) {
         let unseen = function.blocks.iter_mut().zip(is_seen).filter(|(_, is_seen)| !**is_seen);
         unseen.for_each(|(block, _)| empty(block));
         for block in &mut function.blocks {
-            if callee(&block.terminator).is_some_and(|callee| reaches_longjmp[callee]) {
+            if block.terminator.callee().is_some_and(|callee| reaches_longjmp[callee.0 as usize]) {
                 empty(block);
             }
         }
@@ -45,13 +45,6 @@ pub(crate) fn cut(module: &mut Module) {
                 function.blocks[index].terminator = Terminator::Call { callee, to };
             }
         }
-    }
-}
-
-fn callee(terminator: &Terminator) -> Option<usize> {
-    match terminator {
-        Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } => Some(callee.0 as usize),
-        _ => None,
     }
 }
 
@@ -116,7 +109,7 @@ impl Search {
                 self.tails[callee.0 as usize].push(function);
             }
             Terminator::TailCall { .. } | Terminator::Return { .. } => self.returns(function),
-            Terminator::JumpIndirect { may_call: true, .. } => self.returns(function),
+            other if other.is_indirect_tail_call() => self.returns(function),
             _ => {}
         }
         for to in block.terminator.successors() {
@@ -127,26 +120,16 @@ impl Search {
     /// The functions that are there to end in a `longjmp`: `jumps`, and those that call them and never return. Native code can only be
     /// left there, so it is left where they are called: they read what their callers need not have had at all, above all if their
     /// number of arguments varies.
-    fn reaching_longjmp(&self, functions: &[Function], jumps: Vec<bool>) -> Vec<bool> {
+    fn reaching_longjmp(&self, functions: &[Function], jumps: &[bool]) -> Vec<bool> {
         let mut callers: Vec<Vec<usize>> = vec![Vec::new(); functions.len()];
         for (caller, function) in functions.iter().enumerate() {
             if !self.returns[caller] && !self.works(function, &self.is_seen[caller]) {
                 let seen = function.blocks.iter().zip(&self.is_seen[caller]).filter(|(_, is_seen)| **is_seen);
-                seen.filter_map(|(block, _)| callee(&block.terminator))
-                    .for_each(|it| callers[it].push(caller));
+                seen.filter_map(|(block, _)| block.terminator.callee())
+                    .for_each(|callee| callers[callee.0 as usize].push(caller));
             }
         }
-        let mut reaches_longjmp = jumps;
-        let mut open: Vec<usize> =
-            (0..functions.len()).filter(|function| reaches_longjmp[*function]).collect();
-        while let Some(function) = open.pop() {
-            for caller in std::mem::take(&mut callers[function]) {
-                if !std::mem::replace(&mut reaches_longjmp[caller], true) {
-                    open.push(caller);
-                }
-            }
-        }
-        reaches_longjmp
+        reached(&callers, (0..functions.len()).filter(|function| jumps[*function]).collect())
     }
 
     /// Whether a function that never returns may be there for its work, as a main loop is: it ends the script, or calls somebody
@@ -155,7 +138,9 @@ impl Search {
         if function.blocks.len() > LONGJMP_BLOCKS_MAX {
             return true;
         }
-        let ends = |terminator: &Terminator| callee(terminator).is_some_and(|callee| !self.returns[callee]);
+        let ends = |terminator: &Terminator| {
+            terminator.callee().is_some_and(|callee| !self.returns[callee.0 as usize])
+        };
         let following = |block: &Block| match ends(&block.terminator) {
             true => Vec::new(),
             false => successors(&block.terminator),

@@ -90,8 +90,8 @@ const CHECKS: [Mutant; 13] = [
     mutant(
         "frame-reaches-above-sp",
         STACK,
-        "high.saturating_add(distance) <= 0 =>",
-        "high.saturating_add(distance) <= 4096 =>",
+        "high.checked_add(distance)? <= 0 =>",
+        "high.checked_add(distance)? <= 4096 =>",
     ),
     mutant(
         "emitted-check-one-byte-long",
@@ -349,7 +349,7 @@ const STACKS: [Mutant; 8] = [
         "Distance::Known(_) if is_leaf => SpAfter::Moved",
         "Distance::Known(_) if is_leaf => SpAfter::Same",
     ),
-    mutant("tail-callees-keep-sp", STACK, "(end.behind(callee), after)", "(end, after)"),
+    mutant("tail-callees-keep-sp", STACK, "(end.behind(callee), SpAfter::Same)", "(end, SpAfter::Same)"),
     mutant("calls-move-sp-twice", STACK, "=> self.plus(moves),", "=> self.plus(2 * moves),"),
     mutant("callees-keep-s0", STACK, "out.frame = Distance::Unknown;", "let _ = block;"),
     mutant(

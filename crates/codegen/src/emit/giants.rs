@@ -16,17 +16,13 @@ const GIANT_OPERATIONS_MAX: usize = 700_000;
 
 /// LLVM's time grows faster than a function: giants are not optimized.
 pub(crate) fn is_giant(function: &Function) -> bool {
-    function.blocks.len() > OPTIMIZED_BLOCKS_MAX || operations(function) > OPTIMIZED_OPERATIONS_MAX
-}
-
-fn operations(function: &Function) -> usize {
-    function.blocks.iter().map(|block| block.ops.len()).sum()
+    function.blocks.len() > OPTIMIZED_BLOCKS_MAX || function.operations() > OPTIMIZED_OPERATIONS_MAX
 }
 
 /// Refuses what would take too much memory.
 pub(crate) fn check(module: &Module) -> Result<(), CodegenError> {
     let giants = module.functions.iter().filter(|function| is_giant(function));
-    match giants.map(operations).sum() {
+    match giants.map(Function::operations).sum() {
         0..=GIANT_OPERATIONS_MAX => Ok(()),
         operations => Err(CodegenError::Giants { operations, operations_max: GIANT_OPERATIONS_MAX }),
     }
@@ -46,6 +42,6 @@ const CROWD_OPERATIONS_MAX: usize = 24;
 /// LLVM starts all its passes for each function, which takes a millisecond: in a crowd of tiny ones none is optimized.
 pub(crate) fn is_crowd(module: &Module) -> bool {
     let count = module.functions.len();
-    let operations: usize = module.functions.iter().map(operations).sum();
+    let operations: usize = module.functions.iter().map(Function::operations).sum();
     count >= CROWD_FUNCTIONS_MIN && operations <= count * CROWD_OPERATIONS_MAX
 }

@@ -25,26 +25,15 @@ const COPIED_OPERATIONS_OF_MANY_MIN: usize = 300;
 /// The number of calls of each function by its name.
 pub(crate) fn calls(ir: &Module) -> Vec<usize> {
     let mut calls = vec![0; ir.functions.len()];
-    for callee in ir.functions.iter().flat_map(callees) {
+    for callee in ir.functions.iter().flat_map(Function::callees) {
         calls[callee] += 1;
     }
     calls
 }
 
-fn callees(function: &Function) -> impl Iterator<Item = usize> {
-    function.blocks.iter().filter_map(|block| match block.terminator {
-        Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } => Some(callee.0 as usize),
-        _ => None,
-    })
-}
-
-fn operations(function: &Function) -> usize {
-    function.blocks.iter().map(|block| block.ops.len()).sum()
-}
-
 /// A function that does little and returns costs less where it is called, `calls` times, than the call.
 pub(crate) fn is_inlined(function: &Function, calls: usize) -> bool {
-    let operations = operations(function);
+    let operations = function.operations();
     let stays = |block: &Block| {
         matches!(
             block.terminator,
@@ -80,13 +69,13 @@ pub(crate) fn ends_chain(ir: &Module, calls: &[usize]) -> Vec<bool> {
     let mut sizes: Vec<Size> = ir
         .functions
         .iter()
-        .map(|function| Size { operations: operations(function) + 2 * function.blocks.len(), copied: 0 })
+        .map(|function| Size { operations: function.operations() + 2 * function.blocks.len(), copied: 0 })
         .collect();
     let mut callers = vec![None; ir.functions.len()];
     // What is called once and not yet part of its caller, for each function.
     let mut open = vec![0_usize; ir.functions.len()];
     for (index, function) in ir.functions.iter().enumerate() {
-        for callee in callees(function).filter(|callee| calls[*callee] == 1 && *callee != index) {
+        for callee in function.callees().filter(|callee| calls[*callee] == 1 && *callee != index) {
             callers[callee] = Some(index);
             open[index] += 1;
         }

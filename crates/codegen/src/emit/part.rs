@@ -1,6 +1,6 @@
 //! Parts of a library that are compiled apart.
 
-use antares_ir::{Module, Terminator};
+use antares_ir::Module;
 
 use crate::{Share, emit::giants::is_giant};
 
@@ -21,7 +21,7 @@ pub(crate) fn parts(module: &Module, share: Share) -> Vec<u32> {
         }
         let part = before * u64::from(of) / total.max(1);
         before += size(index);
-        u32::try_from(part).unwrap_or(0).min(of.saturating_sub(1))
+        u32::try_from(part).expect("a part is one of `of`").min(of - 1)
     };
     (0..module.functions.len()).map(&mut part).collect()
 }
@@ -30,10 +30,8 @@ pub(crate) fn parts(module: &Module, share: Share) -> Vec<u32> {
 pub(crate) fn is_shared(module: &Module, parts: &[u32]) -> Vec<bool> {
     let mut is_shared = vec![false; parts.len()];
     for (index, function) in module.functions.iter().enumerate() {
-        for block in &function.blocks {
-            if let Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } = block.terminator {
-                is_shared[callee.0 as usize] |= parts[callee.0 as usize] != parts[index];
-            }
+        for callee in function.callees() {
+            is_shared[callee] |= parts[callee] != parts[index];
         }
     }
     is_shared

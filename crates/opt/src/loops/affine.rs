@@ -1,6 +1,6 @@
 //! What a value is in terms of the registers at the start of a pass, and how it moves from pass to pass.
 
-use antares_ir::{BinaryOp, Block, LinearSum, Op, UnaryOp, Value, Width};
+use antares_ir::{BinaryOp, Block, Cfg, DominatorTree, LinearSum, Op, UnaryOp, Value, Width};
 use antares_program::{BlockId, Reg};
 
 /// Registers in one sum.
@@ -121,7 +121,13 @@ impl<'a> Pass<'a> {
             }
         }
         let mut pass = Self { blocks, first, is_certain: Vec::new(), writes, counter: None };
-        pass.is_certain = (0..blocks.len()).map(|node| !pass.comes_back_without(node)).collect();
+        let following = |block: &Block| {
+            block.terminator.successors().into_iter().filter_map(|id| pass.node(id)).collect()
+        };
+        let cfg = Cfg::new(blocks.iter().map(following).collect());
+        let (dominators, latches) = (DominatorTree::of(&cfg), cfg.predecessors(0));
+        let is_certain = |node| latches.iter().all(|latch| dominators.dominates(node, *latch));
+        pass.is_certain = (0..blocks.len()).map(is_certain).collect();
         pass
     }
 
@@ -151,24 +157,6 @@ impl<'a> Pass<'a> {
         self.blocks[node].ops[value.0 as usize]
     }
 
-    /// Whether some way from the header back to it avoids a block.
-    fn comes_back_without(&self, avoided: usize) -> bool {
-        let mut is_reached = vec![false; self.blocks.len()];
-        is_reached[0] = avoided != 0;
-        for (node, block) in self.blocks.iter().enumerate() {
-            if !is_reached[node] {
-                continue;
-            }
-            for next in block.terminator.successors().into_iter().filter_map(|id| self.node(id)) {
-                if next == 0 {
-                    return true;
-                }
-                is_reached[next] |= next != avoided;
-            }
-        }
-        false
-    }
-
     /// `value` of a block in terms of the registers at the start of a pass.
     pub(super) fn affine(&self, node: usize, value: Value) -> Option<Affine> {
         self.follow(node, value, DEPTH_MAX)
@@ -176,10 +164,7 @@ impl<'a> Pass<'a> {
 
     fn follow(&self, node: usize, value: Value, depth: u32) -> Option<Affine> {
         let depth = depth.checked_sub(1)?;
-        let number = |value: Value| match self.op(node, value) {
-            Op::Const(number) => Some(number),
-            _ => None,
-        };
+        let number = |value: Value| self.blocks[node].number(value);
         match self.op(node, value) {
             Op::Const(number) => Some(Affine::constant(number)),
             Op::Read(register) => self.read(node, register, depth),

@@ -23,10 +23,10 @@ impl Front {
     pub(super) fn push(&mut self, op: Op) -> Value {
         let is_pure = matches!(op, Op::Const(_) | Op::Read(_));
         if let Some(known) = self.ops.iter().position(|known| is_pure && *known == op) {
-            return Value(u32::try_from(known).unwrap_or(u32::MAX));
+            return Value::at(known);
         }
         self.ops.push(op);
-        Value(u32::try_from(self.ops.len() - 1).unwrap_or(u32::MAX))
+        Value::at(self.ops.len() - 1)
     }
 
     pub(super) fn binary(&mut self, op: BinaryOp, x: Value, y: Value) -> Value {

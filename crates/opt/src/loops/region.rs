@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use antares_ir::{Block, Cfg, Charge, Function, LoopNest, Module, Terminator};
+use antares_ir::{Block, Cfg, Charge, DominatorTree, Function, LoopNest, Module, Terminator};
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
 
 use crate::loops::OPS_MAX;
@@ -16,7 +16,10 @@ const LEAF_BLOCKS_MAX: usize = 4;
 
 /// The blocks of the loop of `header`, each before those that follow it in a pass; none if there is a loop in it, if it
 /// has another way in or too many blocks.
-pub(super) fn body(nest: &LoopNest, header: usize) -> Option<Vec<usize>> {
+pub(super) fn body(nest: &LoopNest, dominators: &DominatorTree, header: usize) -> Option<Vec<usize>> {
+    if !nest.latches(header).iter().all(|latch| dominators.dominates(header, *latch)) {
+        return None;
+    }
     let mut inside = vec![header];
     let mut next = nest.latches(header).to_vec();
     while let Some(block) = next.pop() {
@@ -24,8 +27,7 @@ pub(super) fn body(nest: &LoopNest, header: usize) -> Option<Vec<usize>> {
             continue;
         }
         let before = nest.cfg().predecessors(block);
-        // The function is entered at its first block. A block with that many ways in has some from elsewhere.
-        if block == 0 || inside.len() == BLOCKS_MAX || before.len() > BLOCKS_MAX {
+        if inside.len() == BLOCKS_MAX || before.len() > BLOCKS_MAX {
             return None;
         }
         inside.push(block);
@@ -66,8 +68,7 @@ fn order(cfg: &Cfg, header: usize, inside: &[usize]) -> Option<Vec<usize>> {
 /// called from.
 pub(super) fn leaves(module: &Module) -> HashMap<FunctionId, Vec<Block>> {
     let is_leaf = |function: &&Function| {
-        let ops: usize = function.blocks.iter().map(|block| block.ops.len()).sum();
-        let is_small = ops <= LEAF_OPS_MAX && function.blocks.len() <= LEAF_BLOCKS_MAX;
+        let is_small = function.operations() <= LEAF_OPS_MAX && function.blocks.len() <= LEAF_BLOCKS_MAX;
         is_small
             && function.link == Reg::RA
             && function.frame_low.is_none()
@@ -118,7 +119,7 @@ impl Nodes {
         leaves: &HashMap<FunctionId, Vec<Block>>,
     ) -> Option<Self> {
         // One number before is for the header with its checks.
-        let first = u32::try_from(function.blocks.len()).ok()? + 1;
+        let first = BlockId::at(function.blocks.len() + 1).0;
         let call = call(function, body)?;
         let leaf = match call {
             Some(call) => leaves.get(&call.callee)?.as_slice(),
@@ -127,9 +128,9 @@ impl Nodes {
         let mut numbers = HashMap::new();
         let mut number = first;
         for &index in body {
-            numbers.insert(BlockId(u32::try_from(index).ok()?), BlockId(number));
+            numbers.insert(BlockId::at(index), BlockId(number));
             let is_call = matches!(function.blocks[index].terminator, Terminator::Call { .. });
-            number += 1 + if is_call { u32::try_from(leaf.len()).ok()? } else { 0 };
+            number += 1 + if is_call { BlockId::at(leaf.len()).0 } else { 0 };
         }
         let mut nodes = Self { first: BlockId(first), blocks: Vec::new(), ends: Vec::new() };
         for &index in body {
@@ -147,7 +148,7 @@ impl Nodes {
 
     /// The number of the next block.
     fn next(&self) -> u32 {
-        self.first.0 + u32::try_from(self.blocks.len()).unwrap_or(u32::MAX)
+        BlockId::at(self.first.0 as usize + self.blocks.len()).0
     }
 
     /// Adds a block of the loop, and if it ends with a call the blocks of `leaf`.
@@ -186,7 +187,7 @@ impl Nodes {
                     self.ends.push(Block { charge, is_metered: true, ..end });
                     self.ends.len() - 1
                 });
-                let end = BlockId(next + u32::try_from(index).unwrap_or(u32::MAX));
+                let end = BlockId::at(next as usize + index);
                 block.terminator = block.terminator.map_targets(|id| if id == target { end } else { id });
             }
         }

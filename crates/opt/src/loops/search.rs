@@ -29,8 +29,7 @@ struct Search {
 /// Puts a block in front of the loop of the blocks `body`, its header first, if it looks for a byte; says whether it does.
 pub(super) fn shorten(function: &mut Function, body: &[usize]) -> bool {
     let Some(search) = Search::of(function, body) else { return false };
-    let Ok(own) = u32::try_from(function.blocks.len()) else { return false };
-    let [plain, ahead] = [0, 1].map(|place| BlockId(own + place));
+    let [plain, ahead] = [0, 1].map(|place| BlockId::at(function.blocks.len() + place));
     let pc = function.blocks[body[0]].pc;
     let [count, look] = [0, 1].map(|place| function.blocks[body[place]].cycles);
     let front = search.front(pc, ahead, plain);
@@ -43,20 +42,17 @@ impl Search {
     fn of(function: &Function, body: &[usize]) -> Option<Self> {
         let [header, test] = *body else { return None };
         let (count, look) = (&function.blocks[header], &function.blocks[test]);
-        let (header, test) = (BlockId(u32::try_from(header).ok()?), BlockId(u32::try_from(test).ok()?));
+        let (header, test) = (BlockId::at(header), BlockId::at(test));
         let (counter, left) = only_write(count)?;
         let (byte, found) = only_write(look)?;
         let moves = binary(count, left, BinaryOp::Add)?;
-        let is_counted = is_read(count, moves.0, counter) && is_number(count, moves.1, -STEP);
+        let is_counted = count.read_of(moves.0) == Some(counter) && count.number(moves.1) == Some(-STEP);
         let (at_zero, next) = if_zero(count, left)?;
         let (again, end) = if_zero(look, found)?;
         let masked = binary(look, found, BinaryOp::And)?;
         let shifted = binary(look, masked.0, BinaryOp::Lshr)?;
-        let word = match operation(look, shifted.0) {
-            Op::Read(word) => word,
-            _ => return None,
-        };
-        let is_looked_at = is_number(look, masked.1, 0xff) && is_read(look, shifted.1, counter);
+        let word = look.read_of(shifted.0)?;
+        let is_looked_at = look.number(masked.1) == Some(0xff) && look.read_of(shifted.1) == Some(counter);
         let search = Self { counter, word, byte, at_zero, found: end };
         let is_left = [at_zero, end].iter().all(|end| ![header, test].contains(end));
         let is_search = is_counted && is_looked_at && next == test && again == header && is_left;
@@ -125,8 +121,8 @@ fn only_write(block: &Block) -> Option<(Reg, Value)> {
 /// Where a block goes if `value` is zero, and where if it is not.
 fn if_zero(block: &Block, value: Value) -> Option<(BlockId, BlockId)> {
     let Terminator::Branch { condition, taken, otherwise } = block.terminator else { return None };
-    match operation(block, condition) {
-        Op::Binary(op, x, y) if x == value && is_number(block, y, 0) => match op {
+    match block.op(condition) {
+        Op::Binary(op, x, y) if x == value && block.number(y) == Some(0) => match op {
             BinaryOp::Eq => Some((taken, otherwise)),
             BinaryOp::Ne => Some((otherwise, taken)),
             _ => None,
@@ -137,25 +133,12 @@ fn if_zero(block: &Block, value: Value) -> Option<(BlockId, BlockId)> {
 
 /// Whether a block writes a register and has not read it.
 fn forgets(block: &Block, register: Reg) -> bool {
-    let is_written = block.writes.iter().any(|(written, _)| *written == register);
-    is_written && !block.ops.contains(&Op::Read(register))
-}
-
-fn operation(block: &Block, value: Value) -> Op {
-    block.ops[value.0 as usize]
+    block.written(register).is_some() && !block.ops.contains(&Op::Read(register))
 }
 
 fn binary(block: &Block, value: Value, wanted: BinaryOp) -> Option<(Value, Value)> {
-    match operation(block, value) {
+    match block.op(value) {
         Op::Binary(op, x, y) if op == wanted => Some((x, y)),
         _ => None,
     }
-}
-
-fn is_read(block: &Block, value: Value, register: Reg) -> bool {
-    operation(block, value) == Op::Read(register)
-}
-
-fn is_number(block: &Block, value: Value, number: i64) -> bool {
-    operation(block, value) == Op::Const(number)
 }

@@ -53,7 +53,7 @@ impl Window {
         Self::near(self.low.max(other.low).into(), self.high.min(other.high).into())
     }
 
-    /// The same addresses, counted from what is `by` above the root.
+    /// The same addresses, as far as they are near, counted from what is `by` above the root.
     fn seen_from_above(self, by: i64) -> Self {
         if self.is_none() {
             return self;

@@ -83,7 +83,7 @@ pub(super) fn unlimited(function: &Function) -> Option<BlockId> {
     }
     // Takes away blocks that nothing leads to any more: what is left is in a cycle, or behind one.
     let is_open = |from: usize, to: usize| {
-        let [from, to] = [from, to].map(|block| u32::try_from(block).map_or(BlockId(u32::MAX), BlockId));
+        let [from, to] = [from, to].map(BlockId::at);
         let is_bounded = function.loops.iter().any(|versioned| versioned.header == to && versioned.has(from));
         !is_bounded && !blocks[to.0 as usize].is_metered
     };

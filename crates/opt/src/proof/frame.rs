@@ -4,9 +4,7 @@
 //! A function returns after its callees have, so what follows from all that they do is true by induction over the length of a run.
 //! Callers compare `sp` behind a function that may have moved it ([`SpAfter::Compared`]), and behind calls by address.
 
-use std::collections::VecDeque;
-
-use antares_ir::{Function, Module, SpAfter, Terminator};
+use antares_ir::{Function, Module, SpAfter, Terminator, dataflow::Worklist};
 use antares_program::Reg;
 
 use crate::proof::available::{Executed, Root};
@@ -64,34 +62,18 @@ impl Frame {
 pub(super) fn solve(module: &Module, executed: &[Vec<Executed>]) -> Vec<Frame> {
     let frame = |_: &Function| Frame { pointers: Vec::new(), returned: SpDistance::Unreached };
     let mut frames: Vec<Frame> = module.functions.iter().map(frame).collect();
-    let callers = callers(module);
-    let mut queue: VecDeque<usize> = (0..frames.len()).collect();
-    let mut is_queued = vec![true; frames.len()];
-    while let Some(index) = queue.pop_front() {
-        is_queued[index] = false;
+    let callers = module.callers();
+    let mut queue = Worklist::of(0..frames.len());
+    while let Some(index) = queue.pop() {
         let solved = solve_one(module, &module.functions[index], &executed[index], &frames);
         let returned = frames[index].returned.meet(solved.returned);
         let is_new = returned != frames[index].returned;
         frames[index] = Frame { returned, ..solved };
-        for &caller in callers[index].iter().filter(|_| is_new) {
-            if !std::mem::replace(&mut is_queued[caller], true) {
-                queue.push_back(caller);
-            }
+        if is_new {
+            queue.add(&callers[index]);
         }
     }
     frames
-}
-
-fn callers(module: &Module) -> Vec<Vec<usize>> {
-    let mut callers = vec![Vec::new(); module.functions.len()];
-    for (index, function) in module.functions.iter().enumerate() {
-        for block in &function.blocks {
-            if let Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } = block.terminator {
-                callers[callee.0 as usize].push(index);
-            }
-        }
-    }
-    callers
 }
 
 fn solve_one(module: &Module, function: &Function, executed: &[Executed], frames: &[Frame]) -> Frame {
