@@ -8,6 +8,7 @@ use antares_ir::{BinaryOp, UnaryOp, Value};
 use crate::{
     assembler::{Alu, Assembler, Cond, Count, Extend, Gpr, Label, Mem, Rm, Shift, Unary},
     block::BlockEmitter,
+    fitted,
 };
 
 impl BlockEmitter<'_, '_, '_> {
@@ -160,7 +161,7 @@ impl BlockEmitter<'_, '_, '_> {
         let to = self.result(value, &[a, b], as_register(from));
         let asm = &mut self.code().asm;
         asm.mov(to, from);
-        let distance = u8::try_from(number & 63).unwrap_or(0);
+        let distance: u8 = fitted(number & 63);
         if distance != 0 {
             asm.shift_number(op, to, distance);
         }

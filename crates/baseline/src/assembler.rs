@@ -6,8 +6,8 @@
 use antares_abi::FrameRow;
 use antares_program::GuestAddr;
 
-use crate::BaselineError;
 pub(crate) use crate::operand::{Alu, Cond, Count, Extend, Gpr, Mem, Rm, Shift, Unary};
+use crate::{BaselineError, fitted};
 
 /// A place in the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +38,9 @@ pub(crate) struct Assembler {
 impl Assembler {
     /// The frame table says this of what follows.
     pub(crate) fn row(&mut self, bytes: u32, chain: &[GuestAddr]) {
-        let word = |number: u64| u32::try_from(number).unwrap_or(0);
-        let chain = chain.iter().map(|address| word(address.0)).collect();
-        self.rows.push(FrameRow { start: word(self.code.len() as u64), bytes, chain });
+        // No code is outside of memory: 0 stands for what is nowhere.
+        let chain = chain.iter().map(|address| u32::try_from(address.0).unwrap_or(0)).collect();
+        self.rows.push(FrameRow { start: fitted(self.code.len()), bytes, chain });
     }
 
     /// An instruction that does nothing but to hold the numbers of two registers and a number of its own.
@@ -53,10 +53,10 @@ impl Assembler {
 
     pub(crate) fn label(&mut self) -> Label {
         self.labels.push(UNBOUND);
-        Label(u32::try_from(self.labels.len() - 1).unwrap_or(u32::MAX))
+        Label(fitted(self.labels.len() - 1))
     }
 
-    /// The label is here.
+    /// The label is here. Beyond 2^32 bytes it stays unbound, which is an error at the end.
     pub(crate) fn bind(&mut self, label: Label) {
         self.labels[label.0 as usize] = u32::try_from(self.code.len()).unwrap_or(UNBOUND);
     }
@@ -214,7 +214,7 @@ impl Assembler {
         let prefix = if bytes == 2 { 0x66 } else { 0 };
         let opcode = if bytes == 1 { 0xc6 } else { 0xc7 };
         self.encode(prefix, bytes == 8, false, &[opcode], 0, to.into());
-        let width = usize::try_from(bytes.min(4)).unwrap_or(4);
+        let width: usize = fitted(bytes.min(4));
         self.code.extend(&number.to_le_bytes()[..width]);
     }
 

@@ -7,6 +7,7 @@ use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
 use crate::{
     assembler::{Alu, Cond, Gpr, Label, Mem, Shift},
     block::{branch_comparison, compare},
+    fitted,
     function::FunctionEmitter,
     values::{Frame, Values},
 };
@@ -226,7 +227,7 @@ impl FunctionEmitter<'_, '_> {
     }
 
     fn jump_table(&mut self, cases: &[(u64, Label)], first: u64, entries: u64, other: Label) {
-        let mut labels = vec![other; usize::try_from(entries).unwrap_or(0)];
+        let mut labels = vec![other; fitted(entries)];
         for (pc, label) in cases {
             if let Some(entry) = usize::try_from((pc - first) / 2).ok().and_then(|at| labels.get_mut(at)) {
                 *entry = *label;
@@ -239,7 +240,7 @@ impl FunctionEmitter<'_, '_> {
         asm.alu(Alu::Add, index, Gpr::RAX);
         // An odd distance becomes a huge one.
         asm.shift_number(Shift::Ror, index, 1);
-        asm.alu_number(Alu::Cmp, index, i32::try_from(entries).unwrap_or(0));
+        asm.alu_number(Alu::Cmp, index, fitted(entries));
         asm.jump_if(Cond::AboveEqual, other);
         asm.lea_data(address, table);
         asm.sign_extend_word(index, Mem::entry(address, index));

@@ -2,10 +2,12 @@
 
 use antares_ir::{BinaryOp, UnaryOp};
 
+use crate::fitted;
+
 /// `op` on two numbers, if that is worth knowing beforehand.
 pub(crate) fn binary(op: BinaryOp, a: i64, b: i64) -> Option<i64> {
     let (x, y) = (a.cast_unsigned(), b.cast_unsigned());
-    let distance = u32::try_from(b & 63).unwrap_or(0);
+    let distance: u32 = fitted(b & 63);
     Some(match op {
         BinaryOp::Add => a.wrapping_add(b),
         BinaryOp::Sub => a.wrapping_sub(b),

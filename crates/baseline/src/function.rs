@@ -7,7 +7,7 @@ use antares_program::{BlockId, GuestAddr, Reg};
 use crate::{
     BaselineError, Context,
     assembler::{Alu, Cond, Gpr, Label, Mem, Rm},
-    block, number,
+    block, fitted, number,
     registers::{self, BASE, LEFT, home},
     stubs,
     values::{Code, Frame, Values},
@@ -154,7 +154,7 @@ impl<'m> FunctionEmitter<'_, 'm> {
         for row in self.code.asm.rows.iter_mut().skip(self.first_row).filter(|row| row.bytes == WHOLE_FRAME) {
             row.bytes = bytes + RETURN_BYTES;
         }
-        let bytes = i32::try_from(bytes).unwrap_or(0);
+        let bytes: i32 = fitted(bytes);
         for end in std::mem::take(&mut self.frame_changes) {
             if bytes == 0 {
                 self.code.asm.code[end - NOTHING.len()..end].copy_from_slice(&NOTHING);
@@ -239,6 +239,7 @@ impl<'m> FunctionEmitter<'_, 'm> {
                 Cold::Meter(at, back, pc) => {
                     self.code.asm.bind(at);
                     self.code.asm.call_to(registers::host_meter());
+                    // No code is outside of memory: 0 stands for what is nowhere.
                     self.code.asm.mark(METER_MARK, (BASE, LEFT), u32::try_from(pc.0).unwrap_or(0));
                     self.code.asm.jump(back);
                 }

@@ -168,5 +168,10 @@ impl<'m> Context<'m> {
 
 /// The number of a reason in a trap.
 fn number(reason: LeaveReason) -> u8 {
-    u8::try_from(reason as u64).unwrap_or(0)
+    fitted(reason as u64)
+}
+
+/// `number` in the width that an encoding or a table has for it, where layouts and limits keep it.
+fn fitted<To: TryFrom<From>, From: Copy + std::fmt::Display>(number: From) -> To {
+    To::try_from(number).unwrap_or_else(|_| panic!("{number} does not fit"))
 }

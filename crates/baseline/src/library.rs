@@ -8,7 +8,7 @@ use antares_abi::{ABI_VERSION, EntryTable, FrameTable, LIBRARY_MAGIC, LIBRARY_SY
 use antares_ir::{Function, Module};
 use antares_program::FunctionId;
 
-use crate::{BaselineError, assembler::Assembler};
+use crate::{BaselineError, assembler::Assembler, fitted};
 
 const PAGE_BYTES: usize = 4096;
 const FILE_HEADER_BYTES: usize = 64;
@@ -160,8 +160,7 @@ fn header(module: &Module, tables: &Tables) -> [u8; HEADER_BYTES] {
     let mut header = Vec::with_capacity(HEADER_BYTES);
     header.extend(LIBRARY_MAGIC);
     let options = module.options;
-    let count = |count: usize| u32::try_from(count).unwrap_or(0);
-    let (pages, length) = (count(tables.pages), count(tables.length));
+    let (pages, length) = (fitted(tables.pages), fitted(tables.length));
     for number in [ABI_VERSION, options.vm_version, u32::from(options.isa.0), pages, 1, length] {
         word(&mut header, number);
     }
@@ -182,7 +181,7 @@ fn file_header(file: &mut Vec<u8>, layout: &Layout) {
     word(file, 0);
     let sizes = [FILE_HEADER_BYTES, PROGRAM_HEADER_BYTES, SEGMENTS, 64, 0, 0];
     for size in sizes {
-        file.extend(u16::try_from(size).unwrap_or(0).to_le_bytes());
+        file.extend(fitted::<u16, _>(size).to_le_bytes());
     }
     let page = PAGE_BYTES;
     segment(file, PT_LOAD, READ, (0, layout.data_end), page);

@@ -6,7 +6,10 @@ use antares_abi::{HOST_TABLE_OFFSET, HostTable, STATE_OFFSET, State};
 use antares_ir::{Block, Function, Module, Op};
 use antares_program::Reg;
 
-use crate::assembler::{Gpr, Mem};
+use crate::{
+    assembler::{Gpr, Mem},
+    fitted,
+};
 
 /// Host address of guest address 0. With [`LEFT`] it is where the host's meter wants it.
 pub(crate) const BASE: Gpr = Gpr::R10;
@@ -30,8 +33,7 @@ const LOOP_WEIGHT_BITS: u32 = 2;
 const LOOPS_MAX: u32 = 4;
 
 fn field(offset: usize) -> Mem {
-    let distance = i32::try_from(offset).unwrap_or(0) - i32::try_from(STATE_BIAS).unwrap_or(0);
-    Mem::at(STATE, distance)
+    Mem::at(STATE, fitted::<i32, _>(offset) - fitted::<i32, _>(STATE_BIAS))
 }
 
 /// Where the state holds a guest register.
@@ -52,7 +54,7 @@ pub(crate) fn is_complete() -> Mem {
 }
 
 fn from_base(offset: usize) -> Mem {
-    Mem::at(BASE, i32::try_from(HOST_TABLE_OFFSET + offset).unwrap_or(0))
+    Mem::at(BASE, fitted(HOST_TABLE_OFFSET + offset))
 }
 
 /// The host's function for syscalls.
@@ -72,12 +74,12 @@ pub(crate) fn host_resolve() -> Mem {
 
 /// What [`STATE`] holds, from base in `base`.
 pub(crate) fn state_from(base: Gpr) -> Mem {
-    Mem::at(base, i32::try_from(STATE_OFFSET + STATE_BIAS).unwrap_or(0))
+    Mem::at(base, fitted(STATE_OFFSET + STATE_BIAS))
 }
 
 /// Base, from what [`STATE`] holds.
 pub(crate) fn base_from_state() -> Mem {
-    Mem::at(STATE, -i32::try_from(STATE_OFFSET + STATE_BIAS).unwrap_or(0))
+    Mem::at(STATE, -fitted::<i32, _>(STATE_OFFSET + STATE_BIAS))
 }
 
 /// Which guest registers have host registers of their own.
@@ -151,7 +153,7 @@ fn weights(function: &Function) -> Vec<u64> {
     blocks
         .map(|edge| {
             depth += edge;
-            1 << (LOOP_WEIGHT_BITS * u32::try_from(depth).unwrap_or(0).min(LOOPS_MAX))
+            1 << (LOOP_WEIGHT_BITS * fitted::<u32, _>(depth).min(LOOPS_MAX))
         })
         .collect()
 }

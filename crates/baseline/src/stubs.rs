@@ -6,6 +6,7 @@ use antares_program::Reg;
 use crate::{
     Context,
     assembler::{Alu, Assembler, Cond, Extend, Gpr, Mem, Shift, Unary},
+    fitted,
     function::RETURN_BYTES,
     number,
     registers::{self, BASE, LEFT, STATE, home},
@@ -48,7 +49,7 @@ pub(crate) fn thunk(context: &Context, asm: &mut Assembler, function: crate::ass
     let start = asm.code.len();
     asm.lea_label(Gpr::RCX, function);
     asm.jump_far(context.stubs.enter);
-    debug_assert_eq!(asm.code.len() - start, usize::try_from(THUNK_BYTES).unwrap_or(0));
+    debug_assert_eq!(asm.code.len() - start, fitted(THUNK_BYTES));
 }
 
 fn load_pinned(context: &Context, asm: &mut Assembler) {
@@ -118,20 +119,20 @@ fn ecall(context: &Context, asm: &mut Assembler) {
 fn dispatch(context: &Context, asm: &mut Assembler) {
     let unknown = if context.module.is_open { asm.label() } else { context.stubs.unknown_callee };
     let (index, table, group) = (Gpr::RCX, Gpr::RDX, Gpr::RSI);
-    let bits = |count: u64| u8::try_from(count.trailing_zeros()).unwrap_or(0);
+    let bits = |count: u64| fitted(count.trailing_zeros());
     let per_group = ENTRIES_PER_GROUP as u64;
     asm.bind(context.stubs.dispatch);
     asm.mov_number(index, context.module.code_start.wrapping_neg().cast_signed());
     asm.alu(Alu::Add, index, Gpr::RAX);
     asm.mov(group, index);
     asm.shift_number(Shift::Shr, group, bits(ENTRY_PAGE_BYTES));
-    asm.alu_number(Alu::Cmp, group, i32::try_from(context.tables.pages).unwrap_or(0));
+    asm.alu_number(Alu::Cmp, group, fitted(context.tables.pages));
     asm.jump_if(Cond::AboveEqual, unknown);
     asm.lea_data(table, context.tables.directory);
     asm.extend(Extend::ZeroHalf, group, Mem { base: table, index: Some((group, 1)), displacement: 0 });
     asm.shift_number(Shift::Shl, group, bits(per_group));
     asm.shift_number(Shift::Shr, index, 1);
-    asm.alu_number(Alu::And, index, i32::try_from(per_group - 1).unwrap_or(0));
+    asm.alu_number(Alu::And, index, fitted(per_group - 1));
     asm.alu(Alu::Or, index, group);
     asm.lea_data(table, context.tables.entries);
     asm.sign_extend_word(index, Mem::entry(table, index));

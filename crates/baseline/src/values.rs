@@ -8,6 +8,7 @@ use antares_program::Reg;
 
 use crate::{
     assembler::{Assembler, Gpr, Mem, Rm},
+    fitted,
     registers::{Pinned, TEMPS, home},
 };
 
@@ -91,7 +92,7 @@ impl Frame {
     }
 
     pub(crate) fn memory(slot: u32) -> Mem {
-        Mem::at(Gpr::RSP, i32::try_from(slot * SLOT_BYTES).unwrap_or(i32::MAX))
+        Mem::at(Gpr::RSP, fitted(slot * SLOT_BYTES))
     }
 }
 
@@ -132,7 +133,7 @@ impl<'a> Values<'a> {
                 values.entries[register.index()] = Some((Value(index), false));
             }
         }
-        let end = u32::try_from(block.ops.len()).unwrap_or(u32::MAX);
+        let end = fitted(block.ops.len());
         for value in block.writes.iter().map(|(_, value)| *value).chain(block.terminator.values()) {
             values.count(value, end);
         }
@@ -295,7 +296,7 @@ impl<'a> Values<'a> {
     /// One of the operands of the operation at hand was `value`: if it was the last such, its register is free.
     pub(crate) fn release(&mut self, value: Value) {
         let info = &mut self.infos[value.0 as usize];
-        info.uses = info.uses.saturating_sub(1);
+        info.uses = info.uses.checked_sub(1).expect("each use of a value is counted");
         if info.uses != 0 {
             return;
         }
@@ -354,7 +355,7 @@ impl<'a> Values<'a> {
     /// A write of `value` to the home of `register` has happened.
     fn written(&mut self, value: Value, register: Reg) {
         let info = self.info(value);
-        info.uses = info.uses.saturating_sub(1);
+        info.uses = info.uses.checked_sub(1).expect("each use of a value is counted");
         if info.place.is_none() {
             info.place = Some(Place::Home(register));
         }

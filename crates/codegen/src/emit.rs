@@ -257,7 +257,9 @@ impl<'c, 'm> Emitter<'c, 'm> {
     fn declare_tables(&self) -> Tables<'c> {
         let plan = self.entry_table();
         let (i16, i32) = (self.context.i16_type(), self.context.i32_type());
-        let length = |length: usize| u32::try_from(length).unwrap_or(0);
+        let length = |length: usize| {
+            u32::try_from(length).expect("code lies in memory, of which all tables are parts")
+        };
         let declare = |kind, name| {
             let table = self.module.add_global(kind, None, name);
             match self.part.of {

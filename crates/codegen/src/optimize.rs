@@ -81,7 +81,7 @@ fn set_options() {
         c"-no-phi-elim-live-out-early-exit".as_ptr(),
         c"-experimental-debug-variable-locations=false".as_ptr(),
     ];
-    let count = i32::try_from(arguments.len()).unwrap_or(0);
+    let count = i32::try_from(arguments.len()).expect("these are few");
     // SAFETY: LLVM wants `argc` pointers to C strings and no overview; all are given. Nobody else is in LLVM: callers
     // hold `OPTIONS` alone, or are the first.
     unsafe { llvm_sys::support::LLVMParseCommandLineOptions(count, arguments.as_ptr(), std::ptr::null()) }

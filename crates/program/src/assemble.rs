@@ -96,7 +96,7 @@ impl<'a, 'd> Builder<'a, 'd> {
     /// The block at `pc`, or a new one without instructions that leaves the function.
     fn number(&mut self, pc: u64) -> BlockId {
         let next = self.draft.leaders.len() + self.outside.len();
-        let next = BlockId(u32::try_from(next).unwrap_or(u32::MAX));
+        let next = BlockId::at(next);
         let outside = &mut self.outside;
         *self.numbers.entry(pc).or_insert_with(|| {
             outside.push(pc);

@@ -203,8 +203,7 @@ impl Line {
 }
 
 fn sign_extend_word(value: u64) -> u64 {
-    let word = u32::try_from(value & u64::from(u32::MAX)).unwrap_or(0);
-    i64::from(word.cast_signed()).cast_unsigned()
+    ((value << 32).cast_signed() >> 32).cast_unsigned()
 }
 
 impl Explorer {

@@ -63,6 +63,7 @@ pub(crate) fn targets(image: &Image, references: &[u64], table: u64, function: &
     let outside = |target: u64, end: u64| target < table || target >= end;
     let mut take = |bytes: u64, entry: &dyn Fn(u64) -> Option<u64>| {
         let target = |index| {
+            // What would end beyond the last address has no entry.
             let end = table.saturating_add(bytes * (index + 1));
             entry(index).filter(|target| inside(target) && outside(*target, end))
         };

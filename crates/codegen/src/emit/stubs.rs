@@ -244,7 +244,7 @@ impl<'c> Emitter<'c, '_> {
     ) -> Result<Vec<IntValue<'c>>, CodegenError> {
         let call = self.builder.build_call(self.function(id), arguments, "call")?;
         call.set_tail_call(is_last);
-        self.set_up_call(call, u32::try_from(arguments.len()).unwrap_or(0));
+        self.set_up_call(call, u32::try_from(arguments.len()).expect("there are 32 registers"));
         let Some(aggregate) = call.try_as_basic_value().basic() else { return Ok(Vec::new()) };
         let aggregate = aggregate.into_struct_value();
         (0..aggregate.get_type().count_fields())

@@ -122,6 +122,7 @@ fn place<'c>(mut pointer: BasicValueEnum<'c>) -> (BasicValueEnum<'c>, i64) {
     while let BasicValueEnum::PointerValue(value) = pointer
         && let Some((from, bytes)) = value.as_instruction_value().and_then(step)
     {
+        // Far is far: such an access is not followed.
         distance = distance.saturating_add(bytes);
         pointer = from;
     }
