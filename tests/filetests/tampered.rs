@@ -1,8 +1,11 @@
 //! The IR's verifier against IR that claims more than is true.
 
 use antares_abi::CodeTier;
-use antares_ir::{BinaryOp, Charge, LinearSum, LoopSpan, Module, Op, Terminator, Value, VersionedLoop};
+use antares_ir::{
+    BinaryOp, Block, Charge, LinearSum, LoopSpan, Module, Op, Terminator, Value, VersionedLoop,
+};
 use antares_opt::refused;
+use antares_program::BlockId;
 
 use crate::case::Case;
 
@@ -353,4 +356,52 @@ fn a_span_of_one_byte_more_is_noticed_unless_another_shows_it() {
         }
     }
     assert!(noticed >= 16 && shown * 4 <= noticed, "{noticed} and {shown}");
+}
+
+#[test]
+fn a_search_that_charges_something_else_is_noticed() {
+    let module = module("zeros_counted_by_bytes");
+    assert_eq!(refused(&module), []);
+    let searches = places(&module, |op| matches!(op, Op::Charge(_)));
+    assert!(!searches.is_empty());
+    let (mut noticed, mut needless) = (0, 0);
+    for (function, block, _) in searches {
+        let blocks = &module.functions[function].blocks;
+        let leads_here = |other: &Block| other.terminator.successors().contains(&BlockId::at(block));
+        let guard = blocks.iter().position(leads_here).unwrap();
+        let mut check = |tampered: &Module| {
+            let error = refused(tampered).first().map(ToString::to_string).unwrap_or_default();
+            let is_noticed = error.contains("the charge of a search is not proved");
+            (noticed, needless) = (noticed + usize::from(is_noticed), needless + usize::from(!is_noticed));
+            is_noticed
+        };
+        // Each number that the guard and the block in place of the loop compute with, by one more and by 8 more.
+        for (place, by) in [guard, block].into_iter().flat_map(|place| [(place, 1), (place, 8)]) {
+            for (index, op) in blocks[place].ops.iter().enumerate() {
+                let Op::Const(number) = op else { continue };
+                let mut tampered = module.clone();
+                tampered.functions[function].blocks[place].ops[index] = Op::Const(number.wrapping_add(by));
+                check(&tampered);
+            }
+        }
+        let mut tampered = module.clone();
+        let end = &mut tampered.functions[function].blocks[block].terminator;
+        if let Terminator::Branch { taken, otherwise, .. } = end {
+            std::mem::swap(taken, otherwise);
+            assert!(check(&tampered), "the other end");
+        }
+        // The loop itself takes longer.
+        let Terminator::Branch { otherwise, .. } = blocks[guard].terminator else { panic!("no guard") };
+        let mut tampered = module.clone();
+        tampered.functions[function].blocks[otherwise.0 as usize].cycles += 1;
+        tampered.functions[function].blocks[otherwise.0 as usize].charge = Charge::Entered;
+        assert!(!refused(&tampered).is_empty());
+        // Somebody else comes here, without a guard.
+        let mut tampered = module.clone();
+        tampered.functions[function].blocks[otherwise.0 as usize].terminator =
+            Terminator::Jump(BlockId::at(block));
+        assert!(check(&tampered), "another way in");
+    }
+    // What the byte is masked with says nothing about cycles.
+    assert!(noticed >= 16 && needless * 3 <= noticed, "{noticed} and {needless}");
 }

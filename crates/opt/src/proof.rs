@@ -5,15 +5,17 @@
 //! * Checks that earlier ones imply, over all ways: [`available`].
 //! * Checks that a guard has made for all iterations of a loop: [`versioned`], from what it compares ([`guard`]) and what one
 //!   iteration does ([`iteration`]), as sums modulo 2^64 ([`modular`]).
-//! * Charges and cycle-limit checks: [`cycles`].
+//! * Charges and cycle-limit checks: [`cycles`]; charges of loops that are left out: [`search`], on bits that are known ([`bits`]).
 
 mod access;
 mod available;
+mod bits;
 pub(crate) mod cycles;
 mod frame;
 mod guard;
 mod iteration;
 mod modular;
+mod search;
 mod versioned;
 
 use antares_ir::{Access, Block, FormRule, Function, Module, Op, SpAfter, VerifyError};
@@ -63,6 +65,9 @@ pub enum Claim {
     /// A deferred charge is made.
     #[error("a deferred charge is lost")]
     Deferred,
+    /// The loop that the block is there instead of would have used what is charged.
+    #[error("the charge of a search is not proved")]
+    Search,
     /// The cycle limit is checked in every cycle of the control flow, and before the function is left.
     #[error("the cycle limit is not checked")]
     Limited,
@@ -135,6 +140,7 @@ fn prove(
     let charges = [
         (cycles::unbalanced(function), Claim::Balanced),
         (cycles::lost(function), Claim::Deferred),
+        (search::unproved(function), Claim::Search),
     ];
     if let Some((block, claim)) = charges.into_iter().find_map(|(block, claim)| Some((block?, claim))) {
         return Err(failed(block, claim));

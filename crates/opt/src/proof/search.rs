@@ -1,0 +1,143 @@
+//! Loops that are left out: that each block which is there instead of one ([`Op::Charge`]) charges what the loop would have used, and goes
+//! where that ends.
+//!
+//! Before such a block stands a guard, which lets few values of one register pass. For each of them the block and the loop are
+//! executed, on what is known of the bits of registers. What the loop does besides depends on one other register, and there on where
+//! the highest bit is below the value of the first; so each of these places is tried, and every word has one of them, or none. A branch
+//! or a charge that is still not decided is not proved.
+
+use antares_ir::{BinaryOp, Block, Function, Op, Terminator, UnaryOp, Value};
+use antares_program::{BlockId, Reg};
+
+use crate::proof::bits::Bits;
+
+/// Blocks of a loop that are executed.
+const STEPS_MAX: usize = 64;
+
+/// Bits in which the values that pass a guard may differ.
+const COUNTER_BITS_MAX: u32 = 8;
+
+/// The first block with a charge that is not proved.
+pub(super) fn unproved(function: &Function) -> Option<BlockId> {
+    let charges = |block: &Block| block.ops.iter().any(|op| matches!(op, Op::Charge(_)));
+    let mut ids = (0..).map(BlockId).zip(&function.blocks).filter(|(_, block)| charges(block));
+    ids.find(|(id, block)| is_proved(function, *id, block).is_none()).map(|(id, _)| id)
+}
+
+/// Proves the charge of a block.
+fn is_proved(function: &Function, id: BlockId, block: &Block) -> Option<()> {
+    let (guard, instead) = guard(function, id)?;
+    let (counter, counters) = passing(guard)?;
+    let mut others = block.ops.iter().filter_map(|op| match op {
+        Op::Read(register) if *register != counter => Some(*register),
+        _ => None,
+    });
+    let word = others.next().filter(|word| others.all(|other| other == *word))?;
+    counters.into_iter().try_for_each(|value| {
+        let end = u32::try_from(value).map_or(64, |end| end.min(64));
+        std::iter::once(None).chain((0..end).map(Some)).try_for_each(|highest| {
+            let mut start = Run { registers: [Bits::UNKNOWN; 32], cycles: 0 };
+            start.registers[word.index()] = Bits::highest_below(end, highest);
+            start.registers[counter.index()] = Bits::of(value);
+            comes_to_the_same(function, block, instead, start)
+        })
+    })
+}
+
+/// The block whose branch, if it is taken, is the only way to block `id`, and where that goes otherwise.
+fn guard(function: &Function, id: BlockId) -> Option<(&Block, BlockId)> {
+    let is_before = |block: &&Block| block.terminator.successors().contains(&id);
+    let mut before = function.blocks.iter().filter(is_before);
+    let guard = before.next().filter(|_| before.next().is_none() && id != BlockId(0))?;
+    match guard.terminator {
+        Terminator::Branch { taken, otherwise, .. } if taken == id && otherwise != id => {
+            guard.writes.is_empty().then_some((guard, otherwise))
+        }
+        _ => None,
+    }
+}
+
+/// The register that `guard` compares, and its values that pass: those of which no bit of a mask is set, once a number is added.
+fn passing(guard: &Block) -> Option<(Reg, Vec<u64>)> {
+    let Terminator::Branch { condition, .. } = guard.terminator else { return None };
+    let binary = |value: Value, wanted: BinaryOp| match guard.op(value) {
+        Op::Binary(op, x, y) if op == wanted => Some((x, guard.number(y)?.cast_unsigned())),
+        _ => None,
+    };
+    let (masked, _) = binary(condition, BinaryOp::Eq).filter(|(_, number)| *number == 0)?;
+    let (sum, mask) = binary(masked, BinaryOp::And)?;
+    let (counter, more) = binary(sum, BinaryOp::Add)?;
+    let free = !mask;
+    let mut values = Vec::new();
+    // All numbers with no other bits than the free ones, from the highest down.
+    let mut number = free;
+    while free.count_ones() <= COUNTER_BITS_MAX {
+        values.push(number.wrapping_sub(more));
+        if number == 0 {
+            return Some((guard.read_of(counter)?, values));
+        }
+        number = (number - 1) & free;
+    }
+    None
+}
+
+/// Proves that `block` and the loop that begins at `instead` come to the same place with the same number of cycles.
+fn comes_to_the_same(function: &Function, block: &Block, instead: BlockId, start: Run) -> Option<()> {
+    let (mut with, mut without) = (start, start);
+    let end = with.execute(block)?;
+    let mut at = instead;
+    for _ in 0..STEPS_MAX {
+        if at == end {
+            return (with.cycles == without.cycles).then_some(());
+        }
+        at = without.execute(&function.blocks[at.0 as usize])?;
+    }
+    None
+}
+
+/// What is known while blocks are executed.
+#[derive(Clone, Copy)]
+struct Run {
+    registers: [Bits; 32],
+    cycles: i128,
+}
+
+impl Run {
+    /// Executes a block: where it goes, if that is known, and nothing else than registers is read and written.
+    fn execute(&mut self, block: &Block) -> Option<BlockId> {
+        let mut values: Vec<Bits> = Vec::with_capacity(block.ops.len());
+        self.cycles += i128::from(block.cycles);
+        for op in &block.ops {
+            let get = |value: Value| values[value.0 as usize];
+            values.push(match *op {
+                Op::Const(number) => Bits::of(number.cast_unsigned()),
+                Op::Read(register) => self.registers[register.index()],
+                Op::Binary(op, x, y) => Bits::binary(op, get(x), get(y)),
+                Op::Unary(UnaryOp::Clz, x) => get(x).leading_zeros(),
+                Op::Unary(..) => Bits::UNKNOWN,
+                Op::Charge(cycles) => {
+                    self.cycles += i128::from(get(cycles).number()?.cast_signed());
+                    Bits::UNKNOWN
+                }
+                Op::Load { .. }
+                | Op::Store { .. }
+                | Op::Check { .. }
+                | Op::Proved { .. }
+                | Op::CyclesLeft => {
+                    return None;
+                }
+            });
+        }
+        for (register, value) in &block.writes {
+            self.registers[register.index()] = values[value.0 as usize];
+        }
+        match block.terminator {
+            Terminator::Jump(to) => Some(to),
+            Terminator::Branch { condition, taken, otherwise } => {
+                let is_taken = values[condition.0 as usize].number()? != 0;
+                Some(if is_taken { taken } else { otherwise })
+            }
+            _ => None,
+        }
+    }
+}
