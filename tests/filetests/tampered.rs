@@ -302,7 +302,7 @@ fn a_deferred_charge_that_nobody_makes_is_noticed() {
         let module = module(name);
         for (function, blocks) in module.functions.iter().map(|function| &function.blocks).enumerate() {
             for (block, charge) in blocks.iter().map(|block| block.charge).enumerate() {
-                if !matches!(charge, Charge::PutOff { .. }) {
+                if !matches!(charge, Charge::OfDeferred { .. }) {
                     continue;
                 }
                 let mut tampered = module.clone();

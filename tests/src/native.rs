@@ -61,7 +61,7 @@ pub fn library_with(
     }
 }
 
-/// The library of the full tier for `elf`, with most registers handed over through the state, as only programs whose functions
+/// The library of the full tier for `elf`, with most registers passed through the state, as only programs whose functions
 /// pass many are compiled else. The inner error is the reason of a refusal.
 ///
 /// # Errors

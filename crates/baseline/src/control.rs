@@ -18,7 +18,7 @@ const CHAIN_MAX: usize = 4;
 const TABLE_ENTRIES_PER_ADDRESS: u64 = 8;
 
 impl FunctionEmitter<'_, '_> {
-    /// Brings the block's final values home and ends it.
+    /// Brings the block's final values to their places and ends it.
     pub(crate) fn terminator(&mut self, index: usize, block: &Block, values: &mut Values) {
         match &block.terminator {
             Terminator::Jump(to) => {
@@ -155,7 +155,7 @@ impl FunctionEmitter<'_, '_> {
         values.unlock(self.code);
         // Moves leave the flags alone.
         values.finish(self.code);
-        let other = self.locals_later(locals);
+        let other = self.cold_locals(locals);
         self.code.asm.jump_if(Cond::NotEqual, other);
         self.give_back();
     }

@@ -8,7 +8,7 @@ use crate::{
     BaselineError, Context,
     assembler::{Alu, Cond, Gpr, Label, Mem, Rm},
     block, fitted, number,
-    registers::{self, BASE, LEFT, home},
+    registers::{self, BASE, LEFT, state_slot},
     stubs,
     values::{Code, Frame, Values},
 };
@@ -117,7 +117,7 @@ impl<'m> FunctionEmitter<'_, 'm> {
         match self.context.pinned.host(register) {
             Some(host) => host,
             None => {
-                self.code.asm.mov(other, home(register));
+                self.code.asm.mov(other, state_slot(register));
                 other
             }
         }
@@ -187,7 +187,7 @@ impl<'m> FunctionEmitter<'_, 'm> {
     }
 
     /// A place for the rest of a return that does not go to the caller.
-    pub(crate) fn locals_later(&mut self, locals: &[(GuestAddr, BlockId)]) -> Label {
+    pub(crate) fn cold_locals(&mut self, locals: &[(GuestAddr, BlockId)]) -> Label {
         if locals.is_empty() {
             return self.context.stubs.unknown_target;
         }

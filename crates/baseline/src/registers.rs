@@ -37,7 +37,7 @@ fn field(offset: usize) -> Mem {
 }
 
 /// Where the state holds a guest register.
-pub(crate) fn home(register: Reg) -> Mem {
+pub(crate) fn state_slot(register: Reg) -> Mem {
     field(State::register_offset(register.index()))
 }
 

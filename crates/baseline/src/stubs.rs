@@ -9,7 +9,7 @@ use crate::{
     fitted,
     function::RETURN_BYTES,
     number,
-    registers::{self, BASE, LEFT, STATE, home},
+    registers::{self, BASE, LEFT, STATE, state_slot},
     values::Code,
 };
 
@@ -54,13 +54,13 @@ pub(crate) fn thunk(context: &Context, asm: &mut Assembler, function: crate::ass
 
 fn load_pinned(context: &Context, asm: &mut Assembler) {
     for (register, host) in context.pinned.pairs() {
-        asm.mov(*host, home(*register));
+        asm.mov(*host, state_slot(*register));
     }
 }
 
 fn store_pinned(context: &Context, asm: &mut Assembler) {
     for (register, host) in context.pinned.pairs() {
-        asm.store(8, home(*register), *host);
+        asm.store(8, state_slot(*register), *host);
     }
 }
 
@@ -79,7 +79,7 @@ fn enter(context: &Context, asm: &mut Assembler) {
     asm.mov(BASE, Gpr::RAX);
     asm.lea(STATE, registers::state_from(Gpr::RAX));
     asm.mov(LEFT, registers::cycles_left());
-    asm.mov(Gpr::RDX, home(Reg::RA));
+    asm.mov(Gpr::RDX, state_slot(Reg::RA));
     asm.alu_number(Alu::And, Gpr::RDX, !1);
     asm.push(Gpr::RDX);
     asm.row(2 * RETURN_BYTES + KEPT_BYTES, &[]);
@@ -109,7 +109,7 @@ fn ecall(context: &Context, asm: &mut Assembler) {
     asm.lea(BASE, registers::base_from_state());
     asm.mov(LEFT, registers::cycles_left());
     for (register, host) in context.pinned.lost_in_syscalls() {
-        asm.mov(host, home(register));
+        asm.mov(host, state_slot(register));
     }
     asm.ret();
 }

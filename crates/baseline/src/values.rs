@@ -1,7 +1,7 @@
 //! Where the values of one block are: in host registers, in the state, on the stack, or nowhere because they are constants.
 //!
 //! Values are given to registers in one pass. Each value has at most one register and one place in memory. One that is the
-//! block's last word on a guest register goes to that register's home as soon as nobody needs what was there.
+//! block's last word on a guest register goes to that register's place as soon as nobody needs what was there.
 
 use antares_ir::{Block, Op, Value};
 use antares_program::Reg;
@@ -9,7 +9,7 @@ use antares_program::Reg;
 use crate::{
     assembler::{Assembler, Gpr, Mem, Rm},
     fitted,
-    registers::{Pinned, TEMPS, home},
+    registers::{Pinned, TEMPS, state_slot},
 };
 
 /// Bytes of a stack slot.
@@ -19,7 +19,7 @@ const SLOT_BYTES: u32 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// The state's guest register, whose entry value or final value it is.
-    Home(Reg),
+    State(Reg),
     /// A slot of the host frame.
     Slot(u32),
 }
@@ -27,7 +27,7 @@ enum Place {
 impl Place {
     fn memory(self) -> Mem {
         match self {
-            Self::Home(register) => home(register),
+            Self::State(register) => state_slot(register),
             Self::Slot(slot) => Frame::memory(slot),
         }
     }
@@ -178,7 +178,7 @@ impl<'a> Values<'a> {
         }
         match self.pinned.host(register) {
             Some(host) => self.own(value, host),
-            None => self.info(value).place = Some(Place::Home(register)),
+            None => self.info(value).place = Some(Place::State(register)),
         }
     }
 
@@ -337,7 +337,7 @@ impl<'a> Values<'a> {
         self.entries[register.index()].is_none_or(|(_, is_read)| is_read)
     }
 
-    /// `value` is in its register now: if it is final and nobody needs what is in the guest register's home, it goes there.
+    /// `value` is in its register now: if it is final and nobody needs what is in the guest register's place, it goes there.
     pub(crate) fn settle(&mut self, code: &mut Code, value: Value) {
         let Some(from) = self.infos[value.0 as usize].register else { return };
         for index in (0..self.pending.len()).rev() {
@@ -346,18 +346,18 @@ impl<'a> Values<'a> {
                 continue;
             }
             self.overwrite(register);
-            code.asm.store(8, home(register), from);
+            code.asm.store(8, state_slot(register), from);
             self.pending.swap_remove(index);
             self.written(value, register);
         }
     }
 
-    /// A write of `value` to the home of `register` has happened.
+    /// A write of `value` to the place of `register` in the state has happened.
     fn written(&mut self, value: Value, register: Reg) {
         let info = self.info(value);
         info.uses = info.uses.checked_sub(1).expect("each use of a value is counted");
         if info.place.is_none() {
-            info.place = Some(Place::Home(register));
+            info.place = Some(Place::State(register));
         }
         if info.uses == 0
             && let Some(register) = info.register.take()
@@ -366,18 +366,18 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Whether the home of `register` holds nothing that is only there.
+    /// Whether the place of `register` in the state holds nothing that is only there.
     fn may_overwrite(&self, register: Reg) -> bool {
         let Some((entry, is_read)) = self.entries[register.index()] else { return true };
         let info = &self.infos[entry.0 as usize];
-        is_read && (info.uses == 0 || info.register.is_some() || info.place != Some(Place::Home(register)))
+        is_read && (info.uses == 0 || info.register.is_some() || info.place != Some(Place::State(register)))
     }
 
-    /// The home of `register` no longer holds its entry value.
+    /// The place of `register` in the state no longer holds its entry value.
     fn overwrite(&mut self, register: Reg) {
         if let Some((entry, _)) = self.entries[register.index()] {
             let info = self.info(entry);
-            if info.place == Some(Place::Home(register)) {
+            if info.place == Some(Place::State(register)) {
                 info.place = None;
             }
         }
@@ -387,14 +387,14 @@ impl<'a> Values<'a> {
     pub(crate) fn finish(&mut self, code: &mut Code) {
         self.drop_identities();
         self.save_entries(code);
-        let (pinned, homes): (Vec<_>, Vec<_>) =
+        let (pinned, in_state): (Vec<_>, Vec<_>) =
             self.pending.drain(..).partition(|(register, _)| self.pinned.host(*register).is_some());
-        for (register, value) in homes {
+        for (register, value) in in_state {
             match self.immediate(value) {
-                Some(number) => code.asm.store_number(8, home(register), number),
+                Some(number) => code.asm.store_number(8, state_slot(register), number),
                 None => {
                     let from = self.register(code, value);
-                    code.asm.store(8, home(register), from);
+                    code.asm.store(8, state_slot(register), from);
                     self.locked &= !(1 << from.0);
                 }
             }
@@ -410,7 +410,7 @@ impl<'a> Values<'a> {
             let info = &infos[value.0 as usize];
             match pinned.host(*register) {
                 Some(host) => info.register != Some(host),
-                None => info.place != Some(Place::Home(*register)),
+                None => info.place != Some(Place::State(*register)),
             }
         });
     }
@@ -421,7 +421,7 @@ impl<'a> Values<'a> {
             let (register, _) = self.pending[index];
             let Some((entry, _)) = self.entries[register.index()] else { continue };
             let is_needed = self.pending.iter().any(|(_, value)| *value == entry);
-            if is_needed && self.infos[entry.0 as usize].place == Some(Place::Home(register)) {
+            if is_needed && self.infos[entry.0 as usize].place == Some(Place::State(register)) {
                 let loaded = self.register(code, entry);
                 self.locked &= !(1 << loaded.0);
             }

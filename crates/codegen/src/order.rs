@@ -1,4 +1,4 @@
-//! The order of instructions in blocks that need many more registers than there are.
+//! The scheduler: the order of instructions in blocks of high register pressure, which need many more registers than there are.
 //!
 //! Guest code comes in an order for 31 registers, and LLVM keeps what it is given but for small steps. So a block that would be
 //! all spills is put into an order in which fewer values live at once, before host code is made of it.
@@ -17,13 +17,13 @@ use inkwell::{
 };
 
 use self::{
-    graph::{Graph, is_wall},
-    loops::Ways,
+    graph::{Graph, is_barrier},
+    loops::ControlFlow,
     schedule::Schedule,
 };
 use crate::CodegenError;
 
-/// Instructions in a row that are put in order, at least and at most: fewer have nothing to gain, and time grows faster than
+/// Instructions of a region that are scheduled, at least and at most: fewer have nothing to gain, and time grows faster than
 /// their number.
 const INSTRUCTIONS: std::ops::RangeInclusive<usize> = 48..=2048;
 
@@ -36,8 +36,8 @@ const REGISTERS: usize = 13;
 const SAVED_MIN: usize = 20;
 const LEFT_MAX_PERCENT: usize = 80;
 
-/// The part of a block's instructions that may be in loops beside it.
-const LOOPS_BESIDE_PART: usize = 8;
+/// The part of a block's instructions that may be in sibling loops.
+const SIBLING_LOOPS_PART: usize = 8;
 
 /// Puts the blocks of `module` in order.
 ///
@@ -46,11 +46,11 @@ const LOOPS_BESIDE_PART: usize = 8;
 pub(crate) fn run(module: &Module) -> Result<(), CodegenError> {
     let builder = module.get_context().create_builder();
     for function in module.get_functions().filter(|function| !is_left_alone(*function)) {
-        let mut ways = None;
+        let mut flow = None;
         for block in function.get_basic_block_iter() {
             let Some(ordered) = ordered(block) else { continue };
-            let ways = ways.get_or_insert_with(|| Ways::of(function));
-            if ways.loops_beside(block) <= ordered.len() / LOOPS_BESIDE_PART {
+            let flow = flow.get_or_insert_with(|| ControlFlow::of(function));
+            if flow.sibling_loops(block) <= ordered.len() / SIBLING_LOOPS_PART {
                 if !kept::does_the_same(&scheduled(block), &ordered) {
                     return Err(CodegenError::Order {
                         function: function.get_name().to_string_lossy().into_owned(),
@@ -79,13 +79,13 @@ fn ordered(block: BasicBlock) -> Option<Vec<InstructionValue>> {
     let all = scheduled(block);
     let mut ordered = Vec::with_capacity(all.len());
     let mut is_changed = false;
-    for row in all.split_inclusive(|instruction| is_wall(*instruction)) {
-        let walls = usize::from(row.last().is_some_and(|last| is_wall(*last)));
-        let (inside, wall) = row.split_at(row.len() - walls);
+    for region in all.split_inclusive(|instruction| is_barrier(*instruction)) {
+        let barriers = usize::from(region.last().is_some_and(|last| is_barrier(*last)));
+        let (inside, barrier) = region.split_at(region.len() - barriers);
         let other = if INSTRUCTIONS.contains(&inside.len()) { better_order(inside) } else { None };
         is_changed |= other.is_some();
         ordered.extend(other.unwrap_or_else(|| inside.to_vec()));
-        ordered.extend_from_slice(wall);
+        ordered.extend_from_slice(barrier);
     }
     is_changed.then_some(ordered)
 }

@@ -12,9 +12,9 @@ pub enum Charge {
     /// leaves the function.
     Moved(u64),
     /// When the bounded loop that it is in has ended: it is a copy of a block of a function that the loop calls.
-    Later,
-    /// The loop has ended: here is charged what was put off, to `callee`.
-    PutOff {
+    Deferred,
+    /// The loop has ended: here the deferred charges are made, to `callee`.
+    OfDeferred {
         /// The function whose blocks are in the loop.
         callee: FunctionId,
         /// A guest address inside of the instruction that called it.

@@ -155,7 +155,7 @@ pub enum Op {
     },
     /// The cycles left, negative if there are none.
     CyclesLeft,
-    /// Charges that many cycles, of passes of a loop that are left out; gives no value.
+    /// Charges that many cycles, of iterations of a loop that are left out; gives no value.
     Charge(Value),
 }
 
@@ -166,7 +166,7 @@ impl Op {
         !matches!(self, Self::Store { .. } | Self::Check { .. } | Self::Proved { .. } | Self::Charge(_))
     }
 
-    /// The values that it looks at.
+    /// Its operands.
     #[must_use]
     pub fn operands(&self) -> Vec<Value> {
         let mut operands = Vec::new();
@@ -208,7 +208,7 @@ pub struct Block {
     pub charge: Charge,
     /// Whether the cycle limit is polled when the block is entered.
     pub is_metered: bool,
-    /// Whether it is in a loop that ends within the cycles left: no meter looks at it, and its proofs stand in front.
+    /// Whether it is in a loop that ends within the cycles left: nothing polls in it, and its guard stands for its checks.
     pub is_bounded: bool,
     /// Operations.
     pub ops: Vec<Op>,
@@ -219,13 +219,13 @@ pub struct Block {
 }
 
 impl Block {
-    /// Cycles that are charged when the block is entered; `None` if that is put off.
+    /// Cycles that are charged when the block is entered; `None` if that is deferred.
     #[must_use]
     pub fn charged(&self) -> Option<u64> {
         match self.charge {
-            Charge::Entered | Charge::PutOff { .. } => Some(self.cycles),
+            Charge::Entered | Charge::OfDeferred { .. } => Some(self.cycles),
             Charge::Moved(cycles) => Some(cycles),
-            Charge::Later => None,
+            Charge::Deferred => None,
         }
     }
 

@@ -330,15 +330,15 @@ impl Words<'_> {
         if self.eat(" charged ") {
             return self.number().map(Charge::Moved);
         }
-        if self.eat(" later") {
-            return Ok(Charge::Later);
+        if self.eat(" deferred") {
+            return Ok(Charge::Deferred);
         }
-        if !self.eat(" put off by ") {
+        if !self.eat(" of deferred by ") {
             return Ok(Charge::Entered);
         }
         let callee = self.function()?;
         self.expect(" called at ")?;
-        Ok(Charge::PutOff { callee, call: self.address()? })
+        Ok(Charge::OfDeferred { callee, call: self.address()? })
     }
 
     fn width(&mut self) -> Result<Width, ParseError> {

@@ -205,7 +205,7 @@ impl Terminator {
         mapped
     }
 
-    /// The values that it looks at.
+    /// Its operands.
     #[must_use]
     pub fn values(&self) -> Vec<Value> {
         let mut values = Vec::new();

@@ -156,8 +156,8 @@ impl fmt::Display for Function {
             let charge = match block.charge {
                 Charge::Entered => String::new(),
                 Charge::Moved(cycles) => format!(" charged {cycles}"),
-                Charge::Later => " later".to_owned(),
-                Charge::PutOff { callee, call } => format!(" put off by {callee} called at {call}"),
+                Charge::Deferred => " deferred".to_owned(),
+                Charge::OfDeferred { callee, call } => format!(" of deferred by {callee} called at {call}"),
             };
             writeln!(f, "block{index} at {} cycles {}{charge}{metered}{bounded}:", block.pc, block.cycles)?;
             write!(f, "{block}")?;

@@ -11,7 +11,7 @@ pub(crate) fn lift(b: &mut BlockBuilder, i: &Instruction) -> bool {
 }
 
 fn unary(b: &mut BlockBuilder, i: &Instruction) -> bool {
-    // A register that is asked for counts as used, so the operation is looked at first.
+    // A register that is asked for counts as used, so the operation is asked for first.
     if !is_unary(i.op) {
         return false;
     }

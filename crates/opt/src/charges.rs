@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_pass_of_a_loop_costs_what_it_costs() {
-        // A header with two ways through the body and one out.
+        // A header with two paths through the body and one exit.
         let charged = moved(&[
             (7, jump(1)),
             (4, branch(2, 5)),

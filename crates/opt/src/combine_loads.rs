@@ -1,4 +1,4 @@
-//! Words that are put together from bytes: what a compiler makes of a load where it may not assume alignment.
+//! Load combining: words that a compiler makes of a load where it may not assume alignment.
 //!
 //! `b[0] | b[1] << 8 | b[2] << 16 | b[3] << 24` is one load here, since accesses may be at any address. LLVM finds such sums
 //! too, but not where a byte is part of two of them.
@@ -53,7 +53,7 @@ pub(crate) fn combine(module: &mut Module) {
     blocks.for_each(|block| fold(&mut block.ops));
 }
 
-/// Makes loads of what is put together from bytes that lie side by side. The checks of the bytes are checks of the whole; a
+/// Combines loads of bytes that lie side by side. The checks of the bytes are checks of the whole; a
 /// store between the first byte and the last operation leaves everything as it is.
 fn fold(ops: &mut [Op]) {
     let mut parts: Vec<Option<Part>> = vec![None; ops.len()];

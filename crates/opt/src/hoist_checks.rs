@@ -9,12 +9,12 @@ use antares_ir::{Access, Block, Cfg, Module, Op, Terminator, Value, successors};
 use antares_program::{BlockId, Reg};
 
 use crate::Target;
-use crate::ranges::{self, Both, Exit, Facts, Implied, Range, Summary};
+use crate::ranges::{self, Both, Facts, Implied, Range, Summary, Transfer};
 
 /// Accesses further apart are not checked together.
 const SPAN_MAX: i64 = 4096;
 
-/// How many blocks ahead accesses are looked for.
+/// How many blocks ahead accesses are anticipated.
 const ROUNDS: usize = 16;
 
 /// How often checks move out, one loop further each time.
@@ -93,7 +93,7 @@ struct Flow {
     /// Whether the edges of a block may be given a block of their own.
     is_open: Vec<bool>,
     /// Whether a block goes to one of its successors whatever happens.
-    is_certain: Vec<bool>,
+    goes_on: Vec<bool>,
 }
 
 /// Where a check goes.
@@ -119,7 +119,7 @@ impl Flow {
             summaries: blocks.iter().map(summary).collect(),
             cfg: Cfg::new(blocks.iter().map(|draft| successors(&draft.block.terminator)).collect()),
             is_open: blocks.iter().map(|block| !(shares_switches && is_switch(&block))).collect(),
-            is_certain: blocks.iter().map(|block| is_certain(&block.block.terminator)).collect(),
+            goes_on: blocks.iter().map(|block| goes_on(&block.block.terminator)).collect(),
         }
     }
 
@@ -132,8 +132,8 @@ impl Flow {
                 let ahead = self.needed_at_end(block, &needed);
                 let summary = &self.summaries[block];
                 let mut before = summary.own;
-                for (exit, ahead) in summary.exits.iter().zip(ahead) {
-                    if let Exit::Moved(register, by) = *exit {
+                for (transfer, ahead) in summary.transfers.iter().zip(ahead) {
+                    if let Transfer::Copied(register, by) = *transfer {
                         let both = &mut before[register.index()];
                         *both = self.implied.fewest(together(*both, ahead.moved(by)));
                     }
@@ -149,7 +149,7 @@ impl Flow {
     }
 
     fn needed_at_end(&self, block: usize, needed: &[Facts]) -> Facts {
-        if !self.is_certain[block] {
+        if !self.goes_on[block] {
             return Facts::default();
         }
         // A store's range can be loaded from too.
@@ -165,8 +165,8 @@ impl Flow {
             let ahead = self.needed_at_end(block, needed);
             let implied = self.implied;
             let summary = &mut self.summaries[block];
-            for (exit, ahead) in summary.exits.iter().zip(ahead) {
-                let Exit::Made(value, by) = *exit else { continue };
+            for (transfer, ahead) in summary.transfers.iter().zip(ahead) {
+                let Transfer::Computed(value, by) = *transfer else { continue };
                 for (made, both) in &mut summary.made {
                     if *made == value {
                         *both = implied.fewest(together(*both, ahead.moved(by)));
@@ -282,7 +282,7 @@ fn together(own: Both, other: Both) -> Both {
     if is_near { joined } else { own }
 }
 
-fn is_certain(terminator: &Terminator) -> bool {
+fn goes_on(terminator: &Terminator) -> bool {
     match terminator {
         Terminator::Jump(_) | Terminator::Branch { .. } => true,
         Terminator::JumpIndirect { candidates, may_call, .. } => !may_call && !candidates.is_empty(),

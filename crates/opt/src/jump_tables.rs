@@ -1,5 +1,5 @@
 //! Jumps through tables that never change: they stand in executable pages, which nothing can write. There the place in the table says
-//! where the jump goes, and nobody has to look at what stands in it.
+//! where the jump goes, and nobody has to load what stands in it.
 
 use std::collections::HashMap;
 

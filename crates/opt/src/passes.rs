@@ -53,7 +53,7 @@ pub const PASSES: [Pass; 16] = [
         keeps_flow: false,
         run: |module, _, _| unreachable::cut(module),
     },
-    // Looks at constants: those of code that was cut off do not count.
+    // Goes by constants: those of code that was cut off do not count.
     Pass {
         name: "syscalls",
         about: "finds which syscalls may stop the VM or make code appear",
@@ -87,7 +87,7 @@ pub const PASSES: [Pass; 16] = [
         keeps_flow: true,
         run: |module, _, _| combine_loads::combine(module),
     },
-    // Before what adds blocks: it looks at all edges.
+    // Before what adds blocks: it goes over all edges.
     Pass {
         name: "hoist-checks",
         about: "moves checks to where all paths need them, once",

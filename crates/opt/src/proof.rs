@@ -2,7 +2,7 @@
 //! checked in time. It shares no transfer function with what left them out, and is written to be read.
 //!
 //! * Accesses that a check in their block covers, or that of the stack frame at the entry: [`access`], [`frame`].
-//! * Checks that earlier ones imply, over all ways: [`available`].
+//! * Checks that earlier ones imply, over all paths: [`available`].
 //! * Checks that a guard has made for all iterations of a loop: [`versioned`], from what it compares ([`guard`]) and what one
 //!   iteration does ([`iteration`]), as sums modulo 2^64 ([`modular`]).
 //! * Charges and cycle-limit checks: [`cycles`]; charges of loops that are left out: [`search`], on bits that are known ([`bits`]).
@@ -59,7 +59,7 @@ pub enum Claim {
     /// A bounded loop is what its witness says.
     #[error("bounded loop: {0}")]
     Loop(LoopError),
-    /// What was charged is what was used, whichever way led here.
+    /// What was charged is what was used, whichever path led here.
     #[error("charges are not balanced")]
     Balanced,
     /// A deferred charge is made.
@@ -130,7 +130,7 @@ fn prove(
     let implied = Implied::of(bounds);
     for (index, block) in function.blocks.iter().enumerate() {
         let sp = (frame.sp(index), function.frame_low);
-        // Where no way leads nothing is accessed.
+        // Where no path leads nothing is accessed.
         if sp.0 != SpDistance::Unreached
             && let Some(operation) = access::unchecked(block, implied, sp)
         {
@@ -162,7 +162,7 @@ fn prove(
     }
 }
 
-/// The first check that is left out although neither checks that come before on all ways show that it holds nor the guard of its loop.
+/// The first check that is left out although neither checks that come before on all paths show that it holds nor the guard of its loop.
 fn unproved_check(
     function: &Function,
     executed: &[Executed],

@@ -62,7 +62,7 @@ impl Range {
     }
 
     /// The same addresses, as far as they are in reach, seen from a value that is lower by `by`, which is in reach too. Were a wide range lost for
-    /// its end, less would follow from more, and what is found would depend on the order in which blocks are looked at.
+    /// its end, less would follow from more, and what is found would depend on the order in which blocks are visited.
     pub(crate) fn moved(self, by: i64) -> Self {
         if self.is_empty() {
             return self;
@@ -171,11 +171,11 @@ pub(crate) fn at_entry(frame_low: Option<i64>, implied: Implied) -> Facts {
 
 /// What a register holds at the end of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub(crate) enum Transfer {
     /// What a register held at the start, plus a number.
-    Moved(Reg, i64),
+    Copied(Reg, i64),
     /// A value that the block makes, plus a number.
-    Made(Value, i64),
+    Computed(Value, i64),
     /// Something that nothing is known about.
     Unknown,
 }
@@ -186,7 +186,7 @@ pub(crate) struct Summary {
     pub(crate) own: Facts,
     /// What it checks about values that it makes.
     pub(crate) made: Vec<(Value, Both)>,
-    pub(crate) exits: [Exit; 32],
+    pub(crate) transfers: [Transfer; 32],
 }
 
 impl Summary {
@@ -199,9 +199,9 @@ impl Summary {
         let mut summary = Self {
             own: Facts::default(),
             made: Vec::new(),
-            exits: std::array::from_fn(|index| match u8::try_from(index) {
-                Ok(number) if number > 0 => Exit::Moved(Reg(number), 0),
-                _ => Exit::Unknown,
+            transfers: std::array::from_fn(|index| match u8::try_from(index) {
+                Ok(number) if number > 0 => Transfer::Copied(Reg(number), 0),
+                _ => Transfer::Unknown,
             }),
         };
         for op in checks {
@@ -212,14 +212,14 @@ impl Summary {
         }
         for &(register, value) in writes {
             let (root, offset) = root(ops, value);
-            summary.exits[register.index()] = match ops[root.0 as usize] {
-                Op::Read(register) => Exit::Moved(register, offset),
-                Op::Const(_) => Exit::Unknown,
-                _ => Exit::Made(root, offset),
+            summary.transfers[register.index()] = match ops[root.0 as usize] {
+                Op::Read(register) => Transfer::Copied(register, offset),
+                Op::Const(_) => Transfer::Unknown,
+                _ => Transfer::Computed(root, offset),
             };
         }
         for register in changed_by(terminator) {
-            summary.exits[register.index()] = Exit::Unknown;
+            summary.transfers[register.index()] = Transfer::Unknown;
         }
         summary
     }
@@ -246,10 +246,10 @@ impl Summary {
 
     /// What holds at the end if `before` holds at the start.
     pub(crate) fn after(&self, before: &Facts, implied: Implied) -> Facts {
-        self.exits.map(|exit| match exit {
-            Exit::Moved(register, by) => before[register.index()].moved(-by),
-            Exit::Made(value, by) => implied.all(self.made(value)).moved(-by),
-            Exit::Unknown => Both::default(),
+        self.transfers.map(|transfer| match transfer {
+            Transfer::Copied(register, by) => before[register.index()].moved(-by),
+            Transfer::Computed(value, by) => implied.all(self.made(value)).moved(-by),
+            Transfer::Unknown => Both::default(),
         })
     }
 }
@@ -263,10 +263,10 @@ fn changed_by(terminator: &Terminator) -> Vec<Reg> {
     }
 }
 
-/// How often blocks are looked at before nothing more is found out: a register that moves a little in each pass of a loop
+/// How often facts change before nothing more is found out: a register that moves a little in each iteration of a loop
 /// takes thousands in a small function.
-const LOOKS_MAX: usize = 1 << 14;
-const LOOKS_PER_BLOCK: usize = 512;
+const STEPS_MAX: usize = 1 << 14;
+const STEPS_PER_BLOCK: usize = 512;
 
 /// What holds at the start of each block, if each ensures `ensured` there and `entry` holds at the function's. `None` for a block that
 /// nothing leads to; what still changes after `visits_max` changes at a loop header, or there after too many changes at all blocks, is
@@ -278,7 +278,7 @@ pub(crate) fn solve(
     entry: &Facts,
     (implied, visits_max): (Implied, u32),
 ) -> Vec<Option<Facts>> {
-    let steps_max = LOOKS_MAX + LOOKS_PER_BLOCK * summaries.len();
+    let steps_max = STEPS_MAX + STEPS_PER_BLOCK * summaries.len();
     let problem =
         Ensured { summaries, ensured, implied, is_header: cfg.loop_headers(), visits_max, steps_max };
     let mut known: Vec<Option<Facts>> = vec![None; summaries.len()];

@@ -23,9 +23,9 @@ pub(crate) fn cut(module: &mut Module) {
             }
         }
     }
-    let search = Search::of(functions);
-    let reaches_longjmp = search.reaching_longjmp(functions, &jumps);
-    for (function, is_seen) in functions.iter_mut().zip(&search.is_seen) {
+    let reachability = Reachability::of(functions);
+    let reaches_longjmp = reachability.reaching_longjmp(functions, &jumps);
+    for (function, is_seen) in functions.iter_mut().zip(&reachability.is_seen) {
         let unseen = function.blocks.iter_mut().zip(is_seen).filter(|(_, is_seen)| !**is_seen);
         unseen.for_each(|(block, _)| empty(block));
         for block in &mut function.blocks {
@@ -36,7 +36,7 @@ pub(crate) fn cut(module: &mut Module) {
         for index in 0..is_seen.len() {
             // A block that another path leads to stays.
             if let Terminator::Call { callee, to } = function.blocks[index].terminator
-                && !search.returns[callee.0 as usize]
+                && !reachability.returns[callee.0 as usize]
                 && is_seen[to.0 as usize]
             {
                 let pc = function.blocks[to.0 as usize].pc;
@@ -63,7 +63,7 @@ fn empty(block: &mut Block) {
     *block = Block::between(block.pc, Vec::new(), Terminator::Leave);
 }
 
-struct Search {
+struct Reachability {
     returns: Vec<bool>,
     is_seen: Vec<Vec<bool>>,
     /// By function: the blocks, of which functions, that go on if it returns.
@@ -74,10 +74,10 @@ struct Search {
     work: Vec<(usize, usize)>,
 }
 
-impl Search {
+impl Reachability {
     fn of(functions: &[Function]) -> Self {
         let count = functions.len();
-        let mut search = Self {
+        let mut reachability = Self {
             returns: vec![false; count],
             is_seen: functions.iter().map(|function| vec![false; function.blocks.len()]).collect(),
             waiting: vec![Vec::new(); count],
@@ -85,12 +85,12 @@ impl Search {
             work: Vec::new(),
         };
         for index in 0..count {
-            search.reach(index, 0);
+            reachability.reach(index, 0);
         }
-        while let Some((function, block)) = search.work.pop() {
-            search.visit(function, &functions[function].blocks[block]);
+        while let Some((function, block)) = reachability.work.pop() {
+            reachability.visit(function, &functions[function].blocks[block]);
         }
-        search
+        reachability
     }
 
     fn reach(&mut self, function: usize, block: usize) {

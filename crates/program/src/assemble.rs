@@ -15,7 +15,7 @@ use crate::{
 /// Bytes of a call of millicode: `jal t0` has no short form.
 const CALL_BYTES: u64 = 4;
 
-/// Instructions of millicode that are looked at: it stores or loads some registers and moves the stack.
+/// Instructions of millicode that are followed: it stores or loads some registers and moves the stack.
 const MILLICODE_INSTRUCTIONS_MAX: usize = 32;
 
 /// The program that `drafts` describe; functions in `exposed` may be entered from anywhere.
@@ -192,7 +192,7 @@ impl<'a, 'd> Builder<'a, 'd> {
             let locals: Vec<u64> = self.draft.local_returns.iter().copied().collect();
             return Terminator::Return { locals: locals.into_iter().map(|pc| self.number(pc)).collect() };
         }
-        // The whole block is looked at again: only a block that computes the address itself always goes there.
+        // The whole block is followed again: only a block that computes the address itself always goes there.
         let mut known = Line::new();
         for (pc, instruction) in before {
             known.step(pc.0, instruction);

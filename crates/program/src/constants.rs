@@ -4,7 +4,7 @@
 use antares_abi::GUEST_MEMORY_BYTES;
 use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind, elf};
 
-/// Sections and symbols looked at in one ELF; the rest is ignored.
+/// Sections and symbols read in one ELF; the rest is ignored.
 const HINTS_MAX: usize = 1 << 20;
 
 /// Ranges `[start, end)` of sections without instructions and of named variables, ascending, disjoint. Empty if section headers are

@@ -1,4 +1,4 @@
-//! Follows the code of one function and notes what it finds: block starts, calls, ways out, constants.
+//! Follows the code of one function and notes what it finds: block starts, calls, exits, constants.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},

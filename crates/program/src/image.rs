@@ -17,7 +17,7 @@ use crate::{GuestAddr, Limits, ProgramError, constants::constants};
 /// The machine that decodes: ckb-vm's memory with its permission flags.
 pub(crate) type LoadedMachine = DefaultCoreMachine<u64, WXorXMemory<FlatMemory<u64>>>;
 
-/// Symbols looked at in one ELF; the rest is ignored (symbols are hints only).
+/// Symbols read in one ELF; the rest is ignored (symbols are hints only).
 const SYMBOLS_MAX: usize = 1 << 20;
 
 /// A function symbol: a hint, never trusted.

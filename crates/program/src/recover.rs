@@ -194,8 +194,8 @@ pub fn recover(image: &Image, limits: &Limits, hints: &Hints) -> Result<Program,
 /// A function's identity: entry and link register.
 pub(crate) type Key = (u64, Reg);
 
-/// Passes over the whole program until no new start is found; a later start would only turn jumps into tail calls.
-const PASSES_MAX: usize = 6;
+/// Rounds over the whole program until no new start is found; a later start would only turn jumps into tail calls.
+const ROUNDS_MAX: usize = 6;
 
 /// How many times a block may be there, on average, before guesses are taken back.
 const COPIES_MAX: u64 = 4;
@@ -259,12 +259,12 @@ impl<'a> Recovery<'a> {
         if entry.is_multiple_of(2) && self.image.is_executable(entry) {
             self.starts.insert(entry);
         }
-        for _ in 0..PASSES_MAX {
+        for _ in 0..ROUNDS_MAX {
             let starts = self.starts.len();
-            match self.pass(decoder) {
+            match self.round(decoder) {
                 // Labels taken for functions may be what makes a program too big.
                 Err(ProgramError::Blocks { .. }) if self.drop_labels() => continue,
-                passed => passed?,
+                other => other?,
             }
             if self.starts.len() == starts && !self.drop_labels() {
                 break;
@@ -291,7 +291,7 @@ impl<'a> Recovery<'a> {
         self.pointers.len() + self.entered.len() < before
     }
 
-    fn pass(&mut self, decoder: &mut Decoder) -> Result<(), ProgramError> {
+    fn round(&mut self, decoder: &mut Decoder) -> Result<(), ProgramError> {
         self.drafts.clear();
         self.queue.clear();
         self.guesses.clear();

@@ -75,8 +75,8 @@ words:
 # define internal x86_regcallcc { i64 } @guest_10000(ptr inreg %0, i64 inreg %1) #2 !dbg !5 {
 # entry:
 #   %left = alloca i64, align 8, !dbg !8
-#   %put_off = alloca i64, align 8, !dbg !8
-#   store i64 0, ptr %put_off, align 8, !dbg !8
+#   %deferred = alloca i64, align 8, !dbg !8
+#   store i64 0, ptr %deferred, align 8, !dbg !8
 #   %a0 = alloca i64, align 8, !dbg !8
 #   %a1 = alloca i64, align 8, !dbg !8
 #   %a2 = alloca i64, align 8, !dbg !8

@@ -139,7 +139,7 @@ half:
 #     a1 = v5
 #     a2 = v7
 #     jump block7
-# block7 at 0x10038 cycles 5 later bounded:
+# block7 at 0x10038 cycles 5 deferred bounded:
 #     v0 = read a0
 #     v1 = read a2
 #     v2 = const 0x5
@@ -166,7 +166,7 @@ half:
 #     v1 = const 0x0
 #     v2 = eq v0, v1
 #     branch v2, block10, block6
-# block10 at 0x10010 cycles 0 put off by fn1 called at 0x1001a metered:
+# block10 at 0x10010 cycles 0 of deferred by fn1 called at 0x1001a metered:
 #     jump block4
 #
 # function fn1 at 0x10038 {a0 a2} -> {a0}

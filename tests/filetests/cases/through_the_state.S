@@ -53,8 +53,8 @@ reverse:
 # define internal x86_regcallcc { i64 } @guest_10000(ptr inreg %0, i64 inreg %1, i64 inreg %2) #2 !dbg !5 {
 # entry:
 #   %left = alloca i64, align 8, !dbg !8
-#   %put_off = alloca i64, align 8, !dbg !8
-#   store i64 0, ptr %put_off, align 8, !dbg !8
+#   %deferred = alloca i64, align 8, !dbg !8
+#   store i64 0, ptr %deferred, align 8, !dbg !8
 #   %ra = alloca i64, align 8, !dbg !8
 #   %sp = alloca i64, align 8, !dbg !8
 #   %field = getelementptr i8, ptr %0, i64 4259912, !dbg !8
@@ -224,8 +224,8 @@ reverse:
 # define internal x86_regcallcc { i64 } @guest_10062(ptr inreg %0, i64 inreg %1, i64 inreg %2, i64 inreg %3, i64 inreg %4, i64 inreg %5, i64 inreg %6, i64 inreg %7) #2 !dbg !11 {
 # entry:
 #   %left = alloca i64, align 8, !dbg !12
-#   %put_off = alloca i64, align 8, !dbg !12
-#   store i64 0, ptr %put_off, align 8, !dbg !12
+#   %deferred = alloca i64, align 8, !dbg !12
+#   store i64 0, ptr %deferred, align 8, !dbg !12
 #   %ra = alloca i64, align 8, !dbg !12
 #   %sp = alloca i64, align 8, !dbg !12
 #   %field = getelementptr i8, ptr %0, i64 4259912, !dbg !12
@@ -427,8 +427,8 @@ reverse:
 # define internal x86_regcallcc { i64 } @guest_1007e(ptr inreg %0, i64 inreg %1, i64 inreg %2, i64 inreg %3, i64 inreg %4, i64 inreg %5, i64 inreg %6) #2 !dbg !18 {
 # entry:
 #   %left = alloca i64, align 8, !dbg !19
-#   %put_off = alloca i64, align 8, !dbg !19
-#   store i64 0, ptr %put_off, align 8, !dbg !19
+#   %deferred = alloca i64, align 8, !dbg !19
+#   store i64 0, ptr %deferred, align 8, !dbg !19
 #   %sp = alloca i64, align 8, !dbg !19
 #   %field = getelementptr i8, ptr %0, i64 4259912, !dbg !19
 #   %a2 = alloca i64, align 8, !dbg !19

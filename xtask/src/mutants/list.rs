@@ -19,9 +19,9 @@ pub(super) struct Mutant {
 const LIFT_MEMORY: &str = "crates/lift/src/memory.rs";
 const LIFT_METER: &str = "crates/opt/src/polls.rs";
 const LIVENESS: &str = "crates/opt/src/signatures.rs";
-const LOOP_COUNT: &str = "crates/opt/src/loops/count.rs";
-const LOOP_FRONT: &str = "crates/opt/src/loops/front.rs";
-const LOOP_SEARCH: &str = "crates/opt/src/loops/search.rs";
+const LOOP_COUNT: &str = "crates/opt/src/loops/trip_count.rs";
+const LOOP_GUARD: &str = "crates/opt/src/loops/guard.rs";
+const LOOP_SEARCH: &str = "crates/opt/src/loops/byte_search.rs";
 const TARGETS: &str = "crates/opt/src/promote_calls.rs";
 const COVERED: &str = "crates/opt/src/covered_checks.rs";
 const STACK: &str = "crates/opt/src/frames.rs";
@@ -175,15 +175,15 @@ const METERING: [Mutant; 7] = [
 
 const SIGNATURES: [Mutant; 18] = [
     mutant(
-        "handed-over-by-nobody",
+        "spilled-by-nobody",
         EMIT_CONTROL,
-        "signature.handed.iter().try_for_each(|register| self.hand_over(*register))?;",
+        "signature.in_state.iter().try_for_each(|register| self.spill(*register))?;",
         "",
     ),
     mutant(
-        "handed-over-and-not-taken",
+        "spilled-and-not-reloaded",
         EMIT_FUNCTION,
-        "signature.handed.iter().try_for_each(|register| self.take_back(*register))?;",
+        "signature.in_state.iter().try_for_each(|register| self.reload(*register))?;",
         "",
     ),
     mutant(
@@ -243,8 +243,8 @@ const SIGNATURES: [Mutant; 18] = [
     mutant(
         "results-beyond-registers-lost",
         EMIT_CONTROL,
-        "signature.overflow.iter().try_for_each(|register| self.hand_over(*register))?;",
-        "signature.overflow.iter().skip(1).try_for_each(|register| self.hand_over(*register))?;",
+        "signature.overflow.iter().try_for_each(|register| self.spill(*register))?;",
+        "signature.overflow.iter().skip(1).try_for_each(|register| self.spill(*register))?;",
     ),
     mutant(
         "indirect-results-not-reloaded",
@@ -266,7 +266,7 @@ const SIGNATURES: [Mutant; 18] = [
     ),
     mutant("links-known", CURRENT, "moved.minus(emitter.links).without(Reg::SP)", "moved"),
     mutant("written-and-known", CURRENT, "now.without(*register)", "now.with(*register)"),
-    mutant("results-known", CURRENT, "fold(handed, RegSet::without)", "fold(handed, RegSet::with)"),
+    mutant("results-known", CURRENT, "fold(in_state, RegSet::without)", "fold(in_state, RegSet::with)"),
 ];
 
 const JUMPS: [Mutant; 5] = [
@@ -293,11 +293,11 @@ const JUMPS: [Mutant; 5] = [
 ];
 
 const LOOP_BOUNDS: [Mutant; 11] = [
-    mutant("loop-start-not-asked", LOOP_COUNT, "front.ask_below(low, START_MAX);", "let _ = START_MAX;"),
+    mutant("loop-start-not-asked", LOOP_COUNT, "guard.ask_below(low, START_MAX);", "let _ = START_MAX;"),
     mutant(
         "loop-distance-not-asked",
         LOOP_COUNT,
-        "front.ask_below(distance, DISTANCE_MAX.min(distance_max + 1));",
+        "guard.ask_below(distance, DISTANCE_MAX.min(distance_max + 1));",
         "let _ = (DISTANCE_MAX, distance_max);",
     ),
     mutant(
@@ -308,36 +308,36 @@ const LOOP_BOUNDS: [Mutant; 11] = [
     ),
     mutant(
         "loop-start-shown-by-anything",
-        LOOP_FRONT,
+        LOOP_GUARD,
         "span.step >= 0 && span.terms == sum.terms && is_near(span)",
         "true",
     ),
     mutant(
         "loop-start-shown-from-below",
-        LOOP_FRONT,
+        LOOP_GUARD,
         "(0..=STEP_MAX).contains(&above)",
         "(-STEP_MAX..=STEP_MAX).contains(&above)",
     ),
-    mutant("loop-wraps-below-zero", LOOP_COUNT, "front.ask(is_far_from_zero);", "let _ = is_far_from_zero;"),
-    mutant("loop-misses-its-end", LOOP_COUNT, "front.ask(meets);", "let _ = meets;"),
+    mutant("loop-wraps-below-zero", LOOP_COUNT, "guard.ask(is_far_from_zero);", "let _ = is_far_from_zero;"),
+    mutant("loop-misses-its-end", LOOP_COUNT, "guard.ask(meets);", "let _ = meets;"),
     mutant(
         "loop-rounded-down",
         LOOP_COUNT,
         "While::Before if is_power => (size - 1, 0),",
         "While::Before if is_power => (0, 0),",
     ),
-    mutant("loop-one-pass-less", LOOP_COUNT, "_ => (0, 1),", "_ => (0, 0),"),
+    mutant("loop-one-iteration-less", LOOP_COUNT, "_ => (0, 1),", "_ => (0, 0),"),
     mutant(
         "loop-range-not-asked",
-        LOOP_FRONT,
+        LOOP_GUARD,
         "        self.ask(is_inside);\n",
         "        let _ = is_inside;\n",
     ),
     mutant(
         "loop-down-does-not-reach-back",
-        LOOP_FRONT,
-        "            if span.step < 0 {\n                from = front.binary(BinaryOp::Sub",
-        "            if false {\n                from = front.binary(BinaryOp::Sub",
+        LOOP_GUARD,
+        "            if span.step < 0 {\n                from = guard.binary(BinaryOp::Sub",
+        "            if false {\n                from = guard.binary(BinaryOp::Sub",
     ),
 ];
 
@@ -448,7 +448,12 @@ const ENTRIES: [Mutant; 7] = [
 
 /// Loops that look for a byte.
 const SEARCHES: [Mutant; 4] = [
-    mutant("passes-left-out-are-free", LOOP_SEARCH, "ahead.push(Op::Charge(charged));", "let _ = charged;"),
+    mutant(
+        "iterations-left-out-are-free",
+        LOOP_SEARCH,
+        "ahead.push(Op::Charge(charged));",
+        "let _ = charged;",
+    ),
     mutant(
         "look-at-zero-charged",
         LOOP_SEARCH,

@@ -216,14 +216,14 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         for register in &signature.params {
             arguments.push(self.get(*register)?.into());
         }
-        signature.handed.iter().try_for_each(|register| self.hand_over(*register))?;
+        signature.in_state.iter().try_for_each(|register| self.spill(*register))?;
         let sp = if sp_after == SpAfter::Compared { Some(self.get(Reg::SP)?) } else { None };
         let results = self.emitter.call_guest(callee, &arguments, is_last)?;
         self.set_cycles_left(results[0])?;
         for (register, value) in signature.results.iter().zip(&results[1..]) {
             self.set(*register, *value)?;
         }
-        signature.overflow.iter().try_for_each(|register| self.take_back(*register))?;
+        signature.overflow.iter().try_for_each(|register| self.reload(*register))?;
         self.current.call(signature);
         match sp {
             Some(sp) => self.expect(self.get(Reg::SP)?, sp),
@@ -241,12 +241,12 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         if may_move_sp {
             spills = spills.with(Reg::SP);
         }
-        spills.iter().try_for_each(|register| self.hand_over(register))?;
+        spills.iter().try_for_each(|register| self.spill(register))?;
         emitter.write_state(self.base, Field::CYCLES_LEFT, self.cycles_left()?)?;
         let call = emitter.builder.build_call(emitter.dispatch, &[self.base.into(), target.into()], "")?;
         emitter.set_up_call(call, 2);
         self.set_cycles_left(emitter.read_state(self.base, Field::CYCLES_LEFT)?)?;
-        reloads.iter().try_for_each(|register| self.take_back(register))?;
+        reloads.iter().try_for_each(|register| self.reload(register))?;
         self.current.call_indirect(spills, module.indirect_changes, reloads);
         if may_move_sp {
             let sp = emitter.read_state(self.base, Field::register(Reg::SP))?;
@@ -295,7 +295,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
     /// Returns to the host caller with the results.
     fn give_back(&self) -> Result<(), CodegenError> {
         let signature = self.emitter.signature(self.ir.id);
-        signature.overflow.iter().try_for_each(|register| self.hand_over(*register))?;
+        signature.overflow.iter().try_for_each(|register| self.spill(*register))?;
         let mut values: Vec<BasicValueEnum> = vec![self.cycles_left()?.into()];
         for register in &signature.results {
             values.push(self.get(*register)?.into());
@@ -307,7 +307,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
     /// A syscall: what it may read goes to the state, what it changes comes back.
     fn ecall(&self, pc: GuestAddr, uses: RegSet) -> Result<(), CodegenError> {
         let emitter = self.emitter;
-        uses.iter().try_for_each(|register| self.hand_over(register))?;
+        uses.iter().try_for_each(|register| self.spill(register))?;
         emitter.write_state(self.base, Field::PC, emitter.i64.const_int(pc.0, false))?;
         let is_complete = emitter.number(i64::from(uses == RegSet::ALL));
         emitter.write_state(self.base, Field::IS_COMPLETE, is_complete)?;

@@ -51,9 +51,10 @@ impl Current {
     /// For a function that moves the registers in `moved` between its own places and the state.
     pub(crate) fn of(emitter: &Emitter, function: &ir::Function, moved: RegSet) -> Self {
         let moved = moved.minus(emitter.links).without(Reg::SP);
-        let handed = emitter.signature(function.id).handed.iter().copied().fold(RegSet::EMPTY, RegSet::with);
+        let in_state =
+            emitter.signature(function.id).in_state.iter().copied().fold(RegSet::EMPTY, RegSet::with);
         let mut known = vec![None; function.blocks.len()];
-        known[0] = Some(moved.and(handed));
+        known[0] = Some(moved.and(in_state));
         let mut current = Self { starts: Vec::new(), now: Cell::default(), moved };
         let problem = Kept { current: &current, emitter, blocks: &function.blocks };
         let starts = dataflow::solve(&Cfg::of(&function.blocks), Direction::Forward, &problem, known);
@@ -83,8 +84,8 @@ impl Current {
 
     /// Behind a call by `signature`.
     pub(crate) fn call(&self, signature: &Signature) {
-        let handed = signature.handed.iter().copied().fold(self.now.get(), RegSet::with);
-        let kept = signature.results.iter().copied().fold(handed, RegSet::without);
+        let in_state = signature.in_state.iter().copied().fold(self.now.get(), RegSet::with);
+        let kept = signature.results.iter().copied().fold(in_state, RegSet::without);
         self.set(signature.overflow.iter().copied().fold(kept, RegSet::with));
     }
 
@@ -94,7 +95,7 @@ impl Current {
         self.set(self.now.get().or(spilled).minus(changed).or(reloaded));
     }
 
-    /// Behind a system call that was handed `uses`.
+    /// Behind a system call that was given `uses`.
     pub(crate) fn ecall(&self, uses: RegSet) {
         self.set(self.now.get().or(uses).with(Reg::A0));
     }

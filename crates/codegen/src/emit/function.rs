@@ -35,7 +35,7 @@ pub(crate) struct FunctionEmitter<'e, 'c, 'm> {
     scope: DISubprogram<'c>,
     pub(crate) left: PointerValue<'c>,
     /// Cycles that are charged when a loop has ended.
-    put_off: PointerValue<'c>,
+    deferred: PointerValue<'c>,
     slots: [Option<PointerValue<'c>>; 32],
     /// Registers whose slot is their place in the state.
     memory_resident: RegSet,
@@ -147,8 +147,8 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         let value = emitter.function(ir.id);
         emitter.builder.position_at_end(emitter.context.append_basic_block(value, "entry"));
         let left = emitter.builder.build_alloca(emitter.i64, "left")?;
-        let put_off = emitter.builder.build_alloca(emitter.i64, "put_off")?;
-        emitter.builder.build_store(put_off, emitter.i64.const_zero())?;
+        let deferred = emitter.builder.build_alloca(emitter.i64, "deferred")?;
+        emitter.builder.build_store(deferred, emitter.i64.const_zero())?;
         let (base, memory_resident) = (emitter.base_of(value), memory_resident(emitter, ir));
         let mut slots = [None; 32];
         for register in registers(emitter, ir).iter() {
@@ -178,7 +178,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
             base,
             scope,
             left,
-            put_off,
+            deferred,
             slots,
             memory_resident,
             current: Current::of(emitter, ir, moved),
@@ -203,7 +203,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
                 self.own_link = Some(param.into_int_value());
             }
         }
-        signature.handed.iter().try_for_each(|register| self.take_back(*register))?;
+        signature.in_state.iter().try_for_each(|register| self.reload(*register))?;
         if let Some(low) = self.ir.frame_low {
             let sp = self.get(Reg::SP)?;
             self.emitter.check_frame(self.value, sp, low)?;
@@ -218,16 +218,16 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         self.slots[register.index()].is_some() && !self.memory_resident.has(register)
     }
 
-    /// Puts `register` into the state, unless it is there.
-    pub(crate) fn hand_over(&self, register: Reg) -> Result<(), CodegenError> {
+    /// Spills `register` to the state, unless it is there.
+    pub(crate) fn spill(&self, register: Reg) -> Result<(), CodegenError> {
         if self.moves(register) && !self.current.has(register) {
             self.emitter.write_state(self.base, Field::register(register), self.get(register)?)?;
         }
         Ok(())
     }
 
-    /// Takes `register` from the state.
-    pub(crate) fn take_back(&self, register: Reg) -> Result<(), CodegenError> {
+    /// Reloads `register` from the state.
+    pub(crate) fn reload(&self, register: Reg) -> Result<(), CodegenError> {
         if self.moves(register) {
             self.set(register, self.emitter.read_state(self.base, Field::register(register))?)?;
         }
@@ -291,36 +291,36 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         Ok(values)
     }
 
-    /// Charges the block's cycles, or puts them off.
+    /// Charges the block's cycles, or defers that.
     fn charge(&self, block: &ir::Block) -> Result<(), CodegenError> {
         let (builder, i64) = (&self.emitter.builder, self.emitter.i64);
         let Some(cycles) = block.charged() else {
             let cycles = i64.const_int(block.cycles, false);
-            let so_far = builder.build_load(i64, self.put_off, "put_off")?.into_int_value();
-            builder.build_store(self.put_off, builder.build_int_add(so_far, cycles, "put_off")?)?;
+            let so_far = builder.build_load(i64, self.deferred, "deferred")?.into_int_value();
+            builder.build_store(self.deferred, builder.build_int_add(so_far, cycles, "deferred")?)?;
             return Ok(());
         };
         let cycles = i64.const_int(cycles, false);
         let left = builder.build_int_sub(self.cycles_left()?, cycles, "left")?;
         self.set_cycles_left(left)?;
         if block.is_metered {
-            self.look(left, block.pc)?;
+            self.poll(left, block.pc)?;
         }
-        if let Charge::PutOff { callee, call } = block.charge {
+        if let Charge::OfDeferred { callee, call } = block.charge {
             let callee = self.emitter.ir.functions[callee.0 as usize].entry;
             self.emitter.locate_copy(self.scope, call, callee);
-            let put_off = builder.build_load(i64, self.put_off, "put_off")?.into_int_value();
-            builder.build_store(self.put_off, i64.const_zero())?;
-            let left = builder.build_int_sub(self.cycles_left()?, put_off, "left")?;
+            let deferred = builder.build_load(i64, self.deferred, "deferred")?.into_int_value();
+            builder.build_store(self.deferred, i64.const_zero())?;
+            let left = builder.build_int_sub(self.cycles_left()?, deferred, "left")?;
             self.set_cycles_left(left)?;
-            self.look(left, callee)?;
+            self.poll(left, callee)?;
             self.emitter.locate(self.scope, self.ir.entry);
         }
         Ok(())
     }
 
-    /// Has the meter look if no cycles are left.
-    fn look(&self, left: IntValue<'c>, pc: GuestAddr) -> Result<(), CodegenError> {
+    /// Polls the cycle limit: the meter is called if no cycles are left.
+    fn poll(&self, left: IntValue<'c>, pc: GuestAddr) -> Result<(), CodegenError> {
         let builder = &self.emitter.builder;
         let is_over =
             builder.build_int_compare(IntPredicate::SLT, left, self.emitter.number(0), "is_over")?;

@@ -54,7 +54,7 @@ pub(crate) fn is_inlined(function: &Function, calls: usize) -> bool {
     }
 }
 
-/// What a function has become when it is looked at whether it goes where it is called.
+/// What a function has become when it is decided whether it goes where it is called.
 #[derive(Clone, Copy, Default)]
 struct Size {
     /// Its own operations and those of what went into it.

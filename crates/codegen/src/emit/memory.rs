@@ -16,7 +16,7 @@ use crate::{CodegenError, emit::Emitter};
 pub(crate) struct Address<'c> {
     pub(crate) base: IntValue<'c>,
     pub(crate) offset: i64,
-    /// Whether a block in front of a loop has seen to it that it lies in memory.
+    /// Whether a check or the guard of a loop has seen to it that it lies in memory.
     pub(crate) is_proved: bool,
 }
 
@@ -94,7 +94,7 @@ impl<'c> Emitter<'c, '_> {
     fn inside_memory(&self, memory: PointerValue<'c>, index: IntValue<'c>) -> PointerValue<'c> {
         let mut indices = [index.as_value_ref()];
         // SAFETY: the builder stands in a block; pointer, type and index are of its context, and the index is counted. The
-        // sum cannot wrap where it is used: guest memory lies in the address space as a whole, and a front has proved that
+        // sum cannot wrap where it is used: guest memory lies in the address space as a whole, and it is proved that
         // the index is in it.
         unsafe {
             PointerValue::new(LLVMBuildGEPWithNoWrapFlags(

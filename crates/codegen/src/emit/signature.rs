@@ -34,7 +34,7 @@ pub(crate) struct Signature {
     /// Guest registers in parameter order.
     pub(crate) params: Vec<Reg>,
     /// Parameters through the state.
-    pub(crate) handed: Vec<Reg>,
+    pub(crate) in_state: Vec<Reg>,
     /// Results in host registers, in order.
     pub(crate) results: Vec<Reg>,
     /// Results through the state.
@@ -45,7 +45,7 @@ impl Signature {
     /// How `function` is called.
     pub(crate) fn of(function: &ir::Function, convention: Convention) -> Self {
         let is_argument = |register: &Reg| arguments(function, convention).has(*register);
-        let (params, handed) = function.params.iter().partition(is_argument);
+        let (params, in_state) = function.params.iter().partition(is_argument);
         let is_first = |register: &Reg| (10..=11).contains(&register.0);
         let is_result =
             |register: &Reg| convention == Convention::All || is_first(register) || *register == Reg::SP;
@@ -53,7 +53,7 @@ impl Signature {
         // a0 and a1 first: they are read at once by most callers.
         results.sort_by_key(|register| (!is_first(register), register.0));
         overflow.extend(results.split_off(results.len().min(RESULTS_IN_REGISTERS_MAX)));
-        Self { params, handed, results, overflow }
+        Self { params, in_state, results, overflow }
     }
 }
 

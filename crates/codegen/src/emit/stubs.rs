@@ -71,7 +71,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(self.builder.build_int_to_ptr(address, self.ptr, "pointer")?)
     }
 
-    /// Has the host look at the cycles that are left, which are below zero; gives what is left then. The host keeps all
+    /// Tells the host of the cycles that are left, which are below zero; gives what is left then. The host keeps all
     /// registers, so that the functions around need not (see `State::meter`). Where native code goes on, an instruction
     /// that does nothing tells it the guest address.
     pub(crate) fn meter(

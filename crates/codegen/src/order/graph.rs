@@ -22,20 +22,20 @@ const DISTANCE_MAX: u64 = 1 << 40;
 /// The registers that hold a value's low and high half, or the parts of an address.
 type Halves = [Option<usize>; 2];
 
-/// Instructions in a row, none of them a wall.
+/// Instructions in a region, none of them a scheduling barrier.
 pub(crate) struct Graph {
     /// Instructions that stay together, in the order in which the last of each was given.
     pub(crate) nodes: Vec<Node>,
-    /// The instructions of each node by their places in the row.
+    /// The instructions of each node by their places in the region.
     pub(crate) members: Vec<Vec<usize>>,
     /// How many registers there are.
     pub(crate) registers: usize,
-    /// Registers that are read behind the row.
+    /// Registers that are read behind the region.
     pub(crate) live_out: Vec<usize>,
 }
 
 /// Whether nothing may be moved across `instruction`: terminators, calls, and whatever is not known here.
-pub(crate) fn is_wall(instruction: InstructionValue) -> bool {
+pub(crate) fn is_barrier(instruction: InstructionValue) -> bool {
     use InstructionOpcode as Is;
     match instruction.get_opcode() {
         Is::Store => width_of(instruction.get_operand(0).and_then(|it| it.value())) == 0,
@@ -174,7 +174,7 @@ impl Access {
 
 /// What makes a graph.
 struct Maker<'r, 'c> {
-    row: &'r [InstructionValue<'c>],
+    region: &'r [InstructionValue<'c>],
     places: HashMap<LLVMValueRef, usize>,
     halves: HashMap<LLVMValueRef, Halves>,
     registers: usize,
@@ -189,24 +189,24 @@ struct Maker<'r, 'c> {
 }
 
 impl Graph {
-    pub(crate) fn of(row: &[InstructionValue]) -> Self {
+    pub(crate) fn of(region: &[InstructionValue]) -> Self {
         let mut maker = Maker {
-            row,
-            places: row.iter().enumerate().map(|(at, value)| (value.as_value_ref(), at)).collect(),
+            region,
+            places: region.iter().enumerate().map(|(at, value)| (value.as_value_ref(), at)).collect(),
             halves: HashMap::new(),
             registers: 0,
-            reads: vec![Vec::new(); row.len()],
-            writes: vec![Vec::new(); row.len()],
-            after: vec![Vec::new(); row.len()],
-            is_free: vec![false; row.len()],
-            group: (0..row.len()).collect(),
-            members: (0..row.len()).map(|at| vec![at]).collect(),
+            reads: vec![Vec::new(); region.len()],
+            writes: vec![Vec::new(); region.len()],
+            after: vec![Vec::new(); region.len()],
+            is_free: vec![false; region.len()],
+            group: (0..region.len()).collect(),
+            members: (0..region.len()).map(|at| vec![at]).collect(),
         };
-        for at in 0..row.len() {
+        for at in 0..region.len() {
             maker.values(at);
         }
         maker.memory();
-        for at in 0..row.len() {
+        for at in 0..region.len() {
             if let Some(group) = maker.carry(at) {
                 maker.join(&group);
             }
@@ -216,7 +216,7 @@ impl Graph {
 }
 
 impl<'c> Maker<'_, 'c> {
-    /// The place of the instruction that gives `value`, if it is in the row.
+    /// The place of the instruction that gives `value`, if it is in the region.
     fn find(&self, value: BasicValueEnum) -> Option<usize> {
         self.places.get(&value.as_value_ref()).copied()
     }
@@ -243,7 +243,7 @@ impl<'c> Maker<'_, 'c> {
 
     /// What the instruction at a place reads and writes, and what it comes after because of that.
     fn values(&mut self, at: usize) {
-        let instruction = self.row[at];
+        let instruction = self.region[at];
         self.after[at] = operands(instruction).filter_map(|operand| self.find(operand)).collect();
         let key = instruction.as_value_ref();
         if let Some(halves) = self.other_name(instruction) {
@@ -285,7 +285,7 @@ impl<'c> Maker<'_, 'c> {
     /// Accesses that may be to the same byte keep their order.
     fn memory(&mut self) {
         let mut accesses: Vec<Access> = Vec::new();
-        for (at, instruction) in self.row.iter().enumerate() {
+        for (at, instruction) in self.region.iter().enumerate() {
             let Some(access) = Access::of(at, *instruction) else { continue };
             let before = accesses.iter().filter(|before| access.stays_behind(before));
             self.after[at].extend(before.map(|before| before.instruction));
@@ -293,32 +293,33 @@ impl<'c> Maker<'_, 'c> {
         }
     }
 
-    /// The place of the only instruction that uses the one at a place, if it is in the row.
+    /// The place of the only instruction that uses the one at a place, if it is in the region.
     fn only_user(&self, at: usize) -> Option<usize> {
-        let first = self.row[at].get_first_use()?;
+        let first = self.region[at].get_first_use()?;
         let is_only = first.get_next_use().is_none();
         self.places.get(&first.get_user().as_value_ref()).copied().filter(|_| is_only)
     }
 
     /// The places of the comparison that a carry comes from, if the instruction at a place is one.
     fn comparison(&self, at: usize) -> Option<usize> {
-        let is_extended = self.row[at].get_opcode() == InstructionOpcode::ZExt;
-        let from = self.find(operands(self.row[at]).next().filter(|_| is_extended)?)?;
-        (self.row[from].get_opcode() == InstructionOpcode::ICmp).then_some(from)
+        let is_extended = self.region[at].get_opcode() == InstructionOpcode::ZExt;
+        let from = self.find(operands(self.region[at]).next().filter(|_| is_extended)?)?;
+        (self.region[from].get_opcode() == InstructionOpcode::ICmp).then_some(from)
     }
 
     /// What becomes one `add` and one `adc` if it stays together: a sum, the comparison that says whether it wrapped, and the sum
     /// that takes this as a carry, which is at a place; with another sum in between, if that is for this one alone.
     fn carry(&self, at: usize) -> Option<Vec<usize>> {
         let comparison = self.comparison(at)?;
-        let high = self.only_user(at).filter(|high| is_sum(self.row[*high]))?;
-        let compared: Vec<BasicValueEnum> = operands(self.row[comparison]).collect();
+        let high = self.only_user(at).filter(|high| is_sum(self.region[*high]))?;
+        let compared: Vec<BasicValueEnum> = operands(self.region[comparison]).collect();
         let low = compared.iter().filter_map(|value| self.find(*value)).find(|low| {
-            is_sum(self.row[*low]) && operands(self.row[*low]).any(|operand| compared.contains(&operand))
+            is_sum(self.region[*low])
+                && operands(self.region[*low]).any(|operand| compared.contains(&operand))
         })?;
-        let between = operands(self.row[high]).filter_map(|operand| self.find(operand)).find(|between| {
-            let mut added = operands(self.row[*between]).filter_map(|operand| self.find(operand));
-            is_sum(self.row[*between])
+        let between = operands(self.region[high]).filter_map(|operand| self.find(operand)).find(|between| {
+            let mut added = operands(self.region[*between]).filter_map(|operand| self.find(operand));
+            is_sum(self.region[*between])
                 && self.only_user(*between) == Some(high)
                 && !added.any(|added| self.comparison(added).is_some())
         });
@@ -360,8 +361,8 @@ impl<'c> Maker<'_, 'c> {
     }
 
     fn finish(self) -> Graph {
-        let lasts: Vec<usize> = (0..self.row.len()).filter(|at| self.group[*at] == *at).collect();
-        let mut node_of = vec![0; self.row.len()];
+        let lasts: Vec<usize> = (0..self.region.len()).filter(|at| self.group[*at] == *at).collect();
+        let mut node_of = vec![0; self.region.len()];
         for (node, last) in lasts.iter().enumerate() {
             for at in &self.members[*last] {
                 node_of[*at] = node;
@@ -397,7 +398,7 @@ impl<'c> Maker<'_, 'c> {
             }
             false
         };
-        let used = self.row.iter().filter(is_used_behind);
+        let used = self.region.iter().filter(is_used_behind);
         each_once(used.filter_map(|it| self.halves.get(&it.as_value_ref())).flatten().flatten().copied())
     }
 }

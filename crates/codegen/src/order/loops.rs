@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use inkwell::{basic_block::BasicBlock, values::FunctionValue};
 
-/// The ways from block to block of a function.
-pub(crate) struct Ways<'c> {
+/// The control flow of a function.
+pub(crate) struct ControlFlow<'c> {
     places: HashMap<BasicBlock<'c>, usize>,
     /// Instructions of each block.
     sizes: Vec<usize>,
@@ -13,7 +13,7 @@ pub(crate) struct Ways<'c> {
     before: Vec<Vec<usize>>,
 }
 
-impl<'c> Ways<'c> {
+impl<'c> ControlFlow<'c> {
     pub(crate) fn of(function: FunctionValue<'c>) -> Self {
         let blocks: Vec<BasicBlock> = function.get_basic_block_iter().collect();
         let places: HashMap<_, _> = blocks.iter().enumerate().map(|(at, block)| (*block, at)).collect();
@@ -33,7 +33,7 @@ impl<'c> Ways<'c> {
     }
 
     /// Instructions in loops that `block` is not in: smaller loops of its own loop, or any of the function if it is in none.
-    pub(crate) fn loops_beside(&self, block: BasicBlock) -> usize {
+    pub(crate) fn sibling_loops(&self, block: BasicBlock) -> usize {
         let Some(block) = self.places.get(&block).copied() else { return usize::MAX };
         let mut is_open = vec![true; self.next.len()];
         let ahead = reached(&self.next, &mut is_open, block);
@@ -77,16 +77,16 @@ impl<'c> Ways<'c> {
         instructions
     }
 
-    /// Goes all ways from `start` among the blocks that wait; `left` gets each behind all that it leads to.
+    /// Goes all paths from `start` among the blocks that wait; `left` gets each behind all that it leads to.
     fn leave(&self, start: usize, is_waiting: &mut [bool], left: &mut Vec<usize>) {
         if !std::mem::take(&mut is_waiting[start]) {
             return;
         }
         let mut path = vec![(start, 0)];
-        while let Some((at, way)) = path.pop() {
-            match self.next[at].get(way) {
+        while let Some((at, edge)) = path.pop() {
+            match self.next[at].get(edge) {
                 Some(to) => {
-                    path.push((at, way + 1));
+                    path.push((at, edge + 1));
                     if std::mem::take(&mut is_waiting[*to]) {
                         path.push((*to, 0));
                     }
@@ -97,7 +97,7 @@ impl<'c> Ways<'c> {
     }
 }
 
-/// The open blocks that ways from `start` lead to, which are closed then; `start` too if it is open and a way leads back.
+/// The open blocks that paths from `start` lead to, which are closed then; `start` too if it is open and a path leads back.
 fn reached(next: &[Vec<usize>], is_open: &mut [bool], start: usize) -> Vec<usize> {
     let mut reached: Vec<usize> = Vec::new();
     let mut from = Some(start);
@@ -132,7 +132,7 @@ mod tests {
         let module = context.create_module_from_ir(text).unwrap();
         let function = module.get_function("f").unwrap();
         let block = function.get_basic_block_iter().find(|it| it.get_name().to_str() == Ok(name)).unwrap();
-        Ways::of(function).loops_beside(block)
+        ControlFlow::of(function).sibling_loops(block)
     }
 
     #[test]

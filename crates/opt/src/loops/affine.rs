@@ -1,4 +1,4 @@
-//! What a value is in terms of the registers at the start of a pass, and how it moves from pass to pass.
+//! What a value is in terms of the registers at the start of an iteration, and how it moves from iteration to iteration.
 
 use antares_ir::{BinaryOp, Block, Cfg, DominatorTree, LinearSum, Op, UnaryOp, Value, Width};
 use antares_program::{BlockId, Reg};
@@ -15,7 +15,7 @@ const DEPTH_MAX: u32 = 12;
 /// Offsets up to this are followed through extensions of a counter.
 pub(super) const STEP_MAX: i64 = 4096;
 
-/// `factor * register + ... + offset - rest` modulo 2^64, the registers at the start of a pass, `rest` in `0..=slack`.
+/// `factor * register + ... + offset - rest` modulo 2^64, the registers at the start of an iteration, `rest` in `0..=slack`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Affine {
     /// Registers in order, factors other than 0.
@@ -85,25 +85,25 @@ impl Affine {
     }
 }
 
-/// Where a value starts, and how far it moves in a pass.
+/// Where a value starts, and how far it moves in an iteration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Reach {
+pub(super) struct AddRecurrence {
     pub(super) start: Affine,
     pub(super) step: i64,
 }
 
-/// One pass through a loop.
-pub(super) struct Pass<'a> {
+/// One iteration of a loop.
+pub(super) struct LoopIteration<'a> {
     blocks: &'a [Block],
     first: BlockId,
-    /// Blocks that every pass runs through.
-    is_certain: Vec<bool>,
+    /// Blocks that every iteration runs through.
+    dominates_latch: Vec<bool>,
     /// Where each register is written, in order.
     writes: Vec<Vec<(usize, Value)>>,
     counter: Option<Counter>,
 }
 
-/// A register that is known to stay between -2^13 and 2^31 in all passes, so that its low word says all of it.
+/// A register that is known to stay between -2^13 and 2^31 in all iterations, so that its low word says all of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counter {
     pub(super) register: Reg,
@@ -111,8 +111,8 @@ pub(super) struct Counter {
     pub(super) positive_from: i64,
 }
 
-impl<'a> Pass<'a> {
-    /// `blocks` are in the order of a pass; the first one is the header and has the number `first`.
+impl<'a> LoopIteration<'a> {
+    /// `blocks` are in the order of an iteration; the first one is the header and has the number `first`.
     pub(super) fn new(blocks: &'a [Block], first: BlockId) -> Self {
         let mut writes = vec![Vec::new(); 32];
         for (node, block) in blocks.iter().enumerate() {
@@ -120,18 +120,18 @@ impl<'a> Pass<'a> {
                 writes[register.index()].push((node, value));
             }
         }
-        let mut pass = Self { blocks, first, is_certain: Vec::new(), writes, counter: None };
+        let mut iteration = Self { blocks, first, dominates_latch: Vec::new(), writes, counter: None };
         let following = |block: &Block| {
-            block.terminator.successors().into_iter().filter_map(|id| pass.node(id)).collect()
+            block.terminator.successors().into_iter().filter_map(|id| iteration.node(id)).collect()
         };
         let cfg = Cfg::new(blocks.iter().map(following).collect());
         let (dominators, latches) = (DominatorTree::of(&cfg), cfg.predecessors(0));
-        let is_certain = |node| latches.iter().all(|latch| dominators.dominates(node, *latch));
-        pass.is_certain = (0..blocks.len()).map(is_certain).collect();
+        let dominates_latch = |node| latches.iter().all(|latch| dominators.dominates(node, *latch));
+        iteration.dominates_latch = (0..blocks.len()).map(dominates_latch).collect();
         pass
     }
 
-    /// The same pass, if nothing but what is known of `counter` is assumed.
+    /// The same iteration, if nothing but what is known of `counter` is assumed.
     pub(super) fn counted_by(&mut self, counter: Option<Counter>) {
         self.counter = counter;
     }
@@ -142,12 +142,12 @@ impl<'a> Pass<'a> {
         registers.filter(|register| matches!(self.step(*register), Some((step, true)) if step != 0))
     }
 
-    /// The blocks that every pass runs through.
-    pub(super) fn certain(&self) -> impl Iterator<Item = (usize, &'a Block)> {
-        self.blocks.iter().enumerate().filter(|(node, _)| self.is_certain[*node])
+    /// The blocks that every iteration runs through.
+    pub(super) fn dominating_latches(&self) -> impl Iterator<Item = (usize, &'a Block)> {
+        self.blocks.iter().enumerate().filter(|(node, _)| self.dominates_latch[*node])
     }
 
-    /// The place of a block in the pass.
+    /// The place of a block in the iteration.
     pub(super) fn node(&self, id: BlockId) -> Option<usize> {
         let node = id.0.checked_sub(self.first.0)? as usize;
         (node < self.blocks.len()).then_some(node)
@@ -157,7 +157,7 @@ impl<'a> Pass<'a> {
         self.blocks[node].ops[value.0 as usize]
     }
 
-    /// `value` of a block in terms of the registers at the start of a pass.
+    /// `value` of a block in terms of the registers at the start of an iteration.
     pub(super) fn affine(&self, node: usize, value: Value) -> Option<Affine> {
         self.follow(node, value, DEPTH_MAX)
     }
@@ -201,8 +201,8 @@ impl<'a> Pass<'a> {
     fn read(&self, node: usize, register: Reg, depth: u32) -> Option<Affine> {
         match self.writes[register.index()].iter().rev().find(|(writer, _)| *writer < node) {
             None => Some(Affine::register(register)),
-            // Every way to this block and on to the header runs through the writer, which is before it in the order.
-            Some(&(writer, value)) if self.is_certain[writer] => self.follow(writer, value, depth),
+            // Every path to this block and on to the header runs through the writer, which is before it in the order.
+            Some(&(writer, value)) if self.dominates_latch[writer] => self.follow(writer, value, depth),
             Some(_) => None,
         }
     }
@@ -227,10 +227,10 @@ impl<'a> Pass<'a> {
         (44..64).contains(&distance).then(|| Affine::below((1 << (64 - distance)) - 1)).flatten()
     }
 
-    /// How far a register moves in each pass, and whether on its low word alone; none if that is no constant.
+    /// How far a register moves in each iteration, and whether on its low word alone; none if that is no constant.
     pub(super) fn step(&self, register: Reg) -> Option<(i64, bool)> {
         let Some(&(node, value)) = self.writes[register.index()].last() else { return Some((0, false)) };
-        if !self.is_certain[node] {
+        if !self.dominates_latch[node] {
             return None;
         }
         let (value, is_word) = match self.op(node, value) {
@@ -241,7 +241,7 @@ impl<'a> Pass<'a> {
         (end.alone() == Some(register)).then_some((end.offset, is_word))
     }
 
-    /// How far a sum moves in each pass.
+    /// How far a sum moves in each iteration.
     pub(super) fn step_of(&self, sum: &Affine) -> Option<i64> {
         sum.terms.iter().try_fold(0_i64, |total, &(register, factor)| {
             let (step, is_word) = self.step(register)?;
@@ -250,10 +250,10 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// Where `value` goes over all passes, if that is known.
-    pub(super) fn reach(&self, node: usize, value: Value) -> Option<Reach> {
+    /// Where `value` goes over all iterations, if that is known.
+    pub(super) fn recurrence(&self, node: usize, value: Value) -> Option<AddRecurrence> {
         let start = self.affine(node, value)?;
         let step = self.step_of(&start).filter(|step| step.abs() <= FACTOR_MAX)?;
-        Some(Reach { start, step })
+        Some(AddRecurrence { start, step })
     }
 }

@@ -7,15 +7,15 @@ use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
 
 use crate::loops::OPS_MAX;
 
-/// A loop of more blocks is not doubled.
+/// A loop of more blocks is not versioned.
 const BLOCKS_MAX: usize = 24;
 
 /// What is called in a loop becomes part of its bounded body if it has no more operations and blocks than these.
 const LEAF_OPS_MAX: usize = 48;
 const LEAF_BLOCKS_MAX: usize = 4;
 
-/// The blocks of the loop of `header`, each before those that follow it in a pass; none if there is a loop in it, if it
-/// has another way in or too many blocks.
+/// The blocks of the loop of `header`, each before those that follow it in an iteration; none if there is a loop in it, if it
+/// has another entry or too many blocks.
 pub(super) fn body(nest: &LoopNest, dominators: &DominatorTree, header: usize) -> Option<Vec<usize>> {
     if !nest.latches(header).iter().all(|latch| dominators.dominates(header, *latch)) {
         return None;
@@ -36,7 +36,7 @@ pub(super) fn body(nest: &LoopNest, dominators: &DominatorTree, header: usize) -
     order(nest.cfg(), header, &inside)
 }
 
-/// `inside` in an order of its flow without the edges back to the header; none if a loop is left.
+/// `inside` in an order of its flow without its back edges; none if a loop is left.
 fn order(cfg: &Cfg, header: usize, inside: &[usize]) -> Option<Vec<usize>> {
     let mut waits: HashMap<usize, usize> = HashMap::new();
     let edges = |block: usize| {
@@ -64,7 +64,7 @@ fn order(cfg: &Cfg, header: usize, inside: &[usize]) -> Option<Vec<usize>> {
     (order.len() == inside.len()).then_some(order)
 }
 
-/// Functions that a bounded body may take in: small, without loops, calls and a stack frame, and back where they were
+/// Functions that a bounded body may inline: small, without loops, calls and a stack frame, and back where they were
 /// called from.
 pub(super) fn leaves(module: &Module) -> HashMap<FunctionId, Vec<Block>> {
     let is_leaf = |function: &&Function| {
@@ -89,29 +89,29 @@ fn is_plain(block: &Block) -> bool {
     ends_well && block.writes.iter().all(|(register, _)| ![Reg::RA, Reg::SP].contains(register))
 }
 
-/// Whether the block goes to later ones alone, so that blocks are in the order of a pass.
+/// Whether the block goes to later ones alone, so that blocks are in the order of an iteration.
 fn goes_down((index, block): (usize, &Block)) -> bool {
     block.terminator.successors().iter().all(|target| target.0 as usize > index)
 }
 
-/// A bounded body before its checks are gone: blocks in the order of a pass, with their numbers in the function.
+/// A bounded body before its checks are gone: blocks in the order of an iteration, with their numbers in the function.
 pub(super) struct Nodes {
     /// The number of the header.
     pub(super) first: BlockId,
     pub(super) blocks: Vec<Block>,
-    /// Where the loop goes when it ends, if the cycles of what it calls are put off until then.
+    /// Where the loop goes when it ends, if the charges of what it calls are deferred until then.
     pub(super) ends: Vec<Block>,
 }
 
 /// The call that a loop makes.
 #[derive(Clone, Copy)]
-struct Call {
+struct InlinedCall {
     callee: FunctionId,
     address: GuestAddr,
 }
 
 impl Nodes {
-    /// The body that `body` becomes, with what it calls taken in; none if something in it is more than jumps, branches and
+    /// The body that `body` becomes, with what it calls inlined; none if something in it is more than jumps, branches and
     /// calls of one of `leaves`.
     pub(super) fn new(
         function: &Function,
@@ -167,13 +167,13 @@ impl Nodes {
                 Terminator::Return { .. } => Terminator::Jump(renumbered(to)),
                 other => other.map_targets(|id| BlockId(inner + id.0)),
             };
-            let copy = Block { charge: Charge::Later, is_bounded: true, terminator, ..block.clone() };
+            let copy = Block { charge: Charge::Deferred, is_bounded: true, terminator, ..block.clone() };
             self.blocks.push(copy);
         }
     }
 
-    /// Leads all ways out through blocks that charge what was put off, for profiles to find it where it belongs.
-    fn end_with(&mut self, Call { callee, address }: Call) {
+    /// Leads all exits through blocks that make the deferred charges, for profiles to find them where they belong.
+    fn end_with(&mut self, InlinedCall { callee, address }: InlinedCall) {
         let (first, next, pc) = (self.first, self.next(), self.blocks[0].pc);
         for block in &mut self.blocks {
             for target in block.terminator.successors() {
@@ -183,7 +183,7 @@ impl Nodes {
                 let leads_there = |end: &Block| end.terminator == Terminator::Jump(target);
                 let index = self.ends.iter().position(leads_there).unwrap_or_else(|| {
                     let end = Block::between(pc, Vec::new(), Terminator::Jump(target));
-                    let charge = Charge::PutOff { callee, call: address };
+                    let charge = Charge::OfDeferred { callee, call: address };
                     self.ends.push(Block { charge, is_metered: true, ..end });
                     self.ends.len() - 1
                 });
@@ -195,13 +195,13 @@ impl Nodes {
 }
 
 /// The call that the blocks `body` make, if they make one; none if they do something else or call several functions.
-fn call(function: &Function, body: &[usize]) -> Option<Option<Call>> {
-    let mut call: Option<Call> = None;
+fn call(function: &Function, body: &[usize]) -> Option<Option<InlinedCall>> {
+    let mut call: Option<InlinedCall> = None;
     for block in body.iter().map(|index| &function.blocks[*index]) {
         match block.terminator {
             Terminator::Jump(_) | Terminator::Branch { .. } => {}
             Terminator::Call { callee, .. } if call.is_none_or(|call| call.callee == callee) => {
-                call = Some(Call { callee, address: function.caller(block) });
+                call = Some(InlinedCall { callee, address: function.caller(block) });
             }
             _ => return None,
         }

@@ -1,8 +1,8 @@
-//! Available checks: for each register the addresses around it that may be accessed when a block is entered, whichever way led there.
+//! Available checks: for each register the addresses around it that may be accessed when a block is entered, whichever path led there.
 //!
 //! Executing a block forwards gives each value a root (a register as the block found it, or an operation) and a distance from it.
 //! A check says something about the root of its base; a register that is written has what is known of the root of its new
-//! value. Blocks start with everything and lose what one way to them does not bring, until nothing changes: the greatest solution,
+//! value. Blocks start with everything and lose what one path to them does not bring, until nothing changes: the greatest solution,
 //! which holds by induction over the length of a run. Loads may lie in one range of addresses and stores in another, each without
 //! a gap, so that two windows around the same root are one with all that is between them.
 
@@ -14,7 +14,7 @@ use antares_program::Reg;
 /// Distances beyond this are not followed.
 const DISTANCE_MAX: i64 = 1 << 20;
 
-/// How often blocks are looked at, in all and for each of them, before what changes is taken for unknown where edges lead back; and
+/// How often blocks are visited, in all and for each of them, before what changes is taken for unknown where edges lead back; and
 /// four times as often, wherever it changes.
 const VISITS: usize = 1 << 14;
 const VISITS_PER_BLOCK: usize = 512;
@@ -265,7 +265,7 @@ impl LeftOut {
     }
 }
 
-/// What is known where each block of `function` begins; none where no way leads.
+/// What is known where each block of `function` begins; none where no path leads.
 pub(super) fn solve(function: &Function, blocks: &[Executed], implied: Implied) -> Vec<Option<Registers>> {
     let cfg = Cfg::of(&function.blocks);
     let order = cfg.reverse_postorder();

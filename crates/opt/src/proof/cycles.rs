@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use antares_ir::{Block, Cfg, Charge, Function, Terminator};
 use antares_program::{BlockId, FunctionId};
 
-/// The first block at which what was charged depends on the way to it, or is not balanced where the function is left.
+/// The first block at which what was charged depends on the path to it, or is not balanced where the function is left.
 pub(crate) fn unbalanced(function: &Function) -> Option<BlockId> {
     // By block: cycles that were charged and not used, as it is entered.
     let mut ahead: HashMap<BlockId, i128> = HashMap::from([(BlockId(0), 0)]);
@@ -39,10 +39,10 @@ pub(super) fn lost(function: &Function) -> Option<BlockId> {
     let ids = || (0..).map(BlockId).zip(&function.blocks);
     let loop_of = |id: BlockId| function.loops.iter().position(|versioned| versioned.has(id));
     let makes = |id: BlockId| match function.blocks[id.0 as usize].charge {
-        Charge::PutOff { callee, .. } => Some(callee),
+        Charge::OfDeferred { callee, .. } => Some(callee),
         _ => None,
     };
-    let is_deferred = |(_, block): &(BlockId, &Block)| block.charge == Charge::Later;
+    let is_deferred = |(_, block): &(BlockId, &Block)| block.charge == Charge::Deferred;
     let mut deferring: Vec<usize> = Vec::new();
     for (id, _) in ids().filter(is_deferred) {
         match loop_of(id) {
@@ -87,18 +87,18 @@ pub(super) fn unlimited(function: &Function) -> Option<BlockId> {
         let is_bounded = function.loops.iter().any(|versioned| versioned.header == to && versioned.has(from));
         !is_bounded && !blocks[to.0 as usize].is_metered
     };
-    let mut ways = vec![0_usize; blocks.len()];
+    let mut entries = vec![0_usize; blocks.len()];
     for &from in reached {
-        cfg.successors(from).iter().filter(|to| is_open(from, **to)).for_each(|to| ways[*to] += 1);
+        cfg.successors(from).iter().filter(|to| is_open(from, **to)).for_each(|to| entries[*to] += 1);
     }
-    let mut free: Vec<usize> = reached.iter().copied().filter(|block| ways[*block] == 0).collect();
+    let mut free: Vec<usize> = reached.iter().copied().filter(|block| entries[*block] == 0).collect();
     while let Some(from) = free.pop() {
         for &to in cfg.successors(from).iter().filter(|to| is_open(from, **to)) {
-            ways[to] -= 1;
-            if ways[to] == 0 {
+            entries[to] -= 1;
+            if entries[to] == 0 {
                 free.push(to);
             }
         }
     }
-    ids().zip(ways).find(|(_, ways)| *ways > 0).map(|(id, _)| id)
+    ids().zip(entries).find(|(_, entries)| *entries > 0).map(|(id, _)| id)
 }

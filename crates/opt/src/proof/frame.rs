@@ -47,7 +47,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Where `sp` is as a block is entered; none if no way leads there.
+    /// Where `sp` is as a block is entered; none if no path leads there.
     pub(super) fn sp(&self, block: usize) -> SpDistance {
         self.pointers[block][0]
     }

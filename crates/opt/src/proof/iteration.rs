@@ -83,7 +83,7 @@ impl<'f> Iteration<'f> {
         (place < self.blocks.len()).then_some(place)
     }
 
-    /// Whether no way from the header to the next iteration avoids the block at `place`.
+    /// Whether no path from the header to the next iteration avoids the block at `place`.
     pub(super) fn always_passes(&self, place: usize) -> bool {
         let mut is_reached = vec![false; self.blocks.len()];
         is_reached[0] = place != 0;

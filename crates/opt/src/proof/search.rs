@@ -44,7 +44,7 @@ fn is_proved(function: &Function, id: BlockId, block: &Block) -> Option<()> {
     })
 }
 
-/// The block whose branch, if it is taken, is the only way to block `id`, and where that goes otherwise.
+/// The block whose branch, if it is taken, is the only edge to block `id`, and where that goes otherwise.
 fn guard(function: &Function, id: BlockId) -> Option<(&Block, BlockId)> {
     let is_before = |block: &&Block| block.terminator.successors().contains(&id);
     let mut before = function.blocks.iter().filter(is_before);

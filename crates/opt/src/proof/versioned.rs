@@ -3,7 +3,7 @@
 //!
 //! Iterations are counted from 0. By induction over their number: as iteration `k` begins, each register with a step holds what
 //! the guard found plus `k` times its step, and what the exit compares is where the guard's comparisons put it; executing one
-//! iteration on unknown registers shows that the same holds as the next one begins, if one does. The exit, which no way
+//! iteration on unknown registers shows that the same holds as the next one begins, if one does. The exit, which no path
 //! to the next iteration avoids, ends the loop in iteration `last` at the latest.
 
 use antares_ir::{Access, BinaryOp, Function, LinearSum, LoopSpan, Op, Terminator, Value, VersionedLoop};
@@ -99,7 +99,7 @@ impl<'f> Bounded<'f> {
     }
 }
 
-/// Whether the guard's branch is the only way into the bounded loop, and all of its blocks are marked.
+/// Whether the guard's branch is the only entry of the bounded loop, and all of its blocks are marked.
 fn enter(function: &Function, witness: &VersionedLoop) -> Option<()> {
     let guard = function.blocks.get(witness.guard.0 as usize)?;
     let Terminator::Branch { taken, otherwise, .. } = guard.terminator else { return None };

@@ -43,7 +43,7 @@ pub(super) const FRAMES: [Mutant; 1] = [mutant(
     "SpAfter::Compared => (end.behind(callee), SpAfter::Compared),",
 )];
 
-/// The order of crowded blocks.
+/// The scheduler's order.
 pub(super) const ORDER: [Mutant; 4] = [
     mutant("order-of-other-bases", ORDER_GRAPH, "            && self.root == other.root\n", ""),
     mutant(

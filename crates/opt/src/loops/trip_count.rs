@@ -1,14 +1,14 @@
 //! How often a loop runs: its counter, what that runs to, and how.
 //!
-//! The bound holds because of what the block in front asks for: the lower of counter and end is below 2^30 and they are
+//! The bound holds because of what the guard asks for: the lower of counter and end is below 2^30 and they are
 //! less than 2^24 apart, so no counter wraps on 64 or 32 bits before the loop ends.
 
 use antares_ir::{BinaryOp, Block, Op, Terminator, UnaryOp, Value};
 use antares_program::BlockId;
 
 use crate::loops::{
-    affine::{Affine, Counter, Pass, STEP_MAX},
-    front::Front,
+    affine::{Affine, Counter, LoopIteration, STEP_MAX},
+    guard::GuardBuilder,
 };
 
 /// The lower of counter and end is below this.
@@ -29,10 +29,10 @@ enum While {
 }
 
 /// The counter of a loop, what it runs to, and how.
-pub(super) struct Count {
+pub(super) struct TripCount {
     /// The block that compares them.
     pub(super) node: usize,
-    /// As it is compared in the first pass.
+    /// As it is compared in the first iteration.
     pub(super) counter: Affine,
     pub(super) end: Affine,
     pub(super) step: i64,
@@ -40,15 +40,16 @@ pub(super) struct Count {
     is_unsigned: bool,
 }
 
-impl Count {
-    /// The first test that bounds the passes, among those that each of them runs through. What it assumes of the counter
-    /// stays with `pass`.
-    pub(super) fn of(pass: &mut Pass) -> Option<Self> {
-        let words: Vec<_> = pass.word_counters().collect();
+impl TripCount {
+    /// The first test that bounds the trip count, among those that each iteration runs through. What it assumes of the counter
+    /// stays with `iteration`.
+    pub(super) fn of(iteration: &mut LoopIteration) -> Option<Self> {
+        let words: Vec<_> = iteration.word_counters().collect();
         let candidates = words.into_iter().map(|register| Counter { register, positive_from: i64::MAX });
         for candidate in std::iter::once(None).chain(candidates.map(Some)) {
-            pass.counted_by(candidate);
-            let count = pass.certain().find_map(|(node, block)| Self::at(pass, node, block));
+            iteration.counted_by(candidate);
+            let count =
+                iteration.dominating_latches().find_map(|(node, block)| Self::at(iteration, node, block));
             let is_right = |count: &Self| {
                 candidate.is_none_or(|candidate| count.counter.alone() == Some(candidate.register))
             };
@@ -56,7 +57,7 @@ impl Count {
                 // From where it is compared first, a counter that goes up is not below zero.
                 let positive_from = if count.step > 0 { count.counter.offset } else { i64::MAX };
                 let register = count.counter.alone();
-                pass.counted_by(register.map(|register| Counter { register, positive_from }));
+                iteration.counted_by(register.map(|register| Counter { register, positive_from }));
                 return Some(count);
             }
         }
@@ -64,16 +65,16 @@ impl Count {
     }
 
     /// The test at the end of a block, if it is one.
-    fn at(pass: &Pass, node: usize, block: &Block) -> Option<Self> {
+    fn at(iteration: &LoopIteration, node: usize, block: &Block) -> Option<Self> {
         let Terminator::Branch { condition, taken, otherwise } = block.terminator else { return None };
-        let stays = |id: BlockId| pass.node(id).is_some();
+        let stays = |id: BlockId| iteration.node(id).is_some();
         if stays(taken) == stays(otherwise) {
             return None;
         }
-        let Op::Binary(op, x, y) = pass.op(node, condition) else { return None };
+        let Op::Binary(op, x, y) = iteration.op(node, condition) else { return None };
         let op = if stays(taken) { op } else { negated(op)? };
-        let (x, y) = (compared(pass, node, x)?, compared(pass, node, y)?);
-        let (x_step, y_step) = (step_of(pass, &x)?, step_of(pass, &y)?);
+        let (x, y) = (compared(iteration, node, x)?, compared(iteration, node, y)?);
+        let (x_step, y_step) = (step_of(iteration, &x)?, step_of(iteration, &y)?);
         // As if the counter were on the left.
         let (counter, end, step, is_left) = match (x_step, y_step) {
             (_, (0, _)) => (x, y, x_step.0, true),
@@ -96,14 +97,19 @@ impl Count {
         is_near.then_some(Self { node, counter, end, step, goes_on, is_unsigned })
     }
 
-    /// Asks for what bounds the passes; gives the number of the last pass, counted from 0, or more: at most `last_max`. None if
+    /// Asks for what bounds the trip count; gives the number of the last iteration, counted from 0, or more: at most `last_max`. None if
     /// that is too low. `starts_low` says that others ask whether the counter starts below [`START_MAX`].
-    pub(super) fn last_pass(&self, front: &mut Front, last_max: i64, starts_low: bool) -> Option<Value> {
-        let (counter, end) = (front.sum(&self.counter), front.sum(&self.end));
+    pub(super) fn last_iteration(
+        &self,
+        guard: &mut GuardBuilder,
+        last_max: i64,
+        starts_low: bool,
+    ) -> Option<Value> {
+        let (counter, end) = (guard.sum(&self.counter), guard.sum(&self.end));
         let size = self.step.abs();
         let (low, high) = if self.step > 0 { (counter, end) } else { (end, counter) };
         if !starts_low || self.step < 0 {
-            front.ask_below(low, START_MAX);
+            guard.ask_below(low, START_MAX);
         }
         let is_power = size.cast_unsigned().is_power_of_two();
         let shift = size.ilog2();
@@ -113,40 +119,40 @@ impl Count {
             _ => (0, 1),
         };
         let distance_max = last_max.checked_sub(more).filter(|last| *last >= 0)?.min(DISTANCE_MAX) << shift;
-        let distance = front.binary(BinaryOp::Sub, high, low);
-        front.ask_below(distance, DISTANCE_MAX.min(distance_max + 1));
+        let distance = guard.binary(BinaryOp::Sub, high, low);
+        guard.ask_below(distance, DISTANCE_MAX.min(distance_max + 1));
         if self.step < 0 && self.is_unsigned {
             // Below the end the counter must not wrap.
-            let size = front.push(Op::Const(size));
-            let is_far_from_zero = front.binary(BinaryOp::GeUnsigned, low, size);
-            front.ask(is_far_from_zero);
+            let size = guard.push(Op::Const(size));
+            let is_far_from_zero = guard.binary(BinaryOp::GeUnsigned, low, size);
+            guard.ask(is_far_from_zero);
         }
         if self.goes_on == While::Differs && size > 1 {
-            let rest = front.binary_const(BinaryOp::And, distance, size - 1);
-            let zero = front.push(Op::Const(0));
-            let meets = front.binary(BinaryOp::Eq, rest, zero);
-            front.ask(meets);
+            let rest = guard.binary_const(BinaryOp::And, distance, size - 1);
+            let zero = guard.push(Op::Const(0));
+            let meets = guard.binary(BinaryOp::Eq, rest, zero);
+            guard.ask(meets);
         }
-        let distance = front.binary_const(BinaryOp::Add, distance, add);
-        let shifted = front.binary_const(BinaryOp::Lshr, distance, i64::from(shift));
-        Some(front.binary_const(BinaryOp::Add, shifted, more))
+        let distance = guard.binary_const(BinaryOp::Add, distance, add);
+        let shifted = guard.binary_const(BinaryOp::Lshr, distance, i64::from(shift));
+        Some(guard.binary_const(BinaryOp::Add, shifted, more))
     }
 }
 
-/// What a test compares, without an extension of its low word: the front asks for so small a number that it changes nothing.
-fn compared(pass: &Pass, node: usize, value: Value) -> Option<Affine> {
-    let value = match pass.op(node, value) {
+/// What a test compares, without an extension of its low word: the guard asks for so small a number that it changes nothing.
+fn compared(iteration: &LoopIteration, node: usize, value: Value) -> Option<Affine> {
+    let value = match iteration.op(node, value) {
         Op::Unary(UnaryOp::SextW, inner) => inner,
         _ => value,
     };
-    pass.affine(node, value).filter(|sum| sum.slack == 0)
+    iteration.affine(node, value).filter(|sum| sum.slack == 0)
 }
 
-/// How far a sum moves in each pass, and whether on a low word alone.
-fn step_of(pass: &Pass, sum: &Affine) -> Option<(i64, bool)> {
+/// How far a sum moves in each iteration, and whether on a low word alone.
+fn step_of(iteration: &LoopIteration, sum: &Affine) -> Option<(i64, bool)> {
     match sum.alone() {
-        Some(register) => pass.step(register),
-        None => Some((pass.step_of(sum)?, false)),
+        Some(register) => iteration.step(register),
+        None => Some((iteration.step_of(sum)?, false)),
     }
 }
 

@@ -1,9 +1,9 @@
-//! The block in front of a loop, being built: it asks whether the bounded body may run.
+//! The guard in the preheader of a versioned loop, being built: it asks whether the bounded body may run.
 
 use antares_ir::{Access, BinaryOp, Block, LinearSum, LoopSpan, Op, Terminator, Value};
 use antares_program::{BlockId, GuestAddr, Reg};
 
-use crate::loops::affine::{Affine, Reach, STEP_MAX};
+use crate::loops::affine::{AddRecurrence, Affine, STEP_MAX};
 
 /// Spans wider than this are not merged.
 const SPAN_BYTES_MAX: i64 = 1 << 20;
@@ -11,15 +11,15 @@ const SPAN_BYTES_MAX: i64 = 1 << 20;
 /// More ranges than this are not asked for: what lies in others stays checked.
 const SPANS_MAX: usize = 12;
 
-/// The block in front of a loop, being built.
+/// A guard, being built.
 #[derive(Default)]
-pub(super) struct Front {
+pub(super) struct GuardBuilder {
     ops: Vec<Op>,
     /// Whether everything asked so far holds.
     all: Option<Value>,
 }
 
-impl Front {
+impl GuardBuilder {
     pub(super) fn push(&mut self, op: Op) -> Value {
         let is_pure = matches!(op, Op::Const(_) | Op::Read(_));
         if let Some(known) = self.ops.iter().position(|known| is_pure && *known == op) {
@@ -46,7 +46,7 @@ impl Front {
         self.binary(op, x, y)
     }
 
-    /// The value of a sum before the first pass, without its slack.
+    /// The value of a sum before the first iteration, without its slack.
     pub(super) fn sum(&mut self, sum: &Affine) -> Value {
         let mut total = None;
         for &(register, factor) in &sum.terms {
@@ -109,7 +109,7 @@ impl Front {
     }
 }
 
-/// What the accesses of a loop reach from one place, over all passes.
+/// What the accesses of a loop reach from one place, over all iterations.
 struct Span {
     access: Access,
     terms: Vec<(Reg, i64)>,
@@ -147,11 +147,11 @@ impl Spans {
     pub(super) fn add(
         &mut self,
         access: Access,
-        reach: Reach,
+        recurrence: AddRecurrence,
         (low, high): (i64, i64),
         bounds: (u64, u64),
     ) -> bool {
-        let Reach { start: Affine { terms, offset, slack }, step } = reach;
+        let AddRecurrence { start: Affine { terms, offset, slack }, step } = recurrence;
         let low = low.checked_add(offset).and_then(|low| low.checked_sub(slack));
         let (Some(low), Some(high)) = (low, high.checked_add(offset)) else { return false };
         let span = Span { access, terms, step, low, high, bounds };
@@ -183,13 +183,13 @@ impl Spans {
         has_room
     }
 
-    /// The last pass of which the ranges may still fit.
+    /// The last iteration of which the ranges may still fit.
     pub(super) fn last_max(&self) -> i64 {
         let last = |span: &Span| span.room()?.checked_div(span.step.abs());
         self.spans.iter().filter_map(last).min().unwrap_or(i64::MAX)
     }
 
-    /// Whether one of the ranges shows that a sum is not below zero before the first pass, nor far beyond the end of memory.
+    /// Whether one of the ranges shows that a sum is not below zero before the first iteration, nor far beyond the end of memory.
     pub(super) fn show_low(&self, sum: &Affine) -> bool {
         let above = |span: &Span| sum.offset.checked_sub(span.low);
         let is_near = |span: &Span| above(span).is_some_and(|above| (0..=STEP_MAX).contains(&above));
@@ -197,8 +197,8 @@ impl Spans {
         sum.slack == 0 && self.spans.iter().any(shows)
     }
 
-    /// Asks for all of them, over passes 0 to `last`, which is at most [`Spans::last_max`]; gives what was asked for.
-    pub(super) fn ask(self, front: &mut Front, last: Value) -> Vec<LoopSpan> {
+    /// Asks for all of them, over iterations 0 to `last`, which is at most [`Spans::last_max`]; gives what was asked for.
+    pub(super) fn ask(self, guard: &mut GuardBuilder, last: Value) -> Vec<LoopSpan> {
         let mut asked = Vec::with_capacity(self.spans.len());
         for (index, span) in self.spans.iter().enumerate() {
             let is_covered =
@@ -207,13 +207,13 @@ impl Spans {
                 continue;
             }
             let Some(room) = span.room() else { continue };
-            let extent = front.binary_const(BinaryOp::Mul, last, span.step.abs());
-            let mut from = front.sum(&Affine { terms: span.terms.clone(), ..Affine::default() });
+            let extent = guard.binary_const(BinaryOp::Mul, last, span.step.abs());
+            let mut from = guard.sum(&Affine { terms: span.terms.clone(), ..Affine::default() });
             if span.step < 0 {
-                from = front.binary(BinaryOp::Sub, from, extent);
+                from = guard.binary(BinaryOp::Sub, from, extent);
             }
             let low = span.low.wrapping_sub_unsigned(span.bounds.0);
-            front.ask_within(from, low, (span.step != 0).then_some(extent), room);
+            guard.ask_within(from, low, (span.step != 0).then_some(extent), room);
             let start = LinearSum { terms: span.terms.clone(), offset: span.low };
             let bytes = span.high.wrapping_sub(span.low);
             asked.push(LoopSpan { access: span.access, start, step: span.step, bytes });

@@ -1,22 +1,22 @@
-//! Loops that look for a byte of a register, from the top down: libgcc counts zeros that way where there is no instruction
+//! Loops that search for a byte of a register, from the top down: libgcc counts zeros so where there is no instruction
 //! for it (`__clzdi2`, `__ctzdi2`, and floating point on top of them).
 //!
-//! The passes do nothing but move the counter and take a byte, so a block in front counts the zeros, charges all passes and
+//! The iterations do nothing but move the counter and take a byte, so a block in the place of the loop counts the zeros, charges all iterations and
 //! goes on behind the loop.
 
 use antares_ir::{BinaryOp, Block, Function, Op, Terminator, UnaryOp, Value};
 use antares_program::{BlockId, GuestAddr, Reg};
 
-use crate::loops::front::Front;
+use crate::loops::guard::GuardBuilder;
 
-/// Bits of what is looked for.
+/// Bits of what is searched for.
 const STEP: i64 = 8;
-/// The last counter from which bits of a register are looked at.
+/// The last counter from which bits of a register are compared.
 const COUNTER_MAX: i64 = 56;
 
 /// A loop of two blocks: one subtracts [`STEP`] from the counter and ends the loop at zero, the other ends it where the byte
 /// of the word at the counter is not zero.
-struct Search {
+struct ByteSearch {
     counter: Reg,
     word: Reg,
     byte: Reg,
@@ -26,19 +26,19 @@ struct Search {
     found: BlockId,
 }
 
-/// Puts a block in front of the loop of the blocks `body`, its header first, if it looks for a byte; says whether it does.
+/// Guards the loop of the blocks `body`, its header first, if it searches for a byte; says whether it does.
 pub(super) fn shorten(function: &mut Function, body: &[usize]) -> bool {
-    let Some(search) = Search::of(function, body) else { return false };
+    let Some(search) = ByteSearch::of(function, body) else { return false };
     let [plain, ahead] = [0, 1].map(|place| BlockId::at(function.blocks.len() + place));
     let pc = function.blocks[body[0]].pc;
     let [count, look] = [0, 1].map(|place| function.blocks[body[place]].cycles);
-    let front = search.front(pc, ahead, plain);
-    super::put_in_front(function, body, front);
+    let guard = search.guard(pc, ahead, plain);
+    super::insert_guard(function, body, guard);
     function.blocks.push(search.ahead(pc, count, look));
     true
 }
 
-impl Search {
+impl ByteSearch {
     fn of(function: &Function, body: &[usize]) -> Option<Self> {
         let [header, test] = *body else { return None };
         let (count, look) = (&function.blocks[header], &function.blocks[test]);
@@ -52,33 +52,33 @@ impl Search {
         let masked = binary(look, found, BinaryOp::And)?;
         let shifted = binary(look, masked.0, BinaryOp::Lshr)?;
         let word = look.read_of(shifted.0)?;
-        let is_looked_at = look.number(masked.1) == Some(0xff) && look.read_of(shifted.1) == Some(counter);
+        let is_compared = look.number(masked.1) == Some(0xff) && look.read_of(shifted.1) == Some(counter);
         let search = Self { counter, word, byte, at_zero, found: end };
         let is_left = [at_zero, end].iter().all(|end| ![header, test].contains(end));
-        let is_search = is_counted && is_looked_at && next == test && again == header && is_left;
+        let is_search = is_counted && is_compared && next == test && again == header && is_left;
         let is_apart = word != counter && byte != counter && byte != word;
-        // Nobody reads the byte after the loop has ended at zero, so it need not be what the passes left out would leave.
+        // Nobody reads the byte after the loop has ended at zero, so it need not be what the iterations left out would leave.
         let behind = function.blocks.get(at_zero.0 as usize)?;
         (is_search && is_apart && forgets(behind, byte)).then_some(search)
     }
 
     /// Asks whether the counter starts at a byte.
-    fn front(&self, pc: GuestAddr, ahead: BlockId, plain: BlockId) -> Block {
-        let mut front = Front::default();
-        let counter = front.push(Op::Read(self.counter));
-        let first = front.binary_const(BinaryOp::Add, counter, -STEP);
-        let rest = front.binary_const(BinaryOp::And, first, !COUNTER_MAX);
-        let is_place = front.binary_const(BinaryOp::Eq, rest, 0);
-        front.ask(is_place);
-        front.finish(pc, ahead, plain)
+    fn guard(&self, pc: GuestAddr, ahead: BlockId, plain: BlockId) -> Block {
+        let mut guard = GuardBuilder::default();
+        let counter = guard.push(Op::Read(self.counter));
+        let first = guard.binary_const(BinaryOp::Add, counter, -STEP);
+        let rest = guard.binary_const(BinaryOp::And, first, !COUNTER_MAX);
+        let is_place = guard.binary_const(BinaryOp::Eq, rest, 0);
+        guard.ask(is_place);
+        guard.finish(pc, ahead, plain)
     }
 
-    /// Leaves the loop where it ends, and charges its passes: `count` cycles each, and `look` where a byte is looked at.
+    /// Leaves the loop where it ends, and charges its iterations: `count` cycles each, and `look` where a byte is compared.
     fn ahead(&self, pc: GuestAddr, count: u64, look: u64) -> Block {
-        let mut ahead = Front::default();
+        let mut ahead = GuardBuilder::default();
         let counter = ahead.push(Op::Read(self.counter));
         let word = ahead.push(Op::Read(self.word));
-        // The bits up to the first byte that is looked at, and the lowest one, so that there is one.
+        // The bits up to the first byte that is compared, and the lowest one, so that there is one.
         let above = ahead.push(Op::Const(COUNTER_MAX + STEP));
         let above = ahead.binary(BinaryOp::Sub, above, counter);
         let all = ahead.push(Op::Const(-1));
@@ -90,9 +90,9 @@ impl Search {
         let highest = ahead.push(Op::Const(COUNTER_MAX));
         let place = ahead.binary(BinaryOp::Sub, highest, zeros);
         let distance = ahead.binary(BinaryOp::Sub, counter, place);
-        let passes = ahead.binary_const(BinaryOp::Lshr, distance, i64::from(STEP.ilog2()));
-        let charged = ahead.binary_const(BinaryOp::Mul, passes, (count + look).cast_signed());
-        // At zero no byte is looked at.
+        let iterations = ahead.binary_const(BinaryOp::Lshr, distance, i64::from(STEP.ilog2()));
+        let charged = ahead.binary_const(BinaryOp::Mul, iterations, (count + look).cast_signed());
+        // At zero no byte is compared.
         let is_zero = ahead.binary_const(BinaryOp::Eq, place, 0);
         let saved = ahead.binary_const(BinaryOp::Mul, is_zero, look.cast_signed());
         let charged = ahead.binary(BinaryOp::Sub, charged, saved);
