@@ -58,8 +58,7 @@ impl<'a> Lines<'a> {
 
     fn module(&mut self) -> Result<Module, ParseError> {
         let mut words = self.next("module")?;
-        words.expect("module version ")?;
-        let vm_version = words.number()?;
+        let vm_version = words.after("module version ", Words::number)?;
         words.expect(" isa ")?;
         let (isa, rest) = (words.rest.parse(), words.rest);
         let isa =
@@ -67,8 +66,7 @@ impl<'a> Lines<'a> {
         let (code_start, code_end) = self.bounds("code ")?;
         let writable = self.bounds("stores ")?;
         let mut words = self.next("indirect")?;
-        words.expect("indirect ")?;
-        let indirect_params = words.set()?;
+        let indirect_params = words.after("indirect ", Words::set)?;
         words.expect(" changes ")?;
         let mut module = Module {
             options: CompileOptions { vm_version, isa },
@@ -97,20 +95,16 @@ impl<'a> Lines<'a> {
         let mut words = self.next(start)?;
         words.expect(start)?;
         let low = words.hex()?;
-        words.expect("..")?;
-        let high = words.hex()?;
+        let high = words.after("..", Words::hex)?;
         words.end()?;
         Ok((low, high))
     }
 
     fn function(&mut self, mut words: Words) -> Result<Function, ParseError> {
         let id = words.function()?;
-        words.expect(" at ")?;
-        let entry = words.address()?;
-        words.expect(" ")?;
-        let params = words.set()?;
-        words.expect(" -> ")?;
-        let results = words.set()?;
+        let entry = words.after(" at ", Words::address)?;
+        let params = words.after(" ", Words::set)?;
+        let results = words.after(" -> ", Words::set)?;
         let link = if words.eat(" linked through ") { words.register()? } else { Reg::RA };
         let (is_exposed, is_resumable) = (words.eat(" exposed"), words.eat(" resumable"));
         let frame_low = if words.eat(" frame ") { Some(words.signed()?) } else { None };
@@ -145,29 +139,21 @@ impl<'a> Lines<'a> {
 
     fn versioned(&mut self, mut words: Words) -> Result<VersionedLoop, ParseError> {
         let header = words.block()?;
-        words.expect(" blocks ")?;
-        let blocks = words.number()?;
-        words.expect(" guard ")?;
-        let guard = words.block()?;
-        words.expect(" last ")?;
-        let last = words.value()?;
+        let blocks = words.after(" blocks ", Words::number)?;
+        let guard = words.after(" guard ", Words::block)?;
+        let last = words.after(" last ", Words::value)?;
         words.end()?;
         let mut words = self.next("an exit")?;
-        words.expect("exit ")?;
-        let exit = words.block()?;
-        words.expect(" counter ")?;
-        let counter = words.sum()?;
-        words.expect(" step ")?;
-        let step = words.signed()?;
-        words.expect(" end ")?;
-        let end = words.sum()?;
+        let exit = words.after("exit ", Words::block)?;
+        let counter = words.after(" counter ", Words::sum)?;
+        let step = words.after(" step ", Words::signed)?;
+        let end = words.after(" end ", Words::sum)?;
         words.end()?;
         let mut spans = Vec::new();
         while let Some(mut words) = self.next_after("span.") {
             let access = words.access()?;
             let start = words.sum()?;
-            words.expect(" step ")?;
-            let step = words.signed()?;
+            let step = words.after(" step ", Words::signed)?;
             words.expect(" bytes ")?;
             spans.push(LoopSpan { access, start, step, bytes: words.signed()? });
             words.end()?;
@@ -180,10 +166,8 @@ impl<'a> Lines<'a> {
         if words.number::<usize>()? != index {
             return Err(words.error("blocks in order"));
         }
-        words.expect(" at ")?;
-        let pc = words.address()?;
-        words.expect(" cycles ")?;
-        let cycles = words.number()?;
+        let pc = words.after(" at ", Words::address)?;
+        let cycles = words.after(" cycles ", Words::number)?;
         let charge = words.charge()?;
         let (is_metered, is_bounded) = (words.eat(" metered"), words.eat(" bounded"));
         words.expect(":")?;
@@ -234,6 +218,16 @@ impl Words<'_> {
         if self.eat(word) { Ok(()) } else { Err(self.error(word)) }
     }
 
+    /// What `read` reads behind `word`.
+    fn after<T>(
+        &mut self,
+        word: &'static str,
+        read: impl FnOnce(&mut Self) -> Result<T, ParseError>,
+    ) -> Result<T, ParseError> {
+        self.expect(word)?;
+        read(self)
+    }
+
     fn end(&self) -> Result<(), ParseError> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.error("the end of the line")) }
     }
@@ -276,18 +270,15 @@ impl Words<'_> {
     }
 
     fn value(&mut self) -> Result<Value, ParseError> {
-        self.expect("v")?;
-        self.number().map(Value)
+        self.after("v", Words::number).map(Value)
     }
 
     fn function(&mut self) -> Result<FunctionId, ParseError> {
-        self.expect("fn")?;
-        self.number().map(FunctionId)
+        self.after("fn", Words::number).map(FunctionId)
     }
 
     fn block(&mut self) -> Result<BlockId, ParseError> {
-        self.expect("block")?;
-        self.number().map(BlockId)
+        self.after("block", Words::number).map(BlockId)
     }
 
     fn register(&mut self) -> Result<Reg, ParseError> {
@@ -405,8 +396,7 @@ impl Words<'_> {
         } else if self.eat("load.") {
             let width = self.width()?;
             let is_signed = !self.eat("u");
-            self.expect(" ")?;
-            let base = self.value()?;
+            let base = self.after(" ", Words::value)?;
             return Ok(Op::Load { width, is_signed, base, offset: self.offset()? });
         }
         let (name, rest) = self.rest.split_once(' ').ok_or_else(|| self.error("an operation"))?;
@@ -430,8 +420,7 @@ impl Words<'_> {
             Terminator::Jump(self.block()?)
         } else if self.eat("branch ") {
             let condition = self.value()?;
-            self.expect(", ")?;
-            let taken = self.block()?;
+            let taken = self.after(", ", Words::block)?;
             self.expect(", ")?;
             Terminator::Branch { condition, taken, otherwise: self.block()? }
         } else if self.eat("call.indirect ") {
@@ -448,8 +437,7 @@ impl Words<'_> {
             Terminator::Return { link, locals }
         } else if self.eat("ecall at ") {
             let pc = self.address()?;
-            self.expect(" ")?;
-            let uses = self.set()?;
+            let uses = self.after(" ", Words::set)?;
             Terminator::Ecall { pc, uses, to: self.then()? }
         } else if self.eat("exit at ") {
             Terminator::Exit { pc: self.address()? }
@@ -462,14 +450,12 @@ impl Words<'_> {
     }
 
     fn then(&mut self) -> Result<BlockId, ParseError> {
-        self.expect(", then ")?;
-        self.block()
+        self.after(", then ", Words::block)
     }
 
     fn jump_indirect(&mut self) -> Result<Terminator, ParseError> {
         let target = self.value()?;
-        self.expect(", ")?;
-        let candidates = self.blocks()?;
+        let candidates = self.after(", ", Words::blocks)?;
         let may_call = self.eat(" or tail.call") || candidates.is_empty();
         let link = self.link()?;
         let table = if self.eat(" by ") { Some(self.table()?) } else { None };
@@ -478,8 +464,7 @@ impl Words<'_> {
 
     fn table(&mut self) -> Result<JumpTable, ParseError> {
         let base = self.value()?;
-        self.expect(" in ")?;
-        let start = self.hex()?;
+        let start = self.after(" in ", Words::hex)?;
         self.expect(":")?;
         let mut entries = Vec::new();
         while self.eat(" ") && !self.rest.starts_with("times") {

@@ -173,13 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn one_block_on_each_way_charges() {
+    fn one_block_on_each_path_charges() {
         let blocks = [(10, branch(1, 2)), (3, jump(3)), (5, jump(3)), (100, RETURN)];
         assert_eq!(moved(&blocks), [0, 113, 115, 0]);
     }
 
     #[test]
-    fn a_row_charges_once() {
+    fn blocks_in_line_charge_once() {
         let charged = moved(&[(1, jump(1)), (2, jump(2)), (3, RETURN)]);
         assert_eq!(
             (charged.iter().sum::<u64>(), charged.iter().filter(|cycles| **cycles > 0).count()),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_of_a_loop_costs_what_it_costs() {
+    fn an_iteration_costs_what_it_costs() {
         // A header with two paths through the body and one exit.
         let charged = moved(&[
             (7, jump(1)),

@@ -21,7 +21,6 @@ const LIFT_METER: &str = "crates/opt/src/polls.rs";
 const LIVENESS: &str = "crates/opt/src/signatures.rs";
 const LOOP_COUNT: &str = "crates/opt/src/loops/trip_count.rs";
 const LOOP_GUARD: &str = "crates/opt/src/loops/guard.rs";
-const LOOP_SEARCH: &str = "crates/opt/src/loops/byte_search.rs";
 const TARGETS: &str = "crates/opt/src/promote_calls.rs";
 const COVERED: &str = "crates/opt/src/covered_checks.rs";
 const STACK: &str = "crates/opt/src/frames.rs";
@@ -45,7 +44,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
         &SIGNATURES,
         &JUMPS,
         &LOOP_BOUNDS,
-        &SEARCHES,
+        &blocks::SEARCHES,
         &TARGETS_OF_CALLS,
         &STACKS,
         &RETURNS,
@@ -443,29 +442,6 @@ const ENTRIES: [Mutant; 7] = [
         STUBS,
         "self.number(i64::from(function.is_resumable))",
         "self.number(1)",
-    ),
-];
-
-/// Loops that look for a byte.
-const SEARCHES: [Mutant; 4] = [
-    mutant(
-        "iterations-left-out-are-free",
-        LOOP_SEARCH,
-        "ahead.push(Op::Charge(charged));",
-        "let _ = charged;",
-    ),
-    mutant(
-        "look-at-zero-charged",
-        LOOP_SEARCH,
-        "ahead.binary(BinaryOp::Sub, charged, saved);",
-        "ahead.binary(BinaryOp::Add, charged, saved);",
-    ),
-    mutant("counter-between-bytes", LOOP_SEARCH, "!COUNTER_MAX);", "!63);"),
-    mutant(
-        "byte-read-after-the-loop",
-        LOOP_SEARCH,
-        "is_search && is_apart && forgets(behind, byte)",
-        "is_search && is_apart",
     ),
 ];
 

@@ -28,15 +28,7 @@ impl<'c> Emitter<'c, '_> {
             return Ok(b.build_int_z_extend(bit, self.i64, "")?);
         }
         Ok(match op {
-            BinaryOp::Add => b.build_int_add(x, y, "")?,
-            BinaryOp::Sub => b.build_int_sub(x, y, "")?,
-            BinaryOp::And => b.build_and(x, y, "")?,
-            BinaryOp::Or => b.build_or(x, y, "")?,
-            BinaryOp::Xor => b.build_xor(x, y, "")?,
-            BinaryOp::Mul => b.build_int_mul(x, y, "")?,
-            BinaryOp::Shl => b.build_left_shift(x, self.distance(y)?, "")?,
-            BinaryOp::Lshr => b.build_right_shift(x, self.distance(y)?, false, "")?,
-            BinaryOp::Ashr => b.build_right_shift(x, self.distance(y)?, true, "")?,
+            BinaryOp::Shl | BinaryOp::Lshr | BinaryOp::Ashr => self.plain(op, x, self.distance(y)?)?,
             BinaryOp::Rotl => self.call_three("llvm.fshl", x, x, y)?,
             BinaryOp::Rotr => self.call_three("llvm.fshr", x, x, y)?,
             BinaryOp::MulHigh => self.high_product(x, y, true, true)?,
@@ -50,11 +42,29 @@ impl<'c> Emitter<'c, '_> {
             BinaryOp::MaxUnsigned => self.call_two("llvm.umax", x, y)?,
             BinaryOp::Clmul => self.carryless_product(x, y)?.0,
             BinaryOp::ClmulHigh => self.carryless_product(x, y)?.1,
-            // The last one; comparisons are above.
-            _ => {
+            BinaryOp::ClmulReversed => {
                 let (low, high) = self.carryless_product(x, y)?;
                 self.call_three("llvm.fshl", high, low, self.number(1))?
             }
+            // Comparisons are above.
+            _ => self.plain(op, x, y)?,
+        })
+    }
+
+    /// What LLVM defines for all operands of one width; shifts by less than that.
+    pub(crate) fn plain(&self, op: BinaryOp, x: IntValue<'c>, y: IntValue<'c>) -> Emitted<'c> {
+        let b = &self.builder;
+        Ok(match op {
+            BinaryOp::Add => b.build_int_add(x, y, "")?,
+            BinaryOp::Sub => b.build_int_sub(x, y, "")?,
+            BinaryOp::Mul => b.build_int_mul(x, y, "")?,
+            BinaryOp::And => b.build_and(x, y, "")?,
+            BinaryOp::Or => b.build_or(x, y, "")?,
+            BinaryOp::Xor => b.build_xor(x, y, "")?,
+            BinaryOp::Shl => b.build_left_shift(x, y, "")?,
+            BinaryOp::Lshr => b.build_right_shift(x, y, false, "")?,
+            BinaryOp::Ashr => b.build_right_shift(x, y, true, "")?,
+            _ => return Err(CodegenError::Intrinsic { name: "arithmetic" }),
         })
     }
 

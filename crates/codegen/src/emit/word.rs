@@ -49,17 +49,6 @@ impl<'c> Emitter<'c, '_> {
         let (b, i32) = (&self.builder, self.context.i32_type());
         let x = b.build_int_truncate(values[x.0 as usize], i32, "")?;
         let y = b.build_int_truncate(values[y.0 as usize], i32, "")?;
-        let word = match op {
-            BinaryOp::Add => b.build_int_add(x, y, "")?,
-            BinaryOp::Sub => b.build_int_sub(x, y, "")?,
-            BinaryOp::Mul => b.build_int_mul(x, y, "")?,
-            BinaryOp::And => b.build_and(x, y, "")?,
-            BinaryOp::Or => b.build_or(x, y, "")?,
-            BinaryOp::Xor => b.build_xor(x, y, "")?,
-            BinaryOp::Shl => b.build_left_shift(x, y, "")?,
-            BinaryOp::Lshr => b.build_right_shift(x, y, false, "")?,
-            _ => b.build_right_shift(x, y, true, "")?,
-        };
-        Ok(Some(b.build_int_s_extend(word, self.i64, "word")?))
+        Ok(Some(b.build_int_s_extend(self.plain(op, x, y)?, self.i64, "word")?))
     }
 }

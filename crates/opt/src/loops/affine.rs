@@ -128,7 +128,7 @@ impl<'a> LoopIteration<'a> {
         let (dominators, latches) = (DominatorTree::of(&cfg), cfg.predecessors(0));
         let dominates_latch = |node| latches.iter().all(|latch| dominators.dominates(node, *latch));
         iteration.dominates_latch = (0..blocks.len()).map(dominates_latch).collect();
-        pass
+        iteration
     }
 
     /// The same iteration, if nothing but what is known of `counter` is assumed.

@@ -3,6 +3,7 @@
 
 use super::{EMIT_CONTROL, Mutant, mutant};
 
+const LOOP_SEARCH: &str = "crates/opt/src/loops/byte_search.rs";
 const GATHER: &str = "crates/opt/src/combine_loads.rs";
 const ORDER_GRAPH: &str = "crates/codegen/src/order/graph.rs";
 const SPECIALIZE: &str = "crates/opt/src/specialize.rs";
@@ -102,3 +103,26 @@ pub(super) const TABLES: [Mutant; 1] = [mutant(
     "pc.0.wrapping_sub(low).rotate_right(1)",
     "pc.0.wrapping_sub(low).rotate_right(1) + 1",
 )];
+
+/// Loops that search for a byte.
+pub(super) const SEARCHES: [Mutant; 4] = [
+    mutant(
+        "iterations-left-out-are-free",
+        LOOP_SEARCH,
+        "ahead.push(Op::Charge(charged));",
+        "let _ = charged;",
+    ),
+    mutant(
+        "comparison-at-zero-charged",
+        LOOP_SEARCH,
+        "ahead.binary(BinaryOp::Sub, charged, saved);",
+        "ahead.binary(BinaryOp::Add, charged, saved);",
+    ),
+    mutant("counter-between-bytes", LOOP_SEARCH, "!COUNTER_MAX);", "!63);"),
+    mutant(
+        "byte-read-after-the-loop",
+        LOOP_SEARCH,
+        "is_search && is_apart && forgets(behind, byte)",
+        "is_search && is_apart",
+    ),
+];
