@@ -27,7 +27,7 @@ struct Piece {
 
 /// Code at one distance from the end of its frame.
 #[derive(Debug)]
-struct Level {
+struct StackLevel {
     addresses: Range<u64>,
     bytes: u32,
 }
@@ -142,7 +142,7 @@ fn lines_of(unit: UnitRef<'_, Reader<'_>>, lines: &mut Vec<(Range<u64>, u32)>) -
 }
 
 /// How far the stack pointer is from the end of the frame, for all code.
-fn levels(section: &[u8]) -> Result<Vec<Level>, gimli::Error> {
+fn levels(section: &[u8]) -> Result<Vec<StackLevel>, gimli::Error> {
     let mut frames = gimli::DebugFrame::new(section, LittleEndian);
     frames.set_address_size(8);
     let bases = BaseAddresses::default();
@@ -160,7 +160,7 @@ fn levels(section: &[u8]) -> Result<Vec<Level>, gimli::Error> {
                 }
                 _ => 0,
             };
-            levels.push(Level { addresses: row.start_address()..row.end_address(), bytes });
+            levels.push(StackLevel { addresses: row.start_address()..row.end_address(), bytes });
         }
     }
     levels.sort_by_key(|level| level.addresses.start);
@@ -173,7 +173,12 @@ fn at<T>(sorted: &[T], range: impl Fn(&T) -> &Range<u64>, address: u64) -> Optio
     Some(&sorted[index]).filter(|item| range(item).contains(&address))
 }
 
-fn rows(text: &Range<u64>, pieces: &[Piece], levels: &[Level], lines: &[(Range<u64>, u32)]) -> Vec<FrameRow> {
+fn rows(
+    text: &Range<u64>,
+    pieces: &[Piece],
+    levels: &[StackLevel],
+    lines: &[(Range<u64>, u32)],
+) -> Vec<FrameRow> {
     let mut places = BTreeSet::from([text.start]);
     let ranges = pieces.iter().map(|piece| &piece.addresses).chain(levels.iter().map(|l| &l.addresses));
     places.extend(

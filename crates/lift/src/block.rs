@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use antares_ir::{BinaryOp, Block, Op, Terminator, UnaryOp, Value, Width};
 use antares_program::{GuestAddr, Reg};
 
-use crate::memory::{Accesses, Address};
+use crate::memory::{Accesses, BaseOffset};
 
 /// Builds the operations of one block.
 pub(crate) struct BlockBuilder {
@@ -13,7 +13,7 @@ pub(crate) struct BlockBuilder {
     registers: [Option<Value>; 32],
     written: [bool; 32],
     constants: HashMap<i64, Value>,
-    addresses: HashMap<Value, Address>,
+    addresses: HashMap<Value, BaseOffset>,
     accesses: Accesses,
 }
 
@@ -110,8 +110,8 @@ impl BlockBuilder {
     }
 
     /// `value` as a base and a distance.
-    fn address(&self, value: Value) -> Address {
-        self.addresses.get(&value).copied().unwrap_or(Address { base: value, offset: 0 })
+    fn address(&self, value: Value) -> BaseOffset {
+        self.addresses.get(&value).copied().unwrap_or(BaseOffset { base: value, offset: 0 })
     }
 
     pub(crate) fn load(&mut self, width: Width, is_signed: bool, base: Value, offset: i64) -> Value {

@@ -10,19 +10,19 @@ const SPAN_BYTES_MAX: i64 = 1 << 20;
 
 /// `base + offset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
+pub(crate) struct BaseOffset {
     pub(crate) base: Value,
     pub(crate) offset: i64,
 }
 
-impl Address {
+impl BaseOffset {
     pub(crate) fn plus(self, offset: i64) -> Self {
         Self { offset: self.offset.wrapping_add(offset), ..self }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Group {
+struct AccessGroup {
     access: Access,
     base: Value,
     low: i64,
@@ -32,23 +32,23 @@ struct Group {
 /// The accesses of a block, grouped.
 #[derive(Debug, Default)]
 pub(crate) struct Accesses {
-    groups: Vec<Group>,
+    groups: Vec<AccessGroup>,
 }
 
 impl Accesses {
-    pub(crate) fn read(&mut self, address: Address, width: Width) {
+    pub(crate) fn read(&mut self, address: BaseOffset, width: Width) {
         self.add(Access::Read, address, width);
     }
 
-    pub(crate) fn write(&mut self, address: Address, width: Width) {
+    pub(crate) fn write(&mut self, address: BaseOffset, width: Width) {
         self.add(Access::Write, address, width);
     }
 
-    fn add(&mut self, access: Access, address: Address, width: Width) {
+    fn add(&mut self, access: Access, address: BaseOffset, width: Width) {
         let low = address.offset;
         let Some(high) = low.checked_add(width.bytes()) else {
             // An offset at the end of i64: its own group, checked by itself modulo 2^64.
-            self.groups.push(Group {
+            self.groups.push(AccessGroup {
                 access,
                 base: address.base,
                 low,
@@ -56,7 +56,7 @@ impl Accesses {
             });
             return;
         };
-        let fits = |group: &&mut Group| {
+        let fits = |group: &&mut AccessGroup| {
             let span = group.high.max(high).checked_sub(group.low.min(low));
             group.access == access
                 && group.base == address.base
@@ -67,14 +67,14 @@ impl Accesses {
                 group.low = group.low.min(low);
                 group.high = group.high.max(high);
             }
-            None => self.groups.push(Group { access, base: address.base, low, high }),
+            None => self.groups.push(AccessGroup { access, base: address.base, low, high }),
         }
     }
 
     /// A check of each group.
     pub(crate) fn checks(&self) -> Vec<Op> {
-        let check = |group: &Group| {
-            let Group { access, base, low, high } = *group;
+        let check = |group: &AccessGroup| {
+            let AccessGroup { access, base, low, high } = *group;
             Op::Check { access, base, low, high }
         };
         self.groups.iter().map(check).collect()

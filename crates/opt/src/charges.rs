@@ -16,7 +16,7 @@ const CYCLES_MAX: u64 = 1 << 12;
 
 /// Blocks with a successor in common, and all of their successors: what the ones charge more, the others charge less.
 #[derive(Debug, Default)]
-struct Place {
+struct Junction {
     before: Vec<usize>,
     behind: Vec<usize>,
 }
@@ -52,14 +52,14 @@ fn is_free(block: &Block) -> bool {
 }
 
 /// Where charges may be moved.
-fn places(function: &Function, cfg: &Cfg) -> Vec<Place> {
+fn places(function: &Function, cfg: &Cfg) -> Vec<Junction> {
     let mut is_taken = vec![false; cfg.blocks()];
     let mut places = Vec::new();
     for start in 0..cfg.blocks() {
         if is_taken[start] || cfg.successors(start).is_empty() {
             continue;
         }
-        let mut place = Place { before: vec![start], behind: Vec::new() };
+        let mut place = Junction { before: vec![start], behind: Vec::new() };
         is_taken[start] = true;
         let mut next = 0;
         while let Some(&before) = place.before.get(next) {
@@ -89,7 +89,7 @@ fn places(function: &Function, cfg: &Cfg) -> Vec<Place> {
 }
 
 /// Moves what pays at one place. Whether something did.
-fn shift(place: &Place, weights: &[u64], charges: &mut [u64]) -> bool {
+fn shift(place: &Junction, weights: &[u64], charges: &mut [u64]) -> bool {
     let least = |blocks: &[usize]| blocks.iter().map(|block| charges[*block]).min().unwrap_or(0);
     let zeroed = |blocks: &[usize], by: u64| -> u64 {
         blocks.iter().filter(|block| charges[**block] == by).map(|block| weights[*block]).sum()

@@ -9,7 +9,7 @@ const BYTES_MAX: i64 = Width::Double.bytes();
 
 /// `bytes` bytes from `base + offset` on, zero extended, moved up by `above` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Part {
+struct PartialLoad {
     base: Value,
     offset: i64,
     bytes: i64,
@@ -18,7 +18,7 @@ struct Part {
     first: usize,
 }
 
-impl Part {
+impl PartialLoad {
     fn moved_up(self, bits: i64) -> Option<Self> {
         let above = self.above + bits / 8;
         let fits = (0..64).contains(&bits) && bits % 8 == 0 && above + self.bytes <= BYTES_MAX;
@@ -56,7 +56,7 @@ pub(crate) fn combine(module: &mut Module) {
 /// Combines loads of bytes that lie side by side. The checks of the bytes are checks of the whole; a
 /// store between the first byte and the last operation leaves everything as it is.
 fn fold(ops: &mut [Op]) {
-    let mut parts: Vec<Option<Part>> = vec![None; ops.len()];
+    let mut parts: Vec<Option<PartialLoad>> = vec![None; ops.len()];
     let mut after_store = 0;
     for index in 0..ops.len() {
         let number = |value: Value| match ops[value.0 as usize] {
@@ -70,7 +70,7 @@ fn fold(ops: &mut [Op]) {
                 None
             }
             Op::Load { width, is_signed: false, base, offset } => {
-                Some(Part { base, offset, bytes: width.bytes(), above: 0, first: index })
+                Some(PartialLoad { base, offset, bytes: width.bytes(), above: 0, first: index })
             }
             Op::Binary(BinaryOp::Shl, a, b) => {
                 number(b).and_then(|bits| part(a).and_then(|part| part.moved_up(bits)))
@@ -82,7 +82,9 @@ fn fold(ops: &mut [Op]) {
             _ => None,
         };
         parts[index] = found.filter(|part| part.first >= after_store);
-        if let (Op::Binary(BinaryOp::Or, ..), Some(load)) = (ops[index], parts[index].and_then(Part::load)) {
+        if let (Op::Binary(BinaryOp::Or, ..), Some(load)) =
+            (ops[index], parts[index].and_then(PartialLoad::load))
+        {
             ops[index] = load;
         }
     }

@@ -9,7 +9,7 @@ use antares_ir::{Access, Block, Cfg, Module, Op, Terminator, Value, successors};
 use antares_program::{BlockId, Reg};
 
 use crate::Target;
-use crate::ranges::{self, Both, Facts, Implied, Range, Summary, Transfer};
+use crate::ranges::{self, Both, Facts, ImpliedRanges, Range, Summary, Transfer};
 
 /// Accesses further apart are not checked together.
 const SPAN_MAX: i64 = 4096;
@@ -31,13 +31,13 @@ const EDGES_MAX: usize = 4;
 const LOW_MAX: i64 = 2048;
 
 /// A block whose checks have no place yet.
-struct Draft {
+struct DraftBlock {
     block: Block,
     /// Checks of values in the block.
     checks: Vec<Op>,
 }
 
-impl Draft {
+impl DraftBlock {
     fn of(mut block: Block) -> Self {
         let checks = block.take_checks();
         Self { block, checks }
@@ -65,17 +65,22 @@ impl Draft {
 
 /// Moves the checks of all functions but those of more than `blocks_max` blocks.
 pub(crate) fn hoist(module: &mut Module, target: Target) {
-    let implied = Implied::of(module);
+    let implied = ImpliedRanges::of(module);
     let functions = module.functions.iter_mut();
     for function in functions.filter(|function| function.blocks.len() <= target.blocks_max) {
-        let mut drafts = std::mem::take(&mut function.blocks).into_iter().map(Draft::of).collect();
+        let mut drafts = std::mem::take(&mut function.blocks).into_iter().map(DraftBlock::of).collect();
         place(&mut drafts, function.frame_low, implied, target.own_switches_max);
-        function.blocks = drafts.into_iter().map(Draft::finish).collect();
+        function.blocks = drafts.into_iter().map(DraftBlock::finish).collect();
     }
 }
 
 /// Moves the checks of a function's blocks; stores to `[sp + frame_low, sp)` are checked before all of them.
-fn place(blocks: &mut Vec<Draft>, frame_low: Option<i64>, implied: Implied, own_switches_max: usize) {
+fn place(
+    blocks: &mut Vec<DraftBlock>,
+    frame_low: Option<i64>,
+    implied: ImpliedRanges,
+    own_switches_max: usize,
+) {
     let mut flow = Flow::new(blocks, implied, own_switches_max);
     let needed = flow.anticipated(blocks);
     flow.widen(&needed);
@@ -87,7 +92,7 @@ fn place(blocks: &mut Vec<Draft>, frame_low: Option<i64>, implied: Implied, own_
 
 /// A function's control flow, and what its blocks do.
 struct Flow {
-    implied: Implied,
+    implied: ImpliedRanges,
     summaries: Vec<Summary>,
     cfg: Cfg,
     /// Whether the edges of a block may be given a block of their own.
@@ -105,10 +110,11 @@ struct Plan {
 }
 
 impl Flow {
-    fn new(blocks: &[Draft], implied: Implied, own_switches_max: usize) -> Self {
-        let is_switch = |draft: &&Draft| matches!(draft.block.terminator, Terminator::JumpIndirect { .. });
+    fn new(blocks: &[DraftBlock], implied: ImpliedRanges, own_switches_max: usize) -> Self {
+        let is_switch =
+            |draft: &&DraftBlock| matches!(draft.block.terminator, Terminator::JumpIndirect { .. });
         let shares_switches = blocks.iter().filter(is_switch).count() > own_switches_max;
-        let summary = |Draft { block, checks }: &Draft| {
+        let summary = |DraftBlock { block, checks }: &DraftBlock| {
             let mut summary = Summary::new(&block.ops, checks.iter(), &block.writes, &block.terminator);
             summary.own = summary.own.map(|both| implied.fewest(both));
             summary.made.iter_mut().for_each(|(_, both)| *both = implied.fewest(*both));
@@ -124,7 +130,7 @@ impl Flow {
     }
 
     /// What each block needs: what it checks, and what every path from it checks soon.
-    fn anticipated(&self, blocks: &[Draft]) -> Vec<Facts> {
+    fn anticipated(&self, blocks: &[DraftBlock]) -> Vec<Facts> {
         let mut needed: Vec<Facts> = self.summaries.iter().map(|summary| summary.own).collect();
         for _ in 0..ROUNDS {
             let mut has_changed = false;
@@ -291,7 +297,7 @@ fn goes_on(terminator: &Terminator) -> bool {
 }
 
 /// Puts the checks where `plan` says.
-fn rewrite(blocks: &mut Vec<Draft>, flow: &Flow, plan: Plan) {
+fn rewrite(blocks: &mut Vec<DraftBlock>, flow: &Flow, plan: Plan) {
     for (block, summary) in blocks.iter_mut().zip(&flow.summaries) {
         let ops = &block.block.ops;
         block.checks.retain(|op| {
@@ -321,7 +327,7 @@ fn rewrite(blocks: &mut Vec<Draft>, flow: &Flow, plan: Plan) {
         let (from, to) = edge[0].0;
         let of_edge = blocks.len();
         let between = Block::between(blocks[to].block.pc, Vec::new(), Terminator::Jump(BlockId::at(to)));
-        blocks.push(Draft::of(between));
+        blocks.push(DraftBlock::of(between));
         for &(_, register, access, range) in edge {
             let base = blocks[of_edge].read(register);
             blocks[of_edge].check(access, base, range);

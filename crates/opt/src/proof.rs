@@ -22,8 +22,8 @@ use antares_ir::{Access, Block, FormRule, Function, Module, Op, SpAfter, VerifyE
 use antares_program::{BlockId, FunctionId};
 
 use crate::proof::{
-    available::{Executed, Implied},
-    frame::{Frame, SpDistance},
+    available::{Executed, ImpliedWindows},
+    frame::{SpDistance, StackFrame},
     versioned::Bounded,
 };
 
@@ -98,7 +98,7 @@ pub(crate) fn refused_between_passes(module: &Module) -> Vec<ProofError> {
 
 /// What `module`, whose form is right, claims and does not show; if it `is_finished`, of all that it claims.
 fn unproved(module: &Module, is_finished: bool) -> Vec<ProofError> {
-    let implied = Implied::of(|access| module.bounds(access));
+    let implied = ImpliedWindows::of(|access| module.bounds(access));
     let execute =
         |function: &Function| function.blocks.iter().map(|block| Executed::of(block, implied)).collect();
     let executed: Vec<Vec<Executed>> = module.functions.iter().map(execute).collect();
@@ -112,7 +112,7 @@ fn unproved(module: &Module, is_finished: bool) -> Vec<ProofError> {
 }
 
 /// What is true of a function when all passes have run.
-fn finished(function: &Function, frame: &Frame) -> Result<(), ProofError> {
+fn finished(function: &Function, frame: &StackFrame) -> Result<(), ProofError> {
     let failed = |block, claim| Err(ProofError { function: function.id, block, claim });
     if function.sp_after == SpAfter::Same && !frame.gives_back() {
         return failed(BlockId(0), Claim::Frame);
@@ -123,11 +123,11 @@ fn finished(function: &Function, frame: &Frame) -> Result<(), ProofError> {
 fn prove(
     module: &Module,
     function: &Function,
-    (executed, frame): (&Vec<Executed>, &Frame),
+    (executed, frame): (&Vec<Executed>, &StackFrame),
 ) -> Result<(), ProofError> {
     let failed = |block, claim| ProofError { function: function.id, block, claim };
     let bounds = |access: Access| module.bounds(access);
-    let implied = Implied::of(bounds);
+    let implied = ImpliedWindows::of(bounds);
     for (index, block) in function.blocks.iter().enumerate() {
         let sp = (frame.sp(index), function.frame_low);
         // Where no path leads nothing is accessed.
@@ -167,7 +167,7 @@ fn unproved_check(
     function: &Function,
     executed: &[Executed],
     loops: &[Bounded],
-    implied: Implied,
+    implied: ImpliedWindows,
 ) -> Option<(BlockId, usize)> {
     if executed.iter().all(|executed| executed.left_out.is_empty()) {
         return None;

@@ -115,12 +115,12 @@ impl Both {
 /// What checks of stores say about loads: where both end at the end of memory, whatever may be stored to may be loaded,
 /// and so may as many bytes below it as lie below all that may be stored to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Implied {
+pub(crate) struct ImpliedRanges {
     /// Anything: what would be below all of `i64` is out of reach.
     below: Option<i64>,
 }
 
-impl Implied {
+impl ImpliedRanges {
     pub(crate) fn of(module: &Module) -> Self {
         Self::between(module.bounds(Access::Read), module.bounds(Access::Write))
     }
@@ -161,7 +161,7 @@ pub(crate) fn root(ops: &[Op], value: Value) -> (Value, i64) {
 }
 
 /// What holds where a function is entered: its frame, stores to `[sp + frame_low, sp)`, is checked before all else.
-pub(crate) fn at_entry(frame_low: Option<i64>, implied: Implied) -> Facts {
+pub(crate) fn at_entry(frame_low: Option<i64>, implied: ImpliedRanges) -> Facts {
     let mut facts = Facts::default();
     if let Some(low) = frame_low {
         facts[Reg::SP.index()] = implied.all(Both::of(Access::Write, Range::new(low, 0)));
@@ -245,7 +245,7 @@ impl Summary {
     }
 
     /// What holds at the end if `before` holds at the start.
-    pub(crate) fn after(&self, before: &Facts, implied: Implied) -> Facts {
+    pub(crate) fn after(&self, before: &Facts, implied: ImpliedRanges) -> Facts {
         self.transfers.map(|transfer| match transfer {
             Transfer::Copied(register, by) => before[register.index()].moved(-by),
             Transfer::Computed(value, by) => implied.all(self.made(value)).moved(-by),
@@ -276,7 +276,7 @@ pub(crate) fn solve(
     cfg: &Cfg,
     ensured: &[Facts],
     entry: &Facts,
-    (implied, visits_max): (Implied, u32),
+    (implied, visits_max): (ImpliedRanges, u32),
 ) -> Vec<Option<Facts>> {
     let steps_max = STEPS_MAX + STEPS_PER_BLOCK * summaries.len();
     let problem =
@@ -290,7 +290,7 @@ pub(crate) fn solve(
 struct Ensured<'a> {
     summaries: &'a [Summary],
     ensured: &'a [Facts],
-    implied: Implied,
+    implied: ImpliedRanges,
     is_header: Vec<bool>,
     visits_max: u32,
     steps_max: usize,

@@ -19,11 +19,11 @@ const OPERATIONS_MAX: usize = 512;
 const NUMBER_END: i64 = 4096;
 
 /// What registers hold at a call.
-type Numbers = Vec<(Reg, i64)>;
+type ConstantArguments = Vec<(Reg, i64)>;
 
 /// Gives calls that pass numbers copies for them. All else about the module is settled; it keeps its signatures.
 pub(crate) fn specialize(module: &mut Module) {
-    let mut numbers_of: HashMap<FunctionId, Vec<(Numbers, FunctionId)>> = HashMap::new();
+    let mut numbers_of: HashMap<FunctionId, Vec<(ConstantArguments, FunctionId)>> = HashMap::new();
     let mut copies: Vec<Function> = Vec::new();
     let mut calls: Vec<(usize, usize, FunctionId)> = Vec::new();
     let is_worth: Vec<bool> = module.functions.iter().map(is_worth).collect();
@@ -74,12 +74,12 @@ fn is_worth(function: &Function) -> bool {
 }
 
 /// The numbers that `call` passes to `callee`.
-fn numbers(call: &Block, callee: &Function) -> Numbers {
+fn numbers(call: &Block, callee: &Function) -> ConstantArguments {
     let number = |(register, value): &(Reg, Value)| {
         let number = call.number(*value).filter(|number| (0..NUMBER_END).contains(number))?;
         callee.params.has(*register).then_some((*register, number))
     };
-    let mut numbers: Numbers = call.writes.iter().filter_map(number).collect();
+    let mut numbers: ConstantArguments = call.writes.iter().filter_map(number).collect();
     numbers.sort_unstable_by_key(|(register, _)| register.0);
     numbers
 }

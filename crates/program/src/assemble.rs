@@ -7,7 +7,7 @@ use antares_abi::{CompileOptions, Hints, Isa};
 use crate::{
     Block, BlockId, Decoder, Function, FunctionId, GuestAddr, Image, Instruction, Op, Program, Reg,
     Terminator,
-    explore::{Draft, Line},
+    explore::{FunctionDraft, Line},
     recover::Key,
     trace::is_overlong,
 };
@@ -22,7 +22,7 @@ const MILLICODE_INSTRUCTIONS_MAX: usize = 32;
 pub(crate) fn assemble(
     image: &Image,
     decoder: &mut Decoder,
-    drafts: &BTreeMap<Key, Draft>,
+    drafts: &BTreeMap<Key, FunctionDraft>,
     exposed: &BTreeSet<u64>,
 ) -> Program {
     let ids: BTreeMap<Key, FunctionId> = drafts.keys().copied().zip((0..).map(FunctionId)).collect();
@@ -61,7 +61,7 @@ struct Builder<'a, 'd> {
     functions: &'a BTreeMap<Key, FunctionId>,
     options: CompileOptions,
     key: Key,
-    draft: &'a Draft,
+    draft: &'a FunctionDraft,
     numbers: BTreeMap<u64, BlockId>,
     /// Blocks without instructions, for what lies outside: pc and number.
     outside: Vec<u64>,
@@ -72,7 +72,7 @@ impl<'a, 'd> Builder<'a, 'd> {
         decoder: &'a mut Decoder<'d>,
         functions: &'a BTreeMap<Key, FunctionId>,
         (options, key): (CompileOptions, Key),
-        draft: &'a Draft,
+        draft: &'a FunctionDraft,
     ) -> Self {
         let others = draft.leaders.iter().copied().filter(|pc| *pc != key.0);
         let numbers = std::iter::once(key.0).chain(others).zip((0..).map(BlockId)).collect();

@@ -19,7 +19,7 @@ const SHARED_END_INSTRUCTIONS_MAX: usize = 32;
 
 /// What is known of a function before its blocks are built.
 #[derive(Debug, Default)]
-pub(crate) struct Draft {
+pub(crate) struct FunctionDraft {
     /// Starts of blocks.
     pub(crate) leaders: BTreeSet<u64>,
     /// Every instruction seen, by pc.
@@ -44,7 +44,7 @@ pub(crate) struct Draft {
     pub(crate) constants: BTreeSet<u64>,
 }
 
-impl Draft {
+impl FunctionDraft {
     /// All instructions but those behind a call or a system call, which may never return, or behind a jump that goes nowhere else,
     /// as a tail call of the next function is: there the next function may begin.
     pub(crate) fn insides(&self) -> impl Iterator<Item = u64> {
@@ -87,14 +87,14 @@ pub(crate) fn explore(
     starts: &BTreeSet<u64>,
     surroundings: &Surroundings,
     key: Key,
-) -> Draft {
+) -> FunctionDraft {
     let (entry, link) = key;
     let page_range = image.executable.iter().find(|range| (range.0..range.1).contains(&entry));
     let &(code_start, code_end) = page_range.unwrap_or(&(entry, entry));
     let start = starts.range(code_start..=entry).next_back().copied().unwrap_or(code_start);
     let end = starts.range(entry + 1..code_end).next().copied().unwrap_or(code_end);
     let end = image.next_constant(entry).map_or(end, |constant| constant.min(end));
-    let draft = Draft { leaders: BTreeSet::from([entry]), ..Draft::default() };
+    let draft = FunctionDraft { leaders: BTreeSet::from([entry]), ..FunctionDraft::default() };
     let mut explorer = Explorer {
         vm_version: image.options.vm_version,
         entry,
@@ -127,7 +127,7 @@ struct Explorer {
     entry: u64,
     link: Reg,
     range: Range<u64>,
-    draft: Draft,
+    draft: FunctionDraft,
     work: Vec<u64>,
     /// Instructions of ends that this function shares with others.
     shared: BTreeSet<u64>,

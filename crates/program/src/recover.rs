@@ -12,7 +12,7 @@ use antares_abi::{CompileOptions, Hints};
 use crate::{
     Decoder, GuestAddr, Image, Instruction, ProgramError, Reg,
     assemble::assemble,
-    explore::{Draft, Surroundings, explore},
+    explore::{FunctionDraft, Surroundings, explore},
     jump_table::references,
     taken::{code_addresses_in_data, code_words_in_data, function_tables},
 };
@@ -211,7 +211,7 @@ struct Recovery<'a> {
     pointers: Vec<u64>,
     starts: BTreeSet<u64>,
     exposed: BTreeSet<u64>,
-    drafts: BTreeMap<Key, Draft>,
+    drafts: BTreeMap<Key, FunctionDraft>,
     queue: VecDeque<Key>,
     /// What may be called by its address, as far as that is a guess.
     guesses: VecDeque<Key>,
@@ -281,7 +281,7 @@ impl<'a> Recovery<'a> {
         if self.blocks <= COPIES_MAX * places.len() as u64 && !self.is_exhausted {
             return false;
         }
-        let labels = |(key, draft): (&Key, &Draft)| -> Vec<u64> {
+        let labels = |(key, draft): (&Key, &FunctionDraft)| -> Vec<u64> {
             draft.candidates.iter().copied().filter(|candidate| *candidate != key.0).collect()
         };
         let labels: BTreeSet<u64> = self.drafts.iter().flat_map(labels).collect();
@@ -374,14 +374,14 @@ impl<'a> Recovery<'a> {
 
     /// Whether a guess calls nothing in the middle of known functions, as constants do if they are read as code. What stands behind a
     /// call is no such middle: the call may never return.
-    fn is_apart(&self, draft: &Draft) -> bool {
+    fn is_apart(&self, draft: &FunctionDraft) -> bool {
         let calls = draft.calls.iter().filter(|callee| callee.1 == Reg::RA).map(|callee| callee.0);
         let mut targets = calls.chain(draft.tails.iter().copied());
         targets.all(|target| self.starts.contains(&target) || !self.insides.contains(&target))
     }
 
     /// Keeps a draft and goes after what it calls; drops it if it was a mere guess that turned out to be no code.
-    fn take(&mut self, key: Key, draft: Draft) -> Result<(), ProgramError> {
+    fn take(&mut self, key: Key, draft: FunctionDraft) -> Result<(), ProgramError> {
         let is_guess = self.is_guess(key.0);
         if is_guess && !(draft.is_clean() && self.is_apart(&draft)) {
             self.exposed.remove(&key.0);

@@ -114,12 +114,12 @@ fn registers(emitter: &Emitter, ir: &ir::Function) -> RegSet {
 }
 
 /// Counts the loads and stores of a block that has many.
-struct Accesses {
+struct AccessCounter {
     is_many: bool,
     count: usize,
 }
 
-impl Accesses {
+impl AccessCounter {
     fn of(block: &ir::Block) -> Self {
         let is_many = block.ops.iter().filter(|op| Self::is_one(op)).count() > ACCESSES_MAX;
         Self { is_many, count: 0 }
@@ -266,7 +266,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         let mut values: Vec<IntValue<'c>> = Vec::with_capacity(block.ops.len());
         let has_wide = block.ops.iter().any(|op| matches!(op, Op::Binary(BinaryOp::MulHighUnsigned, ..)));
         let proved = proved(block);
-        let mut accesses = Accesses::of(block);
+        let mut accesses = AccessCounter::of(block);
         for op in &block.ops {
             if accesses.is_cut(op) {
                 self.emitter.keep_accesses_apart()?;

@@ -134,7 +134,7 @@ fn is_sum(instruction: InstructionValue) -> bool {
 }
 
 /// An access to memory: what its address is counted from, if that is known, and the bytes from there.
-struct Access {
+struct MemoryAccess {
     instruction: usize,
     root: Option<LLVMValueRef>,
     start: i64,
@@ -142,7 +142,7 @@ struct Access {
     is_store: bool,
 }
 
-impl Access {
+impl MemoryAccess {
     fn of(instruction: usize, value: InstructionValue) -> Option<Self> {
         let (is_store, pointer, width) = match value.get_opcode() {
             InstructionOpcode::Load => (false, value.get_operand(0)?.value()?, width(value)),
@@ -284,9 +284,9 @@ impl<'c> Maker<'_, 'c> {
 
     /// Accesses that may be to the same byte keep their order.
     fn memory(&mut self) {
-        let mut accesses: Vec<Access> = Vec::new();
+        let mut accesses: Vec<MemoryAccess> = Vec::new();
         for (at, instruction) in self.region.iter().enumerate() {
-            let Some(access) = Access::of(at, *instruction) else { continue };
+            let Some(access) = MemoryAccess::of(at, *instruction) else { continue };
             let before = accesses.iter().filter(|before| access.stays_behind(before));
             self.after[at].extend(before.map(|before| before.instruction));
             accesses.push(access);

@@ -3,13 +3,13 @@
 use antares_ir::{Access, Block, Op, Value};
 use antares_program::Reg;
 
-use crate::proof::{available::Implied, frame::SpDistance};
+use crate::proof::{available::ImpliedWindows, frame::SpDistance};
 
 /// The first operation of `block` that accesses what nothing has seen to. `sp` is at a distance from where the function found
 /// it, below which all from `frame_low` on was checked for loads and stores.
 pub(super) fn unchecked(
     block: &Block,
-    implied: Implied,
+    implied: ImpliedWindows,
     (sp, frame_low): (SpDistance, Option<i64>),
 ) -> Option<usize> {
     let mut checks: Vec<(Value, Access, i64, i64)> = Vec::new();

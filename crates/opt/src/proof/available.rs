@@ -102,12 +102,12 @@ impl Windows {
 
 /// What follows for loads from what is known of stores.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Implied {
+pub(super) struct ImpliedWindows {
     /// By how much loads may lie below stores; none if they may not wherever stores may.
     pub(super) below: Option<i64>,
 }
 
-impl Implied {
+impl ImpliedWindows {
     pub(super) fn of(bounds: impl Fn(Access) -> (u64, u64)) -> Self {
         let (read, write) = (bounds(Access::Read), bounds(Access::Write));
         let is_readable = read.0 <= write.0 && write.0 < write.1 && write.1 <= read.1;
@@ -128,7 +128,7 @@ impl Implied {
 }
 
 /// What is known of each register.
-pub(super) type Registers = [Windows; 32];
+pub(super) type KnownRegisters = [Windows; 32];
 
 /// What a value is counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +166,7 @@ enum Lost {
 }
 
 impl Executed {
-    pub(super) fn of(block: &Block, implied: Implied) -> Self {
+    pub(super) fn of(block: &Block, implied: ImpliedWindows) -> Self {
         let mut roots: Vec<(Root, i64)> = Vec::with_capacity(block.ops.len());
         let (mut checked, mut left_out) = (Vec::<(Root, Windows)>::new(), Vec::new());
         for (number, op) in (0..).zip(&block.ops) {
@@ -227,7 +227,7 @@ impl Executed {
     }
 
     /// What is known at the block's end.
-    fn after(&self, before: &Registers) -> Registers {
+    fn after(&self, before: &KnownRegisters) -> KnownRegisters {
         let mut now = *before;
         for &(root, windows) in &self.checked {
             if let Root::Register(register) = root {
@@ -248,14 +248,14 @@ impl Executed {
                 after[register.index()] = Windows::default();
                 after
             }
-            Lost::All => Registers::default(),
+            Lost::All => KnownRegisters::default(),
         }
     }
 }
 
 impl LeftOut {
     /// What is known of its base where the block begins.
-    pub(super) fn known(&self, before: &Registers) -> Windows {
+    pub(super) fn known(&self, before: &KnownRegisters) -> Windows {
         match self.root {
             (Root::Register(register), distance) => {
                 before[register.index()].map(|window| window.seen_from_above(distance))
@@ -266,18 +266,22 @@ impl LeftOut {
 }
 
 /// What is known where each block of `function` begins; none where no path leads.
-pub(super) fn solve(function: &Function, blocks: &[Executed], implied: Implied) -> Vec<Option<Registers>> {
+pub(super) fn solve(
+    function: &Function,
+    blocks: &[Executed],
+    implied: ImpliedWindows,
+) -> Vec<Option<KnownRegisters>> {
     let cfg = Cfg::of(&function.blocks);
     let order = cfg.reverse_postorder();
     let mut places = vec![usize::MAX; blocks.len()];
     order.iter().enumerate().for_each(|(place, block)| places[*block] = place);
-    let mut entry = Registers::default();
+    let mut entry = KnownRegisters::default();
     if let Some(low) = function.frame_low {
         // Stores and loads of the frame are checked before all else.
         let frame = Windows::of(Access::Write, low, 0).hull(Windows::of(Access::Read, low, 0));
         entry[Reg::SP.index()] = implied.all(frame);
     }
-    let mut before: Vec<Option<Registers>> = vec![None; blocks.len()];
+    let mut before: Vec<Option<KnownRegisters>> = vec![None; blocks.len()];
     before[0] = Some(entry);
     let visits_max = VISITS + VISITS_PER_BLOCK * blocks.len();
     let mut visits = 0;

@@ -39,14 +39,14 @@ impl SpDistance {
 type Pointers = [SpDistance; 2];
 
 /// What is known of a function.
-pub(super) struct Frame {
+pub(super) struct StackFrame {
     /// By block, as it is entered: `sp` and `s0`.
     pointers: Vec<Pointers>,
     /// `sp` where the function returns.
     returned: SpDistance,
 }
 
-impl Frame {
+impl StackFrame {
     /// Where `sp` is as a block is entered; none if no path leads there.
     pub(super) fn sp(&self, block: usize) -> SpDistance {
         self.pointers[block][0]
@@ -59,16 +59,16 @@ impl Frame {
 }
 
 /// Finds out about all functions; `executed` has the blocks of each.
-pub(super) fn solve(module: &Module, executed: &[Vec<Executed>]) -> Vec<Frame> {
-    let frame = |_: &Function| Frame { pointers: Vec::new(), returned: SpDistance::Unreached };
-    let mut frames: Vec<Frame> = module.functions.iter().map(frame).collect();
+pub(super) fn solve(module: &Module, executed: &[Vec<Executed>]) -> Vec<StackFrame> {
+    let frame = |_: &Function| StackFrame { pointers: Vec::new(), returned: SpDistance::Unreached };
+    let mut frames: Vec<StackFrame> = module.functions.iter().map(frame).collect();
     let callers = module.callers();
     let mut queue = Worklist::of(0..frames.len());
     while let Some(index) = queue.pop() {
         let solved = solve_one(module, &module.functions[index], &executed[index], &frames);
         let returned = frames[index].returned.meet(solved.returned);
         let is_new = returned != frames[index].returned;
-        frames[index] = Frame { returned, ..solved };
+        frames[index] = StackFrame { returned, ..solved };
         if is_new {
             queue.add(&callers[index]);
         }
@@ -76,7 +76,12 @@ pub(super) fn solve(module: &Module, executed: &[Vec<Executed>]) -> Vec<Frame> {
     frames
 }
 
-fn solve_one(module: &Module, function: &Function, executed: &[Executed], frames: &[Frame]) -> Frame {
+fn solve_one(
+    module: &Module,
+    function: &Function,
+    executed: &[Executed],
+    frames: &[StackFrame],
+) -> StackFrame {
     // Behind a callee that starts there.
     let behind =
         |sp: SpDistance, callee: usize| match (frames[callee].returned, module.functions[callee].sp_after) {
@@ -130,5 +135,5 @@ fn solve_one(module: &Module, function: &Function, executed: &[Executed], frames
             _ => SpDistance::Unreached,
         });
     }
-    Frame { pointers, returned }
+    StackFrame { pointers, returned }
 }

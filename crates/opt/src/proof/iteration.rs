@@ -7,7 +7,7 @@ use antares_program::BlockId;
 use crate::proof::modular::{Integers, ModularSum, Unknown};
 
 /// What the registers hold.
-type Registers = [ModularSum; 32];
+type SymbolicRegisters = [ModularSum; 32];
 
 /// An iteration, whichever it is: values in terms of the registers as it begins.
 pub(super) struct Iteration<'f> {
@@ -34,7 +34,7 @@ impl<'f> Iteration<'f> {
         let first = witness.header.0 as usize;
         let blocks =
             blocks.get(first..first + witness.blocks as usize).filter(|blocks| !blocks.is_empty())?;
-        let registers: Registers = std::array::from_fn(|register| match u8::try_from(register) {
+        let registers: SymbolicRegisters = std::array::from_fn(|register| match u8::try_from(register) {
             Ok(register) if register > 0 => ModularSum::unknown(Unknown::Register(register)),
             _ => ModularSum::constant(0),
         });
@@ -46,9 +46,9 @@ impl<'f> Iteration<'f> {
             known,
             steps: [None; 32],
         };
-        let mut entered: Vec<Option<Registers>> = vec![None; blocks.len()];
+        let mut entered: Vec<Option<SymbolicRegisters>> = vec![None; blocks.len()];
         entered[0] = Some(registers.clone());
-        let mut again: Option<Registers> = None;
+        let mut again: Option<SymbolicRegisters> = None;
         for (place, block) in blocks.iter().enumerate() {
             let registers = entered[place].take()?;
             let registers = iteration.run(block, registers);
@@ -99,7 +99,7 @@ impl<'f> Iteration<'f> {
         true
     }
 
-    fn meet(&mut self, mut a: Registers, b: &Registers) -> Registers {
+    fn meet(&mut self, mut a: SymbolicRegisters, b: &SymbolicRegisters) -> SymbolicRegisters {
         for (a, b) in a.iter_mut().zip(b) {
             if a != b {
                 *a = self.unknown(None);
@@ -115,7 +115,7 @@ impl<'f> Iteration<'f> {
     }
 
     /// Executes a block: the registers at its end.
-    fn run(&mut self, block: &Block, registers: Registers) -> Registers {
+    fn run(&mut self, block: &Block, registers: SymbolicRegisters) -> SymbolicRegisters {
         let mut values: Vec<ModularSum> = Vec::with_capacity(block.ops.len());
         for op in &block.ops {
             let value = self.operation(block, op, &values, &registers).filter(ModularSum::is_short);
@@ -134,7 +134,7 @@ impl<'f> Iteration<'f> {
         block: &Block,
         op: &Op,
         values: &[ModularSum],
-        registers: &Registers,
+        registers: &SymbolicRegisters,
     ) -> Option<ModularSum> {
         let get = |value: Value| &values[value.0 as usize];
         match *op {
