@@ -106,7 +106,7 @@ fn shown(pass: &Pass, case: &PassCase) -> String {
 fn every_pass_does_to_its_cases_what_they_say() {
     let is_blessing = env::var_os("BLESS").is_some_and(|value| value == "1");
     let mut wrong = Vec::new();
-    for pass in &PASSES {
+    for pass in PASSES {
         let text = fs::read_to_string(path(pass)).unwrap();
         let mut fresh = text.split(";;; ").next().unwrap().to_owned();
         for case in cases(&text) {
@@ -132,7 +132,7 @@ fn every_pass_does_to_its_cases_what_they_say() {
 
 #[test]
 fn every_pass_has_cases_in_which_it_acts_and_some_in_which_it_does_not() {
-    for pass in &PASSES {
+    for pass in PASSES {
         let text = fs::read_to_string(path(pass)).unwrap();
         let cases = cases(&text);
         assert!(cases.len() >= CASES_MIN, "{} has {} cases", pass.name, cases.len());

@@ -43,7 +43,7 @@ const OPTIMISED: &[Level] = &[Level::Baseline, Level::Full];
 const FULL: &[Level] = &[Level::Full];
 
 /// All passes, in their order.
-pub const PASSES: [Pass; 16] = [
+pub const PASSES: &[Pass] = &[
     // What is cut off here would be read and written for by everything else.
     Pass {
         name: "cut-unreachable",
