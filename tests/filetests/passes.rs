@@ -102,9 +102,13 @@ fn shown(pass: &Pass, case: &PassCase) -> String {
     text.strip_prefix(HEAD).unwrap_or(&text).trim().to_owned()
 }
 
+fn is_blessing() -> bool {
+    env::var_os("BLESS").is_some_and(|value| value == "1")
+}
+
 #[test]
 fn every_pass_does_to_its_cases_what_they_say() {
-    let is_blessing = env::var_os("BLESS").is_some_and(|value| value == "1");
+    let is_blessing = is_blessing();
     let mut wrong = Vec::new();
     for pass in PASSES {
         let text = fs::read_to_string(path(pass)).unwrap();
@@ -132,6 +136,10 @@ fn every_pass_does_to_its_cases_what_they_say() {
 
 #[test]
 fn every_pass_has_cases_in_which_it_acts_and_some_in_which_it_does_not() {
+    if is_blessing() {
+        // What is expected is being written.
+        return;
+    }
     for pass in PASSES {
         let text = fs::read_to_string(path(pass)).unwrap();
         let cases = cases(&text);
