@@ -8,7 +8,7 @@ use std::{
 };
 
 use antares_client::{Script, v1};
-use antares_proto::v1::{CacheUse, CompileRequest, GetArtifactRequest, Tier};
+use antares_proto::v1::{CacheUse, CompileRequest, GetArtifactRequest, Outcome, Tier};
 use antares_tests::guests;
 use bytes::Bytes;
 use tempfile::TempDir;
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::{
     client::{Client, exit_code, inline},
     neighbours::{Maker, Proxy, S3},
-    server::{PATIENCE, Server, signal, until},
+    server::{BUSY_TICKS, PATIENCE, Server, processor_ticks, signal, until},
 };
 
 /// Clients that ask for the same script at once, in all.
@@ -39,8 +39,9 @@ fn compiler(data: &TempDir, sections: &str) -> Server {
 
 fn runner_sections(compilers: &[String]) -> String {
     let urls: Vec<_> = compilers.iter().map(|address| format!("http://{address}")).collect();
-    // One thousand clients of one machine are one peer.
-    let limits = "[listen]\ncalls_per_peer_max = 1700\ncalls_max = 2000\nstreams_per_connection_max = 2000\n";
+    // One thousand clients of one machine are one peer, and one tenant.
+    let limits = "[listen]\ncalls_per_tenant_max = 1700\ncalls_per_peer_max = 1700\ncalls_max = 2000\n\
+                  streams_per_connection_max = 2000\n";
     let queue = format!("queue_max = 2000\ncompiler_url = \"{}\"\n", urls.join(","));
     format!("{limits}[runner]\n{queue}")
 }
@@ -87,6 +88,104 @@ async fn a_thousand_clients_of_one_new_script_make_one_compile() {
         }
         until("the full compile has followed", || compiles(&compilers) > before);
         assert_eq!(compiles(&compilers), before + 1.0, "{name}: one compile with routing");
+    }
+}
+
+/// As behind a balancer that knows nothing of scripts: each compiler is asked by a third of the clients.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_routing_there_are_no_more_compiles_than_compilers() {
+    let [one, two, three, tier] = folders::<4>();
+    let sections = in_folder(&tier);
+    let compilers = [&one, &two, &three].map(|data| compiler(data, &sections));
+    let mut clients = Vec::new();
+    for server in &compilers {
+        clients.push(Client::connect(server).await);
+    }
+    for name in ["exit-imc", "fib-imc"] {
+        let (before, elf) = (compiles(&compilers), guests::bytes(name).unwrap());
+        for client in &mut clients {
+            client.upload(&elf).await.unwrap();
+        }
+        let request = CompileRequest {
+            script_sha256: antares_abi::Sha256Digest::of(&elf).to_string(),
+            ..CompileRequest::default()
+        };
+        let calls = (0..CLIENTS).map(|number| {
+            let (mut client, request) = (clients[number % 3].clone(), request.clone());
+            async move { client.compiler.compile(request).await.unwrap().into_inner().artifact_key }
+        });
+        let keys = futures_util::future::join_all(calls).await;
+        assert!(keys.iter().all(|key| *key == keys[0]), "{name}: one artifact");
+        let made = compiles(&compilers) - before;
+        assert!((1.0..=3.0).contains(&made), "{name}: {made} compiles");
+    }
+}
+
+/// A compile that takes long enough to be killed.
+const LONG: &str = "sphincs-imc";
+
+/// Clients of which each makes as many calls as its own budget for failures lets it make again, if all are lost at once.
+const CLIENTS_OF_MANY: usize = 40;
+
+/// A thousand calls for one script that is new, by clients that ask again as documented. They are all answered.
+async fn a_thousand_calls(runner: &Server, elf: &Bytes) {
+    let clients = (0..CLIENTS_OF_MANY).map(|_| {
+        let url = format!("http://{}", runner.address);
+        antares_client::Client::builder().servers([url]).deadline(PATIENCE).build().unwrap()
+    });
+    let clients: Vec<_> = clients.collect();
+    let calls = (0..CLIENTS).map(|number| {
+        let limits = Some(v1::RunLimits { max_cycles: Some(1_000), ..Default::default() });
+        let request = v1::ExecuteRequest { limits, tier: Tier::Native.into(), ..Default::default() };
+        clients[number % CLIENTS_OF_MANY].execute(Script::Elf(elf.clone()), request)
+    });
+    for answer in futures_util::future::join_all(calls).await {
+        // It would take long; that it runs is enough.
+        assert_eq!(answer.unwrap().verdict.unwrap().outcome(), Outcome::CyclesExceeded);
+    }
+}
+
+/// Kills whoever compiles, once it is at it: its worker, or the whole server. Says which server it was.
+async fn kill_the_leader(compilers: &mut [Server], is_whole_server: bool) -> usize {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        assert!(Instant::now() < end, "nobody compiles");
+        let leader = compilers.iter().enumerate().find_map(|(at, server)| {
+            let (_, workers) = server.family();
+            let worker = workers.into_iter().find(|pid| processor_ticks(*pid) >= BUSY_TICKS)?;
+            Some((at, worker))
+        });
+        match leader {
+            Some((at, _)) if is_whole_server => {
+                compilers[at].kill();
+                return at;
+            }
+            Some((at, worker)) => {
+                signal("-KILL", worker);
+                return at;
+            }
+            None => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_clients_whose_compile_is_killed_make_one_more() {
+    let elf = Bytes::from(guests::bytes(LONG).unwrap());
+    for is_whole_server in [false, true] {
+        let ([one, two, tier], first) = (folders::<3>(), tempfile::tempdir().unwrap());
+        let sections = format!("[compiler]\nbaseline = false\n{}", in_folder(&tier));
+        let mut compilers = [&one, &two].map(|data| compiler(data, &sections));
+        let addresses: Vec<_> = compilers.iter().map(|server| server.address.clone()).collect();
+        let runner = runner(&first, &addresses);
+        let (leader, ()) =
+            tokio::join!(kill_the_leader(&mut compilers, is_whole_server), a_thousand_calls(&runner, &elf));
+        let living = compilers.iter().enumerate().filter(|(at, _)| !is_whole_server || *at != leader);
+        let counts = living.fold([0.0; 2], |[done, lost], (_, server)| {
+            let of = |result| server.metric(&format!("antares_compiles_total{{result=\"{result}\"}}"));
+            [done + of("done"), lost + of("worker_lost")]
+        });
+        assert_eq!(counts, if is_whole_server { [1.0, 0.0] } else { [1.0, 1.0] }, "{is_whole_server}");
     }
 }
 

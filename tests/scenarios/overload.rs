@@ -3,16 +3,21 @@
 
 use std::time::{Duration, Instant};
 
-use antares_proto::v1::{self, Outcome, Tier, execute_session_request::Message, script::Source};
+use antares_proto::v1::{
+    self, Outcome, Tier, execute_session_request::Message, runner_service_client::RunnerServiceClient,
+    script::Source,
+};
 use antares_tests::guests;
 use bytes::Bytes;
+use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::{
     io::copy,
     net::{TcpListener, TcpStream},
     sync::{mpsc, watch},
 };
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Request};
+use tonic::{Code, Request, transport::Channel};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_types::StatusExt as _;
 
 use crate::{
@@ -84,6 +89,39 @@ async fn a_burst_is_refused_with_advice_and_other_tenants_have_their_turns() {
     // It waits for a worker, and not for the eight that wait already.
     assert!(slowest < Duration::from_secs(3), "{slowest:?}");
     assert!(server.memory_high() - before < GROWTH_BYTES_MAX);
+}
+
+/// Calls of a tenant that may have one at a time, each with its script: nearly all are answered before their bytes are there.
+#[tokio::test(flavor = "multi_thread")]
+async fn thousands_of_refusals_leave_the_connection_to_others() {
+    const CALLS: usize = 20_000;
+    const AT_ONCE: usize = 250;
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, "[listen]\ncalls_per_tenant_max = 1\n");
+    let endpoint = Channel::from_shared(format!("http://{}", server.address)).unwrap();
+    let channel = endpoint.connect().await.unwrap();
+    // A call beside them, which lasts as long as the connection does.
+    let watch = HealthClient::new(channel.clone()).watch(HealthCheckRequest::default()).await;
+    let mut watch = watch.unwrap().into_inner();
+    assert!(watch.message().await.unwrap().is_some());
+    let mut elf = guests::bytes("exit-imc").unwrap();
+    elf.resize(40_000, 0);
+    let request = inline(&elf, &["3"], Tier::Interpreter);
+    let calls = futures_util::stream::iter(0..CALLS).map(|_| {
+        let (mut client, request) = (RunnerServiceClient::new(channel.clone()), request.clone());
+        async move {
+            match client.execute(request).await {
+                Ok(answer) => assert_eq!(exit_code(answer.get_ref()), Some(3)),
+                Err(status) => assert_eq!(reason(&status), "OVERLOADED", "{status:?}"),
+            }
+        }
+    });
+    calls.buffer_unordered(AT_ONCE).collect::<()>().await;
+    let refused = server.metric("antares_calls_refused_total{scope=\"tenant\"}");
+    assert!(refused > 0.9 * CALLS as f64, "{refused}");
+    while let Some(news) = watch.message().now_or_never() {
+        assert!(matches!(news, Ok(Some(_))), "the connection is the one that it was: {news:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

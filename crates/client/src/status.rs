@@ -25,8 +25,11 @@ impl Advice {
             return Self::Wait(retry.retry_delay.unwrap_or_default());
         }
         // Who is gone, or a proxy or a connection that says something in its stead: every other error of ours has a reason.
-        let is_gone =
-            matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled);
+        let is_gone = matches!(
+            status.code(),
+            // The last is a connection that was ended with ENHANCE_YOUR_CALM, for whatever other calls did on it.
+            Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled | Code::ResourceExhausted
+        );
         if is_gone && status.get_details_error_info().is_none() { Self::Elsewhere } else { Self::No }
     }
 }
@@ -105,6 +108,7 @@ mod tests {
         assert_eq!(Advice::of(&fault), Advice::No);
         // nginx with its page for 502, as tonic reads it.
         assert_eq!(Advice::of(&Status::internal("invalid compression flag: 60")), Advice::Elsewhere);
+        assert_eq!(Advice::of(&Status::resource_exhausted("h2 protocol error")), Advice::Elsewhere);
         let lost = Status::from_error(Box::new(std::io::Error::other("reset")));
         assert_eq!(Advice::of(&lost), Advice::Elsewhere);
     }

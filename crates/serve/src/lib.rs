@@ -51,6 +51,7 @@ mod tls_client;
 mod tls_section;
 mod token_file;
 mod transport;
+mod unread;
 mod workers;
 
 pub use account::{Account, Salt};

@@ -21,6 +21,7 @@ use crate::{
     handshake::Door,
     listener::{Connection, accept},
     stream::Stream,
+    unread::Unread,
 };
 
 /// How long a connection without calls may take to close when it is told to. Peers that are gone without a word never close
@@ -74,7 +75,7 @@ pub(crate) async fn serve<S>(
                 if let Some(names) = &names {
                     request.extensions_mut().insert(names.clone());
                 }
-                service.clone().call(request.map(Body::new))
+                service.clone().call(request.map(|body| Body::new(Unread::new(body))))
             });
             keep(builder.serve_connection(stream, service), &listen, place, closing).await;
             drop(alive);
