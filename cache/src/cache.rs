@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicU64},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::SyncSender,
     },
     time::{Duration, Instant},
@@ -20,7 +20,7 @@ use crate::{
     layout::{How, Layout, Opened},
     lock::{DirLock, claim},
     manifest::{Failure, FailureRecord, Manifest},
-    recover::close,
+    recover::{RETRY_PAUSE, close},
     stats::{CacheState, CacheStats, Counters, add, count},
     store::{BlobStore, Damage, Removal, Stored},
     upkeep::{self, Chore},
@@ -79,7 +79,7 @@ pub(crate) struct Live {
 #[derive(Default)]
 pub(crate) struct Writer {
     pub(crate) failures: FailureBook,
-    /// When to try again to open a store, while there is none.
+    /// When to try again to open a store, while there is none, or to rebuild one that is in doubt.
     pub(crate) retry_at: Option<Instant>,
     writes: u64,
 }
@@ -95,6 +95,8 @@ pub(crate) struct Inner {
     pub(crate) is_short: AtomicBool,
     /// The volume had too little space at the start, and nothing was seen to change that.
     pub(crate) began_short: AtomicBool,
+    /// Number of a store of which a sync failed, 0 for none. It is read, and nothing is stored until a rebuild has written it anew.
+    pub(crate) doubted: AtomicU64,
     /// When its files are inspected next.
     pub(crate) inspect_at: Mutex<Option<Instant>>,
     /// Its state as last told in the log.
@@ -134,6 +136,7 @@ impl Cache {
         let state = if opened.how == How::Replaced { CacheState::Rebuilt } else { CacheState::Ready };
         add(&counters.quarantines, u64::from(opened.how == How::Replaced));
         let Opened { store, number, .. } = opened;
+        let doubted = if layout.is_in_doubt(number) { number } else { 0 };
         let (chores, pending) = upkeep::channel();
         let inner = Arc::new(Inner {
             chores,
@@ -143,6 +146,7 @@ impl Cache {
             counters,
             is_short: AtomicBool::new(false),
             began_short: AtomicBool::new(true),
+            doubted: AtomicU64::new(doubted),
             inspect_at: Mutex::new(None),
             told: Mutex::new(CacheState::Ready),
             rebuilt_bytes: AtomicU64::new(0),
@@ -301,6 +305,10 @@ impl Inner {
         let mut writer = locked(&self.writer);
         self.revive(&mut writer);
         let Some((store, number)) = self.store() else { return Put::Rejected(Rejection::Unavailable) };
+        if self.is_doubted(number) {
+            self.ask_anew(&mut writer);
+            return Put::Rejected(Rejection::Unavailable);
+        }
         if locked(&self.account).contains(id) {
             locked(&self.account).renew(id);
             return Put::AlreadyThere;
@@ -429,6 +437,20 @@ impl Inner {
             tracing::error!(store = number, "sled has written blob files, whose space is never given back");
         }
         if upkeep::wants_rebuild(self, number) {
+            self.ask(Chore::Rebuild);
+        }
+    }
+
+    /// Whether what was written to store `number` may not reach the disk.
+    pub(crate) fn is_doubted(&self, number: u64) -> bool {
+        self.doubted.load(Ordering::Relaxed) == number
+    }
+
+    /// Has a store that is in doubt written anew, if that was not tried just now.
+    fn ask_anew(&self, writer: &mut Writer) {
+        let now = Instant::now();
+        if writer.retry_at.is_none_or(|at| at <= now) {
+            writer.retry_at = Some(now + RETRY_PAUSE);
             self.ask(Chore::Rebuild);
         }
     }

@@ -67,6 +67,10 @@ pub enum StoreError {
     /// The operating system failed a read or a write.
     #[error("input or output failed: {0}")]
     Io(io::Error),
+    /// The operating system failed to sync. What was written may never reach the disk, whatever later syncs say: Linux takes it for
+    /// written.
+    #[error("a sync failed: {0}")]
+    Unsynced(io::Error),
     /// The store found its own files damaged.
     #[error("the store's files are damaged: {detail}")]
     Damaged {

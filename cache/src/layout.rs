@@ -3,7 +3,7 @@
 //! ```text
 //! LOCK             held by the process that uses the directory
 //! OPENING          there while a store is being opened: name of the store and number of the try
-//! store-000001/    a sled database; READY inside says that it is complete
+//! store-000001/    a sled database; READY inside says that it is complete, DOUBT that a sync of it failed
 //! quarantine-T-N/  store N as it was at second T when it could not be used; the youngest is kept
 //! ```
 
@@ -29,6 +29,7 @@ use crate::{
 
 const MARKER_FILE: &str = "OPENING";
 const READY_FILE: &str = "READY";
+const DOUBT_FILE: &str = "DOUBT";
 const STORE_PREFIX: &str = "store-";
 const QUARANTINE_PREFIX: &str = "quarantine-";
 /// Opens of one store that may end with the death of the process before the store is set aside. One alone may be a
@@ -83,10 +84,11 @@ impl Layout {
                 Ok(store) => return Ok(Opened { store, number, how: How::Found }),
                 // A full disk or a missing permission is no fault of the files.
                 Err(StoreError::Io(source)) if !is_damage(&source) => {
-                    return Err(CacheError::Open {
-                        dir: self.config.dir.clone(),
-                        source: StoreError::Io(source),
-                    });
+                    return Err(self.not_open(StoreError::Io(source)));
+                }
+                Err(failure @ StoreError::Unsynced(_)) => {
+                    self.doubt(number);
+                    return Err(self.not_open(failure));
                 }
                 Err(failure) => failure,
             }
@@ -105,8 +107,7 @@ impl Layout {
         match self.choose()? {
             Some(number) if kept > 0 => {
                 let opened = self.open_store(number, 1)?;
-                let store =
-                    opened.map_err(|source| CacheError::Open { dir: self.config.dir.clone(), source })?;
+                let store = opened.map_err(|source| self.not_open(source))?;
                 Ok(Opened { store, number, how: How::Replaced })
             }
             _ => self.make(How::Replaced),
@@ -125,8 +126,12 @@ impl Layout {
         let number = self.last_number.fetch_add(1, Ordering::Relaxed) + 1;
         remove_tree(&self.store_path(number))?;
         let opened = self.open_store(number, 1)?;
-        let store = opened.map_err(|source| CacheError::Open { dir: self.config.dir.clone(), source })?;
+        let store = opened.map_err(|source| self.not_open(source))?;
         Ok((store, number))
+    }
+
+    fn not_open(&self, source: StoreError) -> CacheError {
+        CacheError::Open { dir: self.config.dir.clone(), source }
     }
 
     /// Marks a store as complete: from now on it is the one that [`Layout::open`] takes. One that cannot be marked is removed.
@@ -145,6 +150,19 @@ impl Layout {
         write_synced(&path.join(READY_FILE), b"")?;
         sync(&path)?;
         sync(&self.config.dir)
+    }
+
+    /// Notes that a sync of store `number` failed, for the next process. It need not survive a power loss: what is read then is what
+    /// the disk has.
+    pub(crate) fn doubt(&self, number: u64) {
+        if let Err(error) = File::create(self.store_path(number).join(DOUBT_FILE)) {
+            tracing::error!(%error, store = number, "that a sync failed is not noted for the next start");
+        }
+    }
+
+    /// Whether a sync of store `number` has failed since it was made.
+    pub(crate) fn is_in_doubt(&self, number: u64) -> bool {
+        self.store_path(number).join(DOUBT_FILE).exists()
     }
 
     /// Removes a store for good.

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, PoisonError},
+    sync::{Arc, PoisonError, atomic::Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -18,8 +18,8 @@ use crate::{
     store::BlobStore,
 };
 
-/// Pause between two tries to open a store, while there is none.
-const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Pause between two tries to open a store, while there is none, or to rebuild one that is in doubt.
+pub(crate) const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// How long the closing of a store waits for reads on it to end.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 const CLOSE_POLL: Duration = Duration::from_millis(1);
@@ -37,7 +37,11 @@ impl Inner {
             live.store.take()
         };
         tracing::error!(store = number, error = %failure, "the store of the cache failed and is closed");
-        let is_damaged = !matches!(failure, StoreError::Io(_));
+        let is_damaged = !matches!(failure, StoreError::Io(_) | StoreError::Unsynced(_));
+        if matches!(failure, StoreError::Unsynced(_)) {
+            self.doubted.store(number, Ordering::Relaxed);
+            self.layout.doubt(number);
+        }
         let pinned = store.as_ref().and_then(|store| store.pinned().ok()).unwrap_or_default();
         if let Some(store) = store {
             close(store);
@@ -91,6 +95,9 @@ impl Inner {
         }
         if opened.how == How::Replaced {
             count(&self.counters.quarantines);
+        }
+        if self.layout.is_in_doubt(opened.number) {
+            self.doubted.store(opened.number, Ordering::Relaxed);
         }
         let rebuilt = opened.how != How::Found;
         let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);

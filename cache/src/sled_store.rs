@@ -88,11 +88,10 @@ impl SledStore {
                         detail: format!("format version {other}, not {FORMAT_VERSION}"),
                     });
                 }
-                None => {
-                    store.meta.insert(KEY_FORMAT, &FORMAT_VERSION.to_le_bytes())?;
-                    store.sync()?;
-                }
+                None => drop(store.meta.insert(KEY_FORMAT, &FORMAT_VERSION.to_le_bytes())?),
             }
+            // What a process wrote that did not come to its sync counts as stored from now on.
+            store.sync()?;
             Ok(store)
         })
     }
@@ -100,8 +99,9 @@ impl SledStore {
     /// Makes what was written survive a power loss. sled's own flush is `sync_file_range`, which keeps neither the length of a file nor
     /// what is in the disk's cache.
     fn sync(&self) -> Result<(), StoreError> {
-        self.db.flush()?;
-        self.file.sync_data().map_err(StoreError::Io)
+        let flushed = self.db.flush();
+        self.file.sync_data().map_err(StoreError::Unsynced)?;
+        flushed.map(drop).map_err(Into::into)
     }
 
     /// Runs a call that writes. sled forgets to wake who waits for a write that fails meanwhile, and then the call would never end.
@@ -269,6 +269,11 @@ impl BlobStore for SledStore {
             self.db.flush()?;
             self.commit(stored, total_bytes)?;
             self.sync()
+        })
+        // A sync that failed within sled's flush is told to the next one too, and looks there like any other failure.
+        .or_else(|failure| {
+            self.file.sync_data().map_err(StoreError::Unsynced)?;
+            Err(failure)
         })
     }
 

@@ -84,7 +84,7 @@ pub(crate) fn wants_rebuild(inner: &Inner, number: u64) -> bool {
 }
 
 fn still_wanted(inner: &Inner) -> bool {
-    inner.store().is_some_and(|(_, number)| wants_rebuild(inner, number))
+    inner.store().is_some_and(|(_, number)| inner.is_doubted(number) || wants_rebuild(inner, number))
 }
 
 /// Removes chunks that no manifest claims, a group at a time, so that writers get their turn. Returns how many.

@@ -15,7 +15,7 @@ use std::{
 };
 
 use antares_cache::{Cache, CacheConfig, CacheState, Put, Space};
-use plan::{Disk, EIO, EMFILE, ENOSPC, FOR_GOOD, NAMES, OPENS, READS, SYNCS, WRITES};
+use plan::{Disk, EIO, EMFILE, ENOSPC, FOR_GOOD, NAMES, OPENS, RANGES, READS, SYNCS, WRITES};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use tempfile::TempDir;
 
@@ -183,7 +183,7 @@ fn a_disk_that_is_full_at_any_write_costs_nothing_that_was_stored() {
 #[test]
 fn a_write_or_sync_that_fails_is_never_taken_for_done() {
     under_the_disk("a_write_or_sync_that_fails_is_never_taken_for_done", |disk, folder| {
-        each(disk, folder, (WRITES | SYNCS | NAMES, EIO));
+        each(disk, folder, (WRITES | SYNCS | RANGES | NAMES, EIO));
     });
 }
 
@@ -249,4 +249,41 @@ fn a_process_without_descriptors_keeps_its_store() {
         assert_eq!(kept.present("afterwards"), kept.stored.len());
         println!("rounds: 1");
     });
+}
+
+/// What a sync that failed had to write is not on the disk, and no later sync brings it there: Linux takes it for written. So nothing is
+/// acknowledged, that it is there already neither, before all of it was written anew.
+#[test]
+fn after_a_sync_that_fails_nothing_is_acknowledged_before_all_is_written_anew() {
+    under_the_disk(
+        "after_a_sync_that_fails_nothing_is_acknowledged_before_all_is_written_anew",
+        |disk, folder| {
+            for (first, is_restarted) in (1..=6).flat_map(|first| [(first, false), (first, true)]) {
+                let what = format!("sync {first}, restarted: {is_restarted}");
+                let dir = TempDir::new_in(folder).expect("a folder");
+                let open = || Cache::open(config(dir.path())).expect("the cache opens");
+                let mut kept = Kept { cache: open(), stored: BTreeSet::new() };
+                assert!(kept.put(0, &what));
+                disk.fail(SYNCS, first, 1, EIO);
+                let refused = (1..=6).find(|number| !kept.put(*number, &what)).expect("a sync of each");
+                assert_eq!((disk.failed(), refused), (1, first), "{what}");
+                disk.behave(SYNCS);
+                // It is read all the same.
+                assert_eq!(kept.present(&what) as u64, first, "{what}");
+                if is_restarted {
+                    let Kept { cache, stored } = kept;
+                    drop(cache);
+                    kept = Kept { cache: open(), stored };
+                }
+                let deadline = Instant::now() + BACK_WITHIN;
+                while !kept.put(refused, &what) {
+                    assert!(Instant::now() < deadline, "{what}: {:?}", kept.cache.stats());
+                    thread::sleep(Duration::from_millis(20));
+                }
+                assert_eq!(kept.cache.stats().rebuilds, 1, "{what}");
+                assert_eq!(kept.present(&what) as u64, first + 1, "{what}");
+            }
+            println!("rounds: 12");
+        },
+    );
 }

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 enum plan { KINDS, FIRST, COUNT, ERRNO, DELAY_US, SEEN, FAILED, PLAN_WORDS };
-enum kind { WRITE = 1, SYNC = 2, NAME = 4, READ = 8, OPEN = 16 };
+enum kind { WRITE = 1, SYNC = 2, NAME = 4, READ = 8, OPEN = 16, RANGE = 32 };
 enum record { CREATE = 1, MKDIR, UNLINK, RMDIR, RENAME, TRUNCATE, WROTE, SYNCED };
 
 struct head {
@@ -223,7 +223,7 @@ int fdatasync(int file) { SYNC_CALL(file, REAL(fdatasync)(file)) }
 /* Writes data and no length of a file, and does not empty the disk's own cache: nothing is safe by it. */
 int sync_file_range(int file, off64_t at, off64_t count, unsigned flags) {
     char path[4096];
-    int error = path_of(file, path) ? planned(SYNC) : 0;
+    int error = path_of(file, path) ? planned(RANGE) : 0;
     return error ? failed(error) : REAL(sync_file_range)(file, at, count, flags);
 }
 

@@ -17,6 +17,8 @@ pub(crate) const NAMES: u64 = 4;
 pub(crate) const READS: u64 = 8;
 /// Files and folders opened that are there.
 pub(crate) const OPENS: u64 = 16;
+/// What sled takes for a sync.
+pub(crate) const RANGES: u64 = 32;
 
 /// Errors of the operating system.
 pub(crate) const EIO: u64 = 5;
