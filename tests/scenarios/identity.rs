@@ -51,10 +51,10 @@ const CALLS: [(&str, Option<&str>); 35] = [
     ("antares.v1.AdminService/Drain", Some("admin")),
     ("antares.v1.AdminService/Revoke", Some("admin")),
     ("antares.v1.AdminService/SetLogFilter", Some("admin")),
-    ("externalscaler.ExternalScaler/IsActive", None),
-    ("externalscaler.ExternalScaler/StreamIsActive", None),
-    ("externalscaler.ExternalScaler/GetMetricSpec", None),
-    ("externalscaler.ExternalScaler/GetMetrics", None),
+    ("externalscaler.ExternalScaler/IsActive", Some("scale")),
+    ("externalscaler.ExternalScaler/StreamIsActive", Some("scale")),
+    ("externalscaler.ExternalScaler/GetMetricSpec", Some("scale")),
+    ("externalscaler.ExternalScaler/GetMetrics", Some("scale")),
     ("antares.v1.StoreService/ListStored", Some("admin")),
     ("antares.v1.StoreService/RemoveStored", Some("admin")),
     ("antares.v1.StoreService/PinStored", Some("admin")),
@@ -71,7 +71,7 @@ const CALLS: [(&str, Option<&str>); 35] = [
     ("antares.v1.ProfileService/GetInsights", Some("profile")),
 ];
 
-const ROLES: [&str; 5] = ["upload", "compile", "execute", "profile", "admin"];
+const ROLES: [&str; 6] = ["upload", "compile", "execute", "profile", "admin", "scale"];
 
 /// Keys of an issuer and the file with their public halves.
 pub(crate) struct Issuer {

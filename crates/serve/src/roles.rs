@@ -15,11 +15,14 @@ pub enum Role {
     Profile,
     /// Administer the services.
     Admin,
+    /// Read how much work there is, of all tenants together: autoscalers.
+    Scale,
 }
 
 impl Role {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Upload, Self::Compile, Self::Execute, Self::Profile, Self::Admin];
+    pub const ALL: [Self; 6] =
+        [Self::Upload, Self::Compile, Self::Execute, Self::Profile, Self::Admin, Self::Scale];
 
     /// As the configuration has it.
     #[must_use]
@@ -30,6 +33,7 @@ impl Role {
             Self::Execute => "execute",
             Self::Profile => "profile",
             Self::Admin => "admin",
+            Self::Scale => "scale",
         }
     }
 
@@ -101,9 +105,9 @@ pub fn need(method: &str) -> Need {
         ) => Need::Role(Role::Compile),
         ("antares.v1.StoreService", "ListStored" | "RemoveStored" | "PinStored")
         | ("antares.v1.AdminService", "Drain" | "Revoke" | "SetLogFilter") => Need::Role(Role::Admin),
-        ("antares.v1.CompilerService" | "antares.v1.RunnerService", "GetCapabilities")
-        | ("externalscaler.ExternalScaler", "IsActive" | "StreamIsActive" | "GetMetricSpec" | "GetMetrics") => {
-            Need::Known
+        ("antares.v1.CompilerService" | "antares.v1.RunnerService", "GetCapabilities") => Need::Known,
+        ("externalscaler.ExternalScaler", "IsActive" | "StreamIsActive" | "GetMetricSpec" | "GetMetrics") => {
+            Need::Role(Role::Scale)
         }
         ("antares.v1.RunnerService", "Execute" | "ExecuteBatch" | "ExecuteSession" | "VerifyTransaction") => {
             Need::Role(Role::Execute)
