@@ -79,7 +79,7 @@ async fn a_run_under_way_keeps_its_code() {
 /// A full compile that takes too long costs nobody his native code, and is not tried again and again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_script_runs_natively_whatever_becomes_of_its_full_compile() {
-    let node = Node::both(|raw| raw.compiler.wall_ms_max = 3_000).await;
+    let node = Node::both(|raw| raw.compiler.wall_ms_max = 6_000).await;
     let elf = guest::branchy(40_000);
     node.upload(&elf).await.unwrap();
     let first = node.execute(stored(&elf, v1::Tier::Native)).await.unwrap();
