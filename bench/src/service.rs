@@ -5,6 +5,7 @@ mod containment;
 mod grpc;
 mod pool;
 mod scripts;
+mod secured;
 mod server;
 mod spread;
 mod tiers;
@@ -86,6 +87,8 @@ impl Results {
             let all = self.throughputs.iter().filter(|(name, _)| name.starts_with(prefix));
             all.map(|(_, value)| *value).fold(f64::NAN, f64::max)
         };
+        let added = |with: &str, without: &str| p50(with) - p50(without);
+        let per_run = added("grpc_tls_token_batch", "grpc_plain_batch") / grpc::BATCH as f64;
         let most = [
             ("worker_round_trip p50, us", p50("worker_round_trip"), 15.0),
             ("reset_64_kib p50, us", p50("reset_64_kib"), 10.0),
@@ -98,6 +101,9 @@ impl Results {
             ("library check p50, us", p50("library_check_secp256k1"), 100.0),
             ("deadline_to_free_slot p50, us", p50("deadline_to_free_slot"), 10_000.0),
             ("grpc_unary p50, us", p50("grpc_unary"), 250.0),
+            ("TLS and token, unary p50, us", added("grpc_tls_token", "grpc_plain"), 60.0),
+            ("TLS and token, batched run, us", per_run, 1.0),
+            ("sign and check p50, us", p50("manifest_signed") + p50("manifest_checked"), 150.0),
             ("1 MiB from memory p50, us", p50("tier_memory_1_mib"), 1_000.0),
             ("1 MiB from sled p50, us", p50("tier_sled_1_mib"), 10_000.0),
             ("1 MiB from S3 p50, us", p50("tier_s3_1_mib"), 30_000.0),
@@ -135,6 +141,7 @@ pub(crate) fn measure(is_quick: bool) -> Result<()> {
     containment::measure(&scripts::Script::trivial()?, rounds, &mut results)?;
     pool::measure(rounds, &mut results)?;
     grpc::measure(Duration::from_millis(400 * rounds as u64), &mut results)?;
+    secured::measure(Duration::from_millis(400 * rounds as u64), rounds, &mut results)?;
     tiers::measure(4 * rounds, &mut results)?;
     spread::measure(rounds, &mut results)?;
     println!();

@@ -15,12 +15,12 @@ const CLIENTS: [usize; 6] = [1, 2, 4, 16, 64, 256];
 /// Connections that they share, at most.
 const CONNECTIONS_MAX: usize = 4;
 /// Runs of a batch.
-const BATCH: usize = 64;
+pub(super) const BATCH: usize = 64;
 /// Calls before the first one that counts, at least: the full compile follows the baseline.
-const WARM_UP: Duration = Duration::from_secs(2);
+pub(super) const WARM_UP: Duration = Duration::from_secs(2);
 
 pub(super) fn measure(time: Duration, results: &mut Results) -> Result<()> {
-    let server = Server::start()?;
+    let server = Server::start("load", "")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(load(&server, time, results))
 }
@@ -117,12 +117,12 @@ async fn many(
     Ok((times.len() as f64, times, started.elapsed().as_secs_f64()))
 }
 
-fn unary(source: Source) -> v1::ExecuteRequest {
+pub(super) fn unary(source: Source) -> v1::ExecuteRequest {
     let script = v1::Script { source: Some(source), ..v1::Script::default() };
     v1::ExecuteRequest { script: Some(script), ..v1::ExecuteRequest::default() }
 }
 
-fn batch(call: &v1::ExecuteRequest) -> v1::ExecuteBatchRequest {
+pub(super) fn batch(call: &v1::ExecuteRequest) -> v1::ExecuteBatchRequest {
     v1::ExecuteBatchRequest {
         script: call.script.clone(),
         inputs: vec![v1::Input::default(); BATCH],
@@ -131,7 +131,7 @@ fn batch(call: &v1::ExecuteRequest) -> v1::ExecuteBatchRequest {
 }
 
 /// Whether a run ended as it should.
-fn check(answer: &v1::ExecuteResponse) -> Result<()> {
+pub(super) fn check(answer: &v1::ExecuteResponse) -> Result<()> {
     ensure!(answer.verdict.as_ref().is_some_and(|verdict| verdict.exit_code == Some(0)), "{answer:?}");
     Ok(())
 }

@@ -23,14 +23,14 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts a server on an empty store and waits until it listens.
-    pub(super) fn start() -> Result<Self> {
-        let data = std::env::temp_dir().join(format!("antares-bench-{}", std::process::id()));
+    /// Starts a server on an empty store, with more sections of configuration, and waits until it listens.
+    pub(super) fn start(name: &str, sections: &str) -> Result<Self> {
+        let data = std::env::temp_dir().join(format!("antares-bench-{name}-{}", std::process::id()));
         fs::create_dir_all(&data)?;
         let config = data.join("antares.toml");
-        let text =
+        let always =
             "[metrics]\naddress = \"\"\n[cache]\nallow_any_filesystem = true\n[log]\nfilter = \"info\"\n";
-        fs::write(&config, text)?;
+        fs::write(&config, format!("{always}{sections}"))?;
         let mut process = Command::new(worker_path("antares")?)
             .args(["serve", "--listen", "127.0.0.1:0", "--config"])
             .arg(&config)

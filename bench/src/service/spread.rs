@@ -41,7 +41,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 
 /// Measures on a server of its own.
 pub(super) fn measure(rounds: usize, results: &mut Results) -> Result<()> {
-    let server = Server::start()?;
+    let server = Server::start("spread", "")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(all(&server, rounds, results))
 }
