@@ -2,7 +2,7 @@
 
 use antares_program::{BlockId, FunctionId, Reg, RegSet};
 
-use crate::{Block, Function, Module, Op, Terminator, Value};
+use crate::{Block, Function, Module, Op, Value};
 
 /// A rule that a module breaks, and where. This is our mistake, never the input's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -106,10 +106,6 @@ fn targets(module: &Module, function: &Function, block: &Block) -> Result<(), Fo
     if let Some(target) = block.terminator.successors().into_iter().find(is_missing) {
         return Err(FormRule::Target(target));
     }
-    if let Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } = block.terminator
-        && callee.0 as usize >= module.functions.len()
-    {
-        return Err(FormRule::Callee(callee));
-    }
-    Ok(())
+    let callee = block.terminator.callee().filter(|callee| callee.0 as usize >= module.functions.len());
+    callee.map_or(Ok(()), |callee| Err(FormRule::Callee(callee)))
 }

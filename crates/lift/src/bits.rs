@@ -11,46 +11,39 @@ pub(crate) fn lift(b: &mut BlockBuilder, i: &Instruction) -> bool {
 }
 
 fn unary(b: &mut BlockBuilder, i: &Instruction) -> bool {
-    // A register that is asked for counts as used, so the operation is asked for first.
-    if !is_unary(i.op) {
-        return false;
-    }
-    let x = b.get(i.rs1);
-    let value = match i.op {
-        Op::Clz => b.unary(U::Clz, x),
-        Op::Ctz => b.unary(U::Ctz, x),
-        Op::Cpop => b.unary(U::Popcount, x),
-        Op::Clzw => {
+    let of: fn(&mut BlockBuilder, Value, i64) -> Value = match i.op {
+        Op::Clz => |b, x, _| b.unary(U::Clz, x),
+        Op::Ctz => |b, x, _| b.unary(U::Ctz, x),
+        Op::Cpop => |b, x, _| b.unary(U::Popcount, x),
+        Op::Clzw => |b, x, _| {
             let word = b.unary(U::ZextW, x);
             let zeros = b.unary(U::Clz, word);
             b.binary_const(B::Sub, zeros, 32)
-        }
-        Op::Ctzw => {
+        },
+        Op::Ctzw => |b, x, _| {
             let word = b.binary_const(B::Or, x, !0xffff_ffff);
             b.unary(U::Ctz, word)
-        }
-        Op::Cpopw => {
+        },
+        Op::Cpopw => |b, x, _| {
             let word = b.unary(U::ZextW, x);
             b.unary(U::Popcount, word)
-        }
-        Op::Orcb => b.unary(U::OrCombine, x),
-        Op::Rev8 => b.unary(U::ByteSwap, x),
-        Op::Sextb => b.unary(U::SextB, x),
-        Op::Sexth => b.unary(U::SextH, x),
-        Op::Rori => b.binary_const(B::Rotr, x, i.imm),
-        Op::Slliuw => {
+        },
+        Op::Orcb => |b, x, _| b.unary(U::OrCombine, x),
+        Op::Rev8 => |b, x, _| b.unary(U::ByteSwap, x),
+        Op::Sextb => |b, x, _| b.unary(U::SextB, x),
+        Op::Sexth => |b, x, _| b.unary(U::SextH, x),
+        Op::Zexth => |b, x, _| b.unary(U::ZextH, x),
+        Op::Rori => |b, x, distance| b.binary_const(B::Rotr, x, distance),
+        Op::Slliuw => |b, x, distance| {
             let word = b.unary(U::ZextW, x);
-            b.binary_const(B::Shl, word, i.imm)
-        }
-        _ => b.unary(U::ZextH, x),
+            b.binary_const(B::Shl, word, distance)
+        },
+        _ => return false,
     };
+    let x = b.get(i.rs1);
+    let value = of(b, x, i.imm);
     b.set(i.rd, value);
     true
-}
-
-fn is_unary(op: Op) -> bool {
-    use Op::{Clz, Clzw, Cpop, Cpopw, Ctz, Ctzw, Orcb, Rev8, Rori, Sextb, Sexth, Slliuw, Zexth};
-    matches!(op, Clz | Clzw | Cpop | Cpopw | Ctz | Ctzw | Orcb | Rev8 | Rori | Sextb | Sexth | Slliuw | Zexth)
 }
 
 fn binary(b: &mut BlockBuilder, i: &Instruction) -> bool {

@@ -129,7 +129,8 @@ impl Flow {
         }
     }
 
-    /// What each block needs: what it checks, and what every path from it checks soon.
+    /// What each block needs: what it checks, and what every path from it checks soon. In rounds from what blocks check themselves, so
+    /// that a loop asks for no more than its own accesses; the solver would give the greatest solution, and widen it away.
     fn anticipated(&self, blocks: &[DraftBlock]) -> Vec<Facts> {
         let mut needed: Vec<Facts> = self.summaries.iter().map(|summary| summary.own).collect();
         for _ in 0..ROUNDS {

@@ -40,14 +40,14 @@ pub(crate) fn name(module: &mut Module, Context { program, target }: Context) {
 
 fn find(block: &Block, numbers: &[Vec<u64>; 32], program: &Program) -> Option<JumpTable> {
     let Terminator::JumpIndirect { target, candidates, .. } = &block.terminator else { return None };
-    let Op::Binary(BinaryOp::And, target, mask) = *op(block, *target) else { return None };
-    if *op(block, mask) != Op::Const(!1) {
+    let Op::Binary(BinaryOp::And, target, mask) = block.op(*target) else { return None };
+    if block.number(mask) != Some(!1) {
         return None;
     }
     let target = Sum::of(block, target);
-    let is_load = |value: &Value| matches!(op(block, *value), Op::Load { .. });
+    let is_load = |value: &Value| matches!(block.op(*value), Op::Load { .. });
     let entry = *target.values.iter().find(|value| is_load(value))?;
-    let Op::Load { width, is_signed, base, offset } = *op(block, entry) else { return None };
+    let Op::Load { width, is_signed, base, offset } = block.op(entry) else { return None };
     let is_address = width == Width::Double || (width == Width::Word && is_signed);
     if !is_address {
         return None;
@@ -71,15 +71,12 @@ fn find(block: &Block, numbers: &[Vec<u64>; 32], program: &Program) -> Option<Ju
     match place.values[..] {
         [base] => try_table(base, None),
         [a, b] => [(a, b), (b, a)].into_iter().find_map(|(register, base)| {
-            let Op::Read(held) = *op(block, register) else { return None };
-            numbers[held.index()].iter().find_map(|number| try_table(base, Some((register, *number))))
+            numbers[block.read_of(register)?.index()]
+                .iter()
+                .find_map(|number| try_table(base, Some((register, *number))))
         }),
         _ => None,
     }
-}
-
-fn op(block: &Block, value: Value) -> &Op {
-    &block.ops[value.0 as usize]
 }
 
 /// What the table at `start` lists, as far as that is among the candidates, each entry with `plus` added.
@@ -111,7 +108,7 @@ fn numbers(function: &Function) -> [Vec<u64>; 32] {
     for block in &function.blocks {
         for (register, value) in &block.writes {
             let known = &mut numbers[register.index()];
-            if let Op::Const(number) = *op(block, *value)
+            if let Some(number) = block.number(*value)
                 && known.len() < PLACES_MAX
                 && !known.contains(&number.cast_unsigned())
             {
@@ -134,7 +131,7 @@ impl Sum {
         let (mut values, mut number) = (Vec::new(), 0_i64);
         let mut open = vec![value];
         while let Some(value) = open.pop() {
-            match *op(block, value) {
+            match block.op(value) {
                 Op::Const(plus) => number = number.wrapping_add(plus),
                 Op::Binary(BinaryOp::Add, a, b) if open.len() + values.len() < 3 => open.extend([a, b]),
                 _ => values.push(value),
