@@ -66,7 +66,7 @@ pub(crate) struct SledStore {
 impl SledStore {
     /// Opens or makes the database in `path`.
     pub(crate) fn open(path: &Path, page_cache_bytes: u64) -> Result<Self, StoreError> {
-        guarded(|| {
+        let store = guarded(|| {
             remove_unfinished_snapshots(path).map_err(StoreError::Io)?;
             let mark = mark_of(path)?;
             let db = open_database(path, page_cache_bytes)?;
@@ -90,10 +90,20 @@ impl SledStore {
                 }
                 None => drop(store.meta.insert(KEY_FORMAT, &FORMAT_VERSION.to_le_bytes())?),
             }
-            // What a process wrote that did not come to its sync counts as stored from now on.
-            store.sync()?;
             Ok(store)
-        })
+        })?;
+        // What a process wrote that did not come to its sync counts as stored from now on.
+        match guarded(|| store.sync()) {
+            Ok(()) => Ok(store),
+            Err(failure) => {
+                // sled panics as it closes where it cannot sync.
+                let _ = guarded(|| {
+                    drop(store);
+                    Ok(())
+                });
+                Err(failure)
+            }
+        }
     }
 
     /// Makes what was written survive a power loss. sled's own flush is `sync_file_range`, which keeps neither the length of a file nor

@@ -234,9 +234,17 @@ impl Copied {
 
 /// Puts the new store into place and removes the old one. The caller holds the writer.
 fn swap(inner: &Inner, new: Arc<dyn BlobStore>, number: u64) -> Result<(), CacheError> {
-    let entries =
-        new.entries().map_err(|source| CacheError::Open { dir: inner.config.dir.clone(), source })?;
-    inner.layout.complete(number)?;
+    let entries = new
+        .entries()
+        .map_err(|source| CacheError::Open { dir: inner.config.dir.clone(), source })
+        .and_then(|entries| inner.layout.complete(number).map(|()| entries));
+    let entries = match entries {
+        Ok(entries) => entries,
+        Err(error) => {
+            close(new);
+            return Err(error);
+        }
+    };
     let old = {
         let mut live = inner.live.write().unwrap_or_else(PoisonError::into_inner);
         let state = live.state;

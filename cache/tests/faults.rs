@@ -287,3 +287,31 @@ fn after_a_sync_that_fails_nothing_is_acknowledged_before_all_is_written_anew() 
         },
     );
 }
+
+/// sled panics as it closes a store that cannot be synced: that is not the caller's affair, nor that of the thread that rebuilds.
+#[test]
+fn a_rebuild_that_fails_anywhere_leaves_the_store_in_use() {
+    under_the_disk("a_rebuild_that_fails_anywhere_leaves_the_store_in_use", |disk, folder| {
+        let dir = TempDir::new_in(folder).expect("a folder");
+        let mut kept = Kept {
+            cache: Cache::open(config(dir.path())).expect("the cache opens"),
+            stored: BTreeSet::new(),
+        };
+        for number in 0..3 {
+            assert!(kept.put(number, "at first"));
+        }
+        let kinds = WRITES | SYNCS | RANGES | NAMES;
+        let rounds = (1..).take_while(|first| {
+            disk.fail(kinds, *first, FOR_GOOD, EIO);
+            kept.cache.rebuild();
+            let has_failed = disk.failed() > 0;
+            disk.behave(kinds);
+            assert_eq!(kept.present("after a rebuild"), kept.stored.len(), "operation {first}");
+            has_failed
+        });
+        let rounds = rounds.count();
+        assert!(rounds > 10, "{rounds} operations of a rebuild");
+        assert!(kept.put(4, "at last"));
+        println!("rounds: {rounds}");
+    });
+}
