@@ -4,6 +4,8 @@
 
 use std::{fs, io, path::Path};
 
+use crate::error::StoreError;
+
 /// Two copies, so that one damaged file does not take away what is found by it.
 const FILES: [&str; 2] = ["MARK-1", "MARK-2"];
 const CRC_BYTES: usize = 4;
@@ -24,6 +26,17 @@ impl Mark {
             filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
         }
         Ok(Self(bytes))
+    }
+
+    /// The mark of the store in `path`, kept in both copies; a new one for a new store.
+    pub(crate) fn of_store(path: &Path, is_new: bool) -> Result<Self, StoreError> {
+        let mark = match Self::read(path) {
+            Some(mark) => mark,
+            None if is_new => Self::random().map_err(StoreError::Io)?,
+            None => return Err(StoreError::Damaged { detail: "it has no mark".to_owned() }),
+        };
+        mark.keep(path).map_err(StoreError::Io)?;
+        Ok(mark)
     }
 
     /// The mark of the store in `path`, if one of its copies is whole.

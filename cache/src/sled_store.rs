@@ -68,7 +68,8 @@ impl SledStore {
     pub(crate) fn open(path: &Path, page_cache_bytes: u64) -> Result<Self, StoreError> {
         let store = guarded(|| {
             remove_unfinished_snapshots(path).map_err(StoreError::Io)?;
-            let mark = mark_of(path)?;
+            fs::create_dir_all(path).map_err(StoreError::Io)?;
+            let mark = Mark::of_store(path, !path.join(FILE).exists())?;
             let db = open_database(path, page_cache_bytes)?;
             let tree = |name: &str| db.open_tree(name);
             let store = Self {
@@ -417,19 +418,6 @@ impl BlobStore for SledStore {
     fn flush(&self) -> Result<(), StoreError> {
         self.writing(|| self.sync())
     }
-}
-
-/// The mark of the store in `path`; a new one for a new store.
-fn mark_of(path: &Path) -> Result<Mark, StoreError> {
-    fs::create_dir_all(path).map_err(StoreError::Io)?;
-    let is_new = !path.join(FILE).exists();
-    let mark = match Mark::read(path) {
-        Some(mark) => mark,
-        None if is_new => Mark::random().map_err(StoreError::Io)?,
-        None => return Err(StoreError::Damaged { detail: "it has no mark".to_owned() }),
-    };
-    mark.keep(path).map_err(StoreError::Io)?;
-    Ok(mark)
 }
 
 /// Removes what a crash left of a snapshot that was being written: sled takes it for the youngest one and gives up.
