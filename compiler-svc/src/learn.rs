@@ -1,7 +1,8 @@
 //! Hints: what runs of a script have found out and its next compile makes use of.
 //!
 //! They are kept beside the artifacts, each round of them under a key of its own that nobody else can have: so they are verified on
-//! read, count as what they take, and go when there is no room. A script without them is compiled as it was at first.
+//! read, count as what they take, and go when there is no room. A script without them is compiled as it was at first. Who shares
+//! native code shares hints; where each tenant has native code of its own, what another one's runs have seen is nothing to it.
 
 use antares_abi::{CodeTier, CompileOptions, Hints, Seen, Sha256Digest};
 use antares_cache::{Cache, Put, Space};
@@ -51,7 +52,7 @@ impl Compiler {
             return Ok(known.digest());
         }
         let (cache, bytes, key) =
-            (self.shared.cache.clone(), learnt.to_bytes(), key(script, options, round + 1));
+            (self.shared.cache.clone(), learnt.to_bytes(), self.hints_key(script, options, round + 1));
         let put = blocking(move || cache.put(Space::Artifact, key.0, &bytes)).await;
         if !matches!(put, Ok(Ok(Put::Stored | Put::AlreadyThere))) {
             self.shared.metrics.note_hints(HintsResult::NotStored);
@@ -69,13 +70,18 @@ impl Compiler {
         script: Sha256Digest,
         options: CompileOptions,
     ) -> Result<(u8, Hints), CompileError> {
-        let is_there =
-            |round: &u8| self.shared.cache.contains(Space::Artifact, key(script, options, *round).0);
+        let kept = |round: u8| self.hints_key(script, options, round);
+        let is_there = |round: &u8| self.shared.cache.contains(Space::Artifact, kept(*round).0);
         let Some(round) = (1..=ROUNDS_MAX).rev().find(is_there) else {
             return Ok(self.learnt_elsewhere(script, options).await.unwrap_or_default());
         };
-        let bytes = self.shared.here(Space::Artifact, key(script, options, round)).await?.unwrap_or_default();
+        let bytes = self.shared.here(Space::Artifact, kept(round)).await?.unwrap_or_default();
         Ok((round, Hints::from_bytes(&bytes)))
+    }
+
+    /// Where a round is kept, for all or for the caller.
+    fn hints_key(&self, script: Sha256Digest, options: CompileOptions, round: u8) -> Sha256Digest {
+        Sha256Digest(self.account.salt().apply(key(script, options, round).0))
     }
 }
 
@@ -85,18 +91,18 @@ impl Compiler {
     fn tell_elsewhere(&self, script: Sha256Digest, options: CompileOptions, (round, hints): (u8, &Hints)) {
         let Some(shared) = self.shared.tiers.shared() else { return };
         let bytes = [&[round][..], &hints.to_bytes()].concat();
-        shared.offer(Space::Artifact, key(script, options, LAST).0, bytes.into(), true);
+        shared.offer(Space::Artifact, self.hints_key(script, options, LAST).0, bytes.into(), true);
     }
 
     /// The last round that another server has told of, kept here too.
     async fn learnt_elsewhere(&self, script: Sha256Digest, options: CompileOptions) -> Option<(u8, Hints)> {
-        let told = self.shared.told_elsewhere(key(script, options, LAST)).await?;
+        let told = self.shared.told_elsewhere(self.hints_key(script, options, LAST)).await?;
         let (round, bytes) = told.split_first()?;
         let hints = Hints::from_bytes(bytes);
         if !(1..=ROUNDS_MAX).contains(round) || hints.is_empty() {
             return None;
         }
-        self.shared.fill(Space::Artifact, key(script, options, *round), hints.to_bytes().into());
+        self.shared.fill(Space::Artifact, self.hints_key(script, options, *round), hints.to_bytes().into());
         Some((*round, hints))
     }
 }

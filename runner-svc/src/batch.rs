@@ -59,6 +59,8 @@ pub(crate) struct BatchExecution {
 pub(crate) struct Lot {
     /// One for each input; none for those that were not reached.
     pub(crate) results: Vec<Option<Ended>>,
+    native: Option<Origin>,
+    fallback: Option<Fallback>,
     /// How long the worker was waited for.
     queue: Duration,
     recheck: Option<Found>,
@@ -74,12 +76,13 @@ impl Runner {
     ) -> Result<BatchExecution, ExecuteError> {
         let steps = async {
             let prepared = self.prepare(&context, deadline).await?;
-            let Lot { results, queue, recheck } = self.run_lot(&context, &prepared, inputs, deadline).await?;
+            let Lot { results, native, fallback, queue, recheck } =
+                self.run_lot(&context, &prepared, inputs, deadline).await?;
             Ok(BatchExecution {
                 script: prepared.script.digest,
                 results,
-                native: prepared.native.as_ref().map(Native::origin),
-                fallback: prepared.fallback,
+                native,
+                fallback,
                 fetch: prepared.fetch,
                 queue,
                 recheck,
@@ -125,9 +128,11 @@ impl Runner {
             sample_cycles: shared.limits.sample_cycles,
             sample_salt: next_salt(),
         };
-        let (elf, native) = (prepared.script.elf.clone(), prepared.native.clone());
-        let learning = native.clone();
-        let key = native.as_ref().map(|native| Used::of(account, native.key));
+        let native = (prepared.native.clone(), prepared.fallback);
+        let (native, fallback) = shared.unless_left_early(account, context.tier, native);
+        let (elf, learning) = (prepared.script.elf.clone(), native.clone());
+        let origin = native.as_ref().map(Native::origin);
+        let key = origin.map(|origin| Used::of(account, origin.key));
         let again = || BatchAgain { job: job.clone(), elf: elf.clone() };
         let second = key.and_then(|_| shared.recheck.draw(context.recheck, count, context.run_time, again));
         let began = Instant::now();
@@ -166,6 +171,9 @@ impl Runner {
         for ended in results.iter().flatten() {
             shared.metrics.note_ended(ended);
             shared.keep_profile(&context.tenant.name, prepared.script.digest, ended);
+            if let Ended::Reported(report) = ended {
+                shared.note_left(account, origin, report);
+            }
         }
         // One of them is enough: what others leave for, they tell the next time.
         let leaves = |ended: &&Ended| matches!(ended, Ended::Reported(report) if report.seen.is_some());
@@ -174,6 +182,6 @@ impl Runner {
         }
         shared.metrics.note_queue(queue);
         results.resize(count, None);
-        Ok(Lot { results, queue, recheck })
+        Ok(Lot { results, native: origin, fallback, queue, recheck })
     }
 }

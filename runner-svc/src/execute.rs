@@ -18,6 +18,7 @@ use tracing::Instrument;
 
 use crate::{
     charge::{charge_run, tell_spans},
+    early::Early,
     hot::Hot,
     learn::Learnt,
     library::{Used, seal},
@@ -123,6 +124,7 @@ pub(crate) struct Shared {
     pub(crate) ready: Ready,
     scripts: Flights<Sha256Digest, Result<Arc<Sealed>, SourceError>>,
     pub(crate) learnt: Learnt,
+    pub(crate) early: Early,
     /// By the full tier's key, and the key of what is at hand.
     pub(crate) libraries:
         Flights<(ArtifactKey, Option<ArtifactKey>), Result<Option<HintedNative>, SourceError>>,
@@ -204,6 +206,7 @@ impl Runner {
             push: config.profile_push.clone(),
             scripts: Flights::default(),
             learnt: Learnt::default(),
+            early: Early::default(),
             libraries: Flights::default(),
             metrics: RunnerMetrics::new(metrics),
             recheck: Recheck::new(limits.recheck_one_in, metrics),
@@ -266,6 +269,7 @@ impl Shared {
         let sample_salt = (job.sample_cycles > 0).then_some(job.sample_salt);
         let Prepared { script, native, fallback, fetch } =
             self.prepare(&tenant.account, script, job.options, job.tier, deadline).await?;
+        let (native, fallback) = self.unless_left_early(&tenant.account, job.tier, (native, fallback));
         let (slot, queue) = self.slot(&tenant).instrument(tracing::info_span!("queue")).await?;
         let origin = native.as_ref().map(Native::origin);
         let keys = origin.map(|origin| Used::of(&tenant.account, origin.key));
@@ -288,6 +292,9 @@ impl Shared {
         let mut ended = work.instrument(tracing::info_span!("worker")).await?;
         self.keep_profile(&tenant.name, script.digest, &ended);
         self.learn_from(&tenant.account, native.as_ref(), &ended);
+        if let Ended::Reported(report) = &ended {
+            self.note_left(&tenant.account, origin, report);
+        }
         let mut recheck = None;
         if let (Some(second), Ended::Reported(first)) = (second, &mut ended) {
             (*first, recheck) = self.recheck(&tenant, keys.as_slice(), second, first.clone()).await;

@@ -15,8 +15,19 @@ use crate::{
     limits::{LEARNT_SCRIPTS_MAX, LEARNT_VAIN_MAX},
 };
 
-/// A script as it is compiled.
-type Subject = (Sha256Digest, CompileOptions);
+/// A script as it is compiled, for all or for one tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Subject {
+    script: Sha256Digest,
+    options: CompileOptions,
+}
+
+impl Subject {
+    /// For this tenant, where it has native code of its own.
+    pub(crate) fn of(account: &Account, script: Sha256Digest, options: CompileOptions) -> Self {
+        Self { script: Sha256Digest(account.salt().apply(script.0)), options }
+    }
+}
 
 /// What is known of scripts: with which hints they are compiled.
 #[derive(Debug, Default)]
@@ -41,17 +52,17 @@ struct Known {
 
 impl Learnt {
     /// The hints with which a script is compiled now.
-    pub(crate) fn find(&self, script: Sha256Digest, options: CompileOptions) -> Option<Sha256Digest> {
-        self.state().subjects.get(&(script, options))?.hints
+    pub(crate) fn find(&self, subject: Subject) -> Option<Sha256Digest> {
+        self.state().subjects.get(&subject)?.hints
     }
 
     /// Notes with which hints a script is compiled.
-    pub(crate) fn note(&self, script: Sha256Digest, options: CompileOptions, hints: Option<Sha256Digest>) {
+    pub(crate) fn note(&self, subject: Subject, hints: Option<Sha256Digest>) {
         let mut state = self.state();
-        if hints.is_none() && !state.subjects.contains_key(&(script, options)) {
+        if hints.is_none() && !state.subjects.contains_key(&subject) {
             return;
         }
-        let known = state.entry((script, options));
+        let known = state.entry(subject);
         if known.hints != hints {
             (known.hints, known.vain) = (hints, 0);
         }
@@ -110,7 +121,8 @@ impl Shared {
     }
 
     pub(crate) fn learn_seen(self: &Arc<Self>, account: &Account, native: &Native, seen: Seen) {
-        let subject @ (script, options) = (native.script, native.options);
+        let (script, options) = (native.script, native.options);
+        let subject = Subject::of(account, script, options);
         if !self.learnt.begin(subject) {
             return;
         }
@@ -137,19 +149,23 @@ mod tests {
         Sha256Digest::of(&number.to_le_bytes())
     }
 
+    fn subject(number: usize, options: CompileOptions) -> Subject {
+        Subject::of(&Account::nobody(), digest(number), options)
+    }
+
     #[test]
     fn reports_end_when_they_bring_nothing_new() {
         let learnt = Learnt::default();
-        let subject = (digest(1), OPTIONS);
+        let subject = subject(1, OPTIONS);
         assert!(learnt.begin(subject) && !learnt.begin(subject));
         learnt.end(subject, Some(Some(digest(2))));
-        assert_eq!(learnt.find(digest(1), OPTIONS), Some(digest(2)));
+        assert_eq!(learnt.find(subject), Some(digest(2)));
         for _ in 0..LEARNT_VAIN_MAX {
             assert!(learnt.begin(subject));
             learnt.end(subject, Some(Some(digest(2))));
         }
         assert!(!learnt.begin(subject));
-        learnt.note(digest(1), OPTIONS, Some(digest(3)));
+        learnt.note(subject, Some(digest(3)));
         assert!(learnt.begin(subject));
     }
 
@@ -157,8 +173,8 @@ mod tests {
     fn few_scripts_are_remembered() {
         let learnt = Learnt::default();
         for number in 0..2 * LEARNT_SCRIPTS_MAX {
-            learnt.note(digest(number), OPTIONS, Some(digest(0)));
-            learnt.note(digest(number), CompileOptions { vm_version: 1, ..OPTIONS }, None);
+            learnt.note(subject(number, OPTIONS), Some(digest(0)));
+            learnt.note(subject(number, CompileOptions { vm_version: 1, ..OPTIONS }), None);
         }
         let state = learnt.state();
         assert_eq!((state.subjects.len(), state.order.len()), (LEARNT_SCRIPTS_MAX, LEARNT_SCRIPTS_MAX));

@@ -7,6 +7,7 @@ mod batch;
 mod charge;
 mod compilers;
 mod convert;
+mod early;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 mod execute;

@@ -19,6 +19,7 @@ use tracing::Span;
 
 use crate::{
     execute::{Native, Shared},
+    learn::Subject,
     ready::ReadyKey,
     source::{Fetched, SourceError, Wanted},
     status::out_of_resources,
@@ -37,7 +38,7 @@ impl Shared {
         options: CompileOptions,
     ) -> Result<Native, SourceError> {
         self.forget_distrusted();
-        let hints = self.learnt.find(script, options);
+        let hints = self.learnt.find(Subject::of(account, script, options));
         let key = |tier| Sha256Digest::for_artifact(script, options, tier).with_hints(hints);
         let barred = CodeTier::ALL.map(key).into_iter().find(|key| self.ready.quarantine.has(*key));
         if let Some(key) = barred {
@@ -103,7 +104,7 @@ impl Shared {
             return Err(SourceError::Quarantined { key: native.key });
         }
         if let Some((native, hints)) = &fetched {
-            self.learnt.note(native.script, native.options, *hints);
+            self.learnt.note(Subject::of(account, native.script, native.options), *hints);
         }
         let native = fetched.map(|(native, _)| native);
         if let Some(native) = &native {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use antares_abi::CodeTier;
+use antares_abi::{CodeTier, LeaveReason};
 use antares_pool::{
     Pool,
     job::{RunOutcome, VerifyOutcome},
@@ -83,7 +83,7 @@ pub(crate) struct RunnerMetrics {
     load_seconds: Histogram,
     queue_seconds: Histogram,
     overhead_seconds: Histogram,
-    restarts: IntCounter,
+    restarts: IntCounterVec,
     native_runs: IntCounterVec,
     fallbacks: IntCounterVec,
     hot: IntCounterVec,
@@ -159,10 +159,7 @@ impl RunnerMetrics {
                 "Wall time of executions beside the run itself; of those that waited for no compile.",
                 RUN_SECONDS,
             ),
-            restarts: metrics.counter(
-                "antares_native_exits_total",
-                "Executions whose native code was left before the end for the interpreter.",
-            ),
+            restarts: restarts(metrics),
             native_runs: native_runs(metrics),
             fallbacks: fallbacks(metrics),
             hot: hot(metrics),
@@ -242,9 +239,15 @@ impl RunnerMetrics {
             self.interpreted_cycles.inc_by(report.interpreted_cycles);
             self.run_seconds.observe(Duration::from_micros(report.run_us).as_secs_f64());
             self.load_seconds.observe(Duration::from_micros(report.load_us).as_secs_f64());
-            if report.restarted.is_some() {
-                self.restarts.inc();
-            }
+            self.note_restart(report.restarted.as_deref());
+        }
+    }
+
+    /// A run, or a script group of a transaction, that began again in the interpreter, and why. The reason is a worker's word.
+    fn note_restart(&self, reason: Option<&str>) {
+        let known = reason.and_then(|reason| LEAVE_REASONS.iter().find(|known| known.name() == reason));
+        if reason.is_some() {
+            self.restarts.with_label_values(&[known.map_or("other", |known| known.name())]).inc();
         }
     }
 
@@ -256,7 +259,7 @@ impl RunnerMetrics {
             for group in &verified.groups {
                 self.native_cycles.inc_by(group.native_cycles);
                 self.interpreted_cycles.inc_by(group.interpreted_cycles);
-                self.restarts.inc_by(u64::from(group.restarted.is_some()));
+                self.note_restart(group.restarted.as_deref());
             }
             self.run_seconds.observe(Duration::from_micros(verified.run_us).as_secs_f64());
             self.load_seconds.observe(Duration::from_micros(verified.read_us).as_secs_f64());
@@ -356,6 +359,26 @@ fn native_runs(metrics: &Metrics) -> IntCounterVec {
         native_runs.with_label_values(&[tier.name()]);
     }
     native_runs
+}
+
+/// Why native code is left before the end.
+const LEAVE_REASONS: [LeaveReason; 7] = [
+    LeaveReason::Ecall,
+    LeaveReason::Returned,
+    LeaveReason::UnknownTarget,
+    LeaveReason::Unsupported,
+    LeaveReason::OutOfCycles,
+    LeaveReason::BadAddress,
+    LeaveReason::StackOverflow,
+];
+
+fn restarts(metrics: &Metrics) -> IntCounterVec {
+    let help = "Executions, and script groups of transactions, whose native code was left before the end for the interpreter, by why.";
+    let restarts = metrics.counters("antares_native_exits_total", help, &["reason"]);
+    for reason in LEAVE_REASONS {
+        restarts.with_label_values(&[reason.name()]);
+    }
+    restarts
 }
 
 fn hot(metrics: &Metrics) -> IntCounterVec {

@@ -104,11 +104,13 @@ pub enum Fallback {
     Deadline,
     /// A worker that ran the script's native code broke a rule of the fence.
     Quarantined,
+    /// The last runs left the script's native code before their end, and began again.
+    LeavesEarly,
 }
 
 impl Fallback {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::CompileRefused,
         Self::CompileTimeout,
         Self::CompileFailed,
@@ -117,6 +119,7 @@ impl Fallback {
         Self::Quota,
         Self::Deadline,
         Self::Quarantined,
+        Self::LeavesEarly,
     ];
 
     /// Name for answers and metrics.
@@ -131,6 +134,7 @@ impl Fallback {
             Self::Quota => "quota",
             Self::Deadline => "deadline",
             Self::Quarantined => "quarantined",
+            Self::LeavesEarly => "leaves_early",
         }
     }
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use antares_abi::{CompileOptions, Isa, Sha256Digest};
 use antares_proto::v1::{self, Tier, VerifyOutcome, verify_transaction_request::Transaction};
+use antares_serve::TENANT;
 use antares_tests::{guests, oracle, transactions::locked_by};
 use bytes::Bytes;
 use ckb_mock_tx_types::ReprMockTransaction;
@@ -12,7 +13,9 @@ use tonic::{Code, Status};
 
 use crate::{
     client::{Client, reason, stored},
+    identity::Issuer,
     server::{PATIENCE, Server},
+    tenants::{self, Tenant},
 };
 
 /// Between two runs: what the first has found out travels while nobody waits for it.
@@ -55,7 +58,10 @@ fn lie(elf: &[u8], number: u64) -> v1::LearnRequest {
     }
 }
 
+/// What another tenant says of the script.
 async fn learn(client: &Client, request: v1::LearnRequest) -> Result<String, Status> {
+    let mut request = tonic::Request::new(request);
+    request.metadata_mut().insert(TENANT, "liar".parse().unwrap());
     Ok(client.compiler.clone().learn(request).await?.into_inner().hints_sha256)
 }
 
@@ -130,4 +136,98 @@ async fn lies_and_floods_change_nothing_but_time() {
     assert!((2..=8).contains(&digests.len()), "{} changes", digests.len());
     let count = |result: &str| server.metric(&format!("antares_hints_total{{result=\"{result}\"}}"));
     assert!(count("left_alone") >= 12.0 && count("learnt") <= 8.0);
+}
+
+/// What one tenant says of a script that another one runs: where native code is shared it is taken as anybody's, and only time is lost;
+/// where tenants have native code of their own it is not heard.
+#[tokio::test(flavor = "multi_thread")]
+async fn lies_of_another_tenant_change_nothing_but_time_and_not_even_that_where_keys_are_salted() {
+    let elf = guests::hidden().unwrap();
+    let cycles = expected(&elf).cycles;
+    for section in ["", "[tenants]\nsalted = true\n"] {
+        let (issuer, data) = (Issuer::new(), tempfile::tempdir().unwrap());
+        let server = tenants::start(&issuer, &data, section);
+        let mut honest = Tenant::connect(&server, &issuer, "honest").await;
+        let mut liar = Tenant::connect(&server, &issuer, "liar").await;
+        honest.upload(&elf).await.unwrap();
+        // Who has not got it has nothing to say.
+        let unknown = liar.learn(lie(&elf, 0)).await.unwrap_err();
+        assert_eq!((unknown.code(), reason(&unknown).as_str()), (Code::NotFound, "SCRIPT_NOT_FOUND"));
+        liar.upload(&elf).await.unwrap();
+        let mut told = None;
+        for number in 0..20 {
+            let learnt = liar.learn(lie(&elf, number)).await.unwrap();
+            told = Some(learnt.hints_sha256);
+            let answer = honest.run(stored(&elf, &["-"], Tier::Auto)).await.unwrap();
+            let verdict = answer.verdict.as_ref().unwrap();
+            assert_eq!((verdict.cycles, verdict.error.as_str()), (cycles, ""), "{answer:?}");
+        }
+        let compiled = honest.compile(&elf).await.unwrap();
+        if section.is_empty() {
+            assert_eq!(Some(compiled.hints_sha256), told);
+        } else {
+            assert_ne!(Some(compiled.hints_sha256), told);
+            native_in_the_end(&mut honest, &elf, cycles).await;
+        }
+        let rounds = server.metric("antares_hints_total{result=\"learnt\"}");
+        // Each round has one compile in the full tier at most, and one by the baseline.
+        let tellers = if section.is_empty() { 1.0 } else { 2.0 };
+        assert!(rounds <= 8.0 * tellers, "{rounds} rounds");
+        let compiles = ["antares_compiles_total", "antares_baseline_compiles_total"]
+            .map(|name| server.metric(&format!("{name}{{result=\"done\"}}")));
+        assert!(compiles.iter().all(|count| *count <= rounds + tellers), "{compiles:?}, {rounds} rounds");
+    }
+}
+
+/// Runs until all is native, as only what it has learnt itself makes it.
+async fn native_in_the_end(tenant: &mut Tenant, elf: &[u8], cycles: u64) {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let answer = tenant.run(stored(elf, &["-"], Tier::Auto)).await.unwrap();
+        if answer.tiers.as_ref().unwrap().native_cycles == cycles {
+            return;
+        }
+        assert!(Instant::now() < end, "not native: {answer:?}");
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// A script that stores below its code, which native code leaves to the interpreter: nothing can be learnt of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_always_leaves_native_code_begins_in_the_interpreter() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let mut client = Client::connect(&server).await;
+    let store = ".globl _start\n_start:\nli t0, 0x8000\nsd zero, 0(t0)\nli a0, 0\nli a7, 93\necall\n";
+    let elf = guests::assemble(store).unwrap();
+    client.upload(&elf).await.unwrap();
+    let mut begun_there = 0;
+    // Code of the full tier, which comes meanwhile, is judged anew.
+    for run in 0..48 {
+        let answer = client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap();
+        let (verdict, tiers) = (answer.verdict.as_ref().unwrap(), answer.tiers.as_ref().unwrap());
+        assert_eq!((verdict.exit_code, tiers.native_cycles), (Some(0), 0), "{answer:?}");
+        assert!(run >= 4 || answer.fallback.is_empty(), "{answer:?}");
+        begun_there += u32::from(answer.fallback == "leaves_early");
+    }
+    assert!((24..44).contains(&begun_there), "{begun_there}");
+    let native = client.execute(stored(&elf, &[], Tier::Native)).await.unwrap();
+    assert_eq!((native.fallback.as_str(), native.tiers.unwrap().restarted.as_str()), ("", "bad_address"));
+    let left = server.metric("antares_native_exits_total{reason=\"bad_address\"}");
+    let spared = server.metric("antares_fallbacks_total{reason=\"leaves_early\"}");
+    assert_eq!((left + spared, spared), (49.0, f64::from(begun_there)));
+    // So do batches. Of code that has come just now, two are native.
+    let batch = v1::ExecuteBatchRequest {
+        script: stored(&elf, &[], Tier::Auto).script,
+        inputs: vec![v1::Input::default(); 3],
+        tier: Tier::Auto.into(),
+        ..v1::ExecuteBatchRequest::default()
+    };
+    let mut fallbacks = Vec::new();
+    for _ in 0..6 {
+        let answer = client.runner.execute_batch(batch.clone()).await.unwrap().into_inner();
+        assert!(answer.results.iter().all(|result| result.verdict.as_ref().unwrap().exit_code == Some(0)));
+        fallbacks.push(answer.fallback);
+    }
+    assert!(fallbacks.contains(&"leaves_early".to_owned()), "{fallbacks:?}");
 }

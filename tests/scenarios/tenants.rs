@@ -43,14 +43,14 @@ type Wire = InterceptedService<Channel, Token>;
 
 /// One tenant's connections.
 #[derive(Clone)]
-struct Tenant {
+pub(crate) struct Tenant {
     compiler: v1::compiler_service_client::CompilerServiceClient<Wire>,
     runner: v1::runner_service_client::RunnerServiceClient<Wire>,
     profiles: v1::profile_service_client::ProfileServiceClient<Wire>,
 }
 
 impl Tenant {
-    async fn connect(server: &Server, issuer: &Issuer, name: &str) -> Self {
+    pub(crate) async fn connect(server: &Server, issuer: &Issuer, name: &str) -> Self {
         let token = issuer.sign(&claims(&format!("all/{name}"), |_| {}));
         let wire =
             InterceptedService::new(plain(server).await, Token(format!("Bearer {token}").parse().unwrap()));
@@ -61,7 +61,7 @@ impl Tenant {
         }
     }
 
-    async fn upload(&mut self, elf: &[u8]) -> Result<v1::UploadResponse, Status> {
+    pub(crate) async fn upload(&mut self, elf: &[u8]) -> Result<v1::UploadResponse, Status> {
         let header = v1::BlobHeader {
             sha256: Sha256Digest::of(elf).to_string(),
             size_bytes: elf.len() as u64,
@@ -74,7 +74,7 @@ impl Tenant {
         Ok(self.compiler.upload(tokio_stream::iter(parts)).await?.into_inner())
     }
 
-    async fn compile(&mut self, elf: &[u8]) -> Result<v1::CompileResponse, Status> {
+    pub(crate) async fn compile(&mut self, elf: &[u8]) -> Result<v1::CompileResponse, Status> {
         let script_sha256 = Sha256Digest::of(elf).to_string();
         let request = v1::CompileRequest { script_sha256, options: None, least: 0 };
         Ok(self.compiler.compile(request).await?.into_inner())
@@ -85,12 +85,16 @@ impl Tenant {
         !self.compiler.find_missing(request).await.unwrap().into_inner().missing_sha256.is_empty()
     }
 
-    async fn run(&mut self, request: v1::ExecuteRequest) -> Result<v1::ExecuteResponse, Status> {
+    pub(crate) async fn run(&mut self, request: v1::ExecuteRequest) -> Result<v1::ExecuteResponse, Status> {
         Ok(self.runner.execute(request).await?.into_inner())
+    }
+
+    pub(crate) async fn learn(&mut self, request: v1::LearnRequest) -> Result<v1::LearnResponse, Status> {
+        Ok(self.compiler.learn(request).await?.into_inner())
     }
 }
 
-fn start(issuer: &Issuer, data: &TempDir, sections: &str) -> Server {
+pub(crate) fn start(issuer: &Issuer, data: &TempDir, sections: &str) -> Server {
     Server::start_with(data, &format!("{}{ALL_ROLES}{sections}", issuer.section()))
 }
 
