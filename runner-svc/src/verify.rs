@@ -26,7 +26,7 @@ use crate::{
     apart,
     charge::charge_verification,
     execute::{Ended, ExecuteError, Native, Runner, Shared},
-    hot::Met,
+    hot::{Interpreted, Met},
     library::{Used, seal},
     programs::{Candidate, FoundProgram, Place, ProgramUse, files},
     recheck::{Found, VerifyAgain},
@@ -70,6 +70,8 @@ pub(crate) struct Verified {
 pub(crate) struct Verification {
     pub(crate) ended: Ended<Verified>,
     pub(crate) programs: Vec<ProgramUse>,
+    /// Hot programs without native code that the programs above are not.
+    pub(crate) interpreted: Vec<Interpreted>,
     pub(crate) fetch: Duration,
     pub(crate) queue: Duration,
     /// What the sample points followed from; none where runs are not sampled.
@@ -142,40 +144,43 @@ impl Shared {
             Ok::<_, ExecuteError>(ended)
         };
         let ended = work.instrument(tracing::info_span!("worker")).await?;
-        let mut ended = self.take_in(&order, ended, &met, &learning)?;
+        let (mut ended, interpreted) = self.take_in(&order, ended, &met, &learning)?;
         let mut recheck = None;
         if let (Some(second), Ended::Reported(first)) = (second, &mut ended) {
             (*first, recheck) = self.recheck(&order.tenant, &keys, second, first.clone()).await;
         }
-        Ok(Verification { ended, programs: uses, fetch, queue, sample_salt, recheck })
+        Ok(Verification { ended, programs: uses, interpreted, fetch, queue, sample_salt, recheck })
     }
 
-    /// Keeps what a worker told beside the verdict, for later. Gives the verdict.
+    /// Keeps what a worker told beside the verdict, for later. Gives the verdict, and which programs were hot.
     fn take_in(
         self: &Arc<Self>,
         order: &VerifyOrder,
         ended: Ended<VerifyReport>,
         met: &Met,
         learning: &[Native],
-    ) -> Result<Ended<Verified>, ExecuteError> {
+    ) -> Result<(Ended<Verified>, Vec<Interpreted>), ExecuteError> {
         let report = match ended {
             Ended::Reported(report) => report,
-            Ended::DeadlineExceeded => return Ok(Ended::DeadlineExceeded),
-            Ended::SandboxViolation { detail } => return Ok(Ended::SandboxViolation { detail }),
+            Ended::DeadlineExceeded => return Ok((Ended::DeadlineExceeded, Vec::new())),
+            Ended::SandboxViolation { detail } => {
+                return Ok((Ended::SandboxViolation { detail }, Vec::new()));
+            }
         };
         let VerifyOrder { tenant, .. } = order;
         match report {
             VerifyReport::Done { outcome, cycles, groups, hot, seen, samples, read_us, run_us } => {
                 let native = native_cycles(&groups);
                 self.keep_samples(&tenant.name, None, samples.as_deref(), (cycles, native));
-                self.learn(&tenant.account, hot, met);
+                let interpreted = self.learn(&tenant.account, hot, met);
                 for (number, seen) in seen {
                     let native = usize::try_from(number).ok().and_then(|number| learning.get(number));
                     native
                         .into_iter()
                         .for_each(|native| self.learn_seen(&tenant.account, native, seen.clone()));
                 }
-                Ok(Ended::Reported(Verified { outcome, cycles, groups, read_us, run_us }))
+                let verified = Verified { outcome, cycles, groups, read_us, run_us };
+                Ok((Ended::Reported(verified), interpreted))
             }
             VerifyReport::Refused { path, detail } => {
                 let field = place(path.as_deref()).unwrap_or(field_of(order.form)).to_owned();

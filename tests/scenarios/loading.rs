@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::{
     client::Client,
-    server::{PATIENCE, Server},
+    server::{PATIENCE, Server, until},
 };
 
 /// Between two runs: what the first has found out travels while nobody waits for it.
@@ -45,6 +45,16 @@ async fn run_until_native(client: &Client, json: &[u8], cycles: &mut Option<u64>
         assert_eq!(answer.outcome(), VerifyOutcome::Ok, "{answer:?}");
         assert_eq!(*cycles.get_or_insert(answer.cycles), answer.cycles);
         let native = answer.groups[0].tiers.as_ref().unwrap().native_cycles;
+        // What took its time in the interpreter says why.
+        let loaded = answer.interpreted.iter().find(|program| program.loaded_at.is_some());
+        match loaded {
+            Some(program) => {
+                let expected = if run == 1 { "new" } else { "passed_over" };
+                assert!([expected, "new"].contains(&&*program.why), "{program:?}");
+                assert!(program.cycles > 1_000_000 && program.size_bytes > 1000, "{program:?}");
+            }
+            None => assert!(run > 1 || native > 0, "{answer:?}"),
+        }
         println!("run {run}: {native} of {} cycles native", answer.cycles);
         if native * 100 >= answer.cycles * NATIVE_PERCENT_MIN {
             return run;
@@ -66,6 +76,22 @@ async fn a_loaded_library_is_native_over_grpc() {
         assert_eq!(run_until_native(&client, &json, &mut cycles).await, 1);
     }
     assert!(server.metric("antares_hot_programs_total{result=\"compiled\"}") >= 2.0);
+    let finished = |server: &Server| {
+        ["antares_compiles_total", "antares_baseline_compiles_total"]
+            .map(|name| server.metric(&format!("{name}{{result=\"done\"}}")))
+    };
+    until("all is compiled", || finished(&server)[0] >= finished(&server)[1]);
+    drop(client);
+    assert_eq!(server.stop(), Some(0));
+
+    // A new process finds out again in which transactions such code is met; what was compiled is there.
+    let server = Server::start(&data);
+    let client = Client::connect(&server).await;
+    for hash_type in [ScriptHashType::Data1, ScriptHashType::Data2] {
+        let (json, mut cycles) = (transaction(hash_type), None);
+        assert!(run_until_native(&client, &json, &mut cycles).await > 1);
+    }
+    assert_eq!(finished(&server), [0.0; 2]);
 }
 
 #[test]

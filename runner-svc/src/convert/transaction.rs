@@ -11,6 +11,7 @@ use bytes::Bytes;
 use super::{Violations, artifact_use, fallback_name, microseconds, recheck, run_limits, tier};
 use crate::{
     execute::Ended,
+    hot::Interpreted,
     programs::ProgramUse,
     status::transaction_fault,
     tenant::Tenant,
@@ -139,6 +140,7 @@ pub(crate) fn verified(
         execution_id: id,
         request_id,
         programs: verification.programs.into_iter().map(program_use).collect(),
+        interpreted: verification.interpreted.into_iter().map(interpreted).collect(),
         sample_salt: verification.sample_salt,
         recheck: recheck(verification.recheck).into(),
         ..v1::VerifyTransactionResponse::default()
@@ -202,6 +204,16 @@ fn group_result(group: job::GroupReport) -> v1::GroupResult {
         debug: group.debug.into(),
         inputs: group.inputs,
         outputs: group.outputs,
+    }
+}
+
+fn interpreted(one: Interpreted) -> v1::InterpretedProgram {
+    v1::InterpretedProgram {
+        sha256: one.digest.to_string(),
+        loaded_at: one.loaded_at,
+        size_bytes: one.bytes,
+        cycles: one.cycles,
+        why: one.why.name().to_owned(),
     }
 }
 
