@@ -405,7 +405,10 @@ pub(super) fn mutant_case(elf: &Bytes, batch: &Batch) -> Case {
 /// The batch's library, if the compiler takes it.
 fn compiled(elf: &Bytes, batch: &Batch, tier: CodeTier, tally: &mut Tally) -> Result<Option<Library>> {
     match batch.compile(elf, tier)? {
-        Ok(library) => Ok(Some(library)),
+        Ok(library) => {
+            tally.libraries += 1;
+            Ok(Some(library))
+        }
         Err(reason) => {
             *tally.refused.entry(reason).or_default() += 1;
             Ok(None)

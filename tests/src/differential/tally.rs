@@ -32,6 +32,8 @@ pub struct Tally {
     pub kinds: BTreeMap<&'static str, KindTally>,
     /// ELFs that the compiler refused, by reason.
     pub refused: BTreeMap<String, u64>,
+    /// Libraries that were made, each of which the check of machine code has accepted: a campaign ends at the first that it refuses.
+    pub libraries: u64,
 }
 
 fn add<K: Ord>(to: &mut BTreeMap<K, u64>, from: BTreeMap<K, u64>) {
@@ -43,6 +45,7 @@ impl Tally {
     pub fn add(&mut self, other: Self) {
         self.programs += other.programs;
         self.native += other.native;
+        self.libraries += other.libraries;
         add(&mut self.refused, other.refused);
         for (name, seen) in other.kinds {
             let kind = self.kinds.entry(name).or_default();
@@ -82,6 +85,7 @@ impl fmt::Display for Tally {
             writeln!(f, "{:<10} outcomes {:?}", "", kind.outcomes)?;
             writeln!(f, "{:<10} native code left {:?}", "", kind.restarts)?;
         }
-        write!(f, "refused: {:?}", self.refused)
+        writeln!(f, "{} libraries, 0 refused by the check of machine code", self.libraries)?;
+        write!(f, "refused by the compiler: {:?}", self.refused)
     }
 }
