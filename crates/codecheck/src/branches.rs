@@ -79,7 +79,8 @@ fn is_computed(index: usize, lines: &Lines, image: &Image<'_>) -> bool {
                 is_entry(entry, target)
                     && (base == other
                         || of_target.is_copy_of(other, base)
-                        || of_target.is_copy_of(base, other))
+                        || of_target.is_copy_of(base, other)
+                        || before.names_one_table(other, of_target, base))
             };
             before.is_folded(sum, target)
                 || first.is_some_and(is_of_it)
@@ -171,6 +172,18 @@ impl<'l> Before<'l> {
         });
         of_register.writer_of(register);
         is_copy && of_register.index < of_copy.index
+    }
+
+    /// The table whose address `register` was given in this line.
+    fn table_of(mut self, register: Register) -> Option<u64> {
+        let lea = self.writer_of(register)?;
+        (lea.code() == Code::Lea_r64_m && lea.is_ip_rel_memory_operand()).then(|| lea.memory_displacement64())
+    }
+
+    /// Whether `register` was given the address of the table that `base` had there: one that was needed twice is made again
+    /// where no register is left to keep it.
+    fn names_one_table(self, register: Register, there: Self, base: Register) -> bool {
+        self.table_of(register).is_some_and(|table| there.table_of(base) == Some(table))
     }
 
     /// Whether `sum` is of an entry that was known when the code was made: `target = function - table`, in 32 bits, `target += table`.

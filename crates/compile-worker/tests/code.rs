@@ -221,6 +221,31 @@ fn other_ways_are_refused() {
     assert_refused(&changed, |fault| fault == Fault::Computed);
 }
 
+/// Where registers are short LLVM makes a table's address twice, the second time behind the entry. It must be the same address.
+#[test]
+fn a_table_s_address_is_made_twice() {
+    // lea rdx, table; movsxd rdx, [rdx + r14*4]; lea r14, table; add rdx, r14; jmp rdx
+    let first = |distance: u8| [0x48, 0x8d, 0x15, distance, 0, 0, 0];
+    let (entry, second, jump) =
+        ([0x4a, 0x63, 0x14, 0xb2], [0x4c, 0x8d, 0x35, 0, 0, 0, 0], [0x4c, 0x01, 0xf2, 0xff, 0xe2]);
+    assert_accepted(&[&first(11)[..], &entry, &second, &jump].concat());
+    let (inc_rdx, inc_r14) = ([0x48, 0xff, 0xc2], [0x49, 0xff, 0xc6]);
+    for changed in [
+        // another table
+        [&first(12)[..], &entry, &second, &jump].concat(),
+        // either of them changed
+        [&first(14)[..], &inc_rdx, &entry, &second, &jump].concat(),
+        [&first(11)[..], &entry, &second, &inc_r14, &jump].concat(),
+        // the entry changed
+        [&first(14)[..], &entry, &inc_rdx, &second, &jump].concat(),
+        // one of them made by somebody else
+        [&entry[..], &second, &jump].concat(),
+        [&first(11)[..], &entry, &[0x90; 7], &jump].concat(),
+    ] {
+        assert_refused(&changed, |fault| fault == Fault::Computed);
+    }
+}
+
 /// What giants' code, made without passes, and code with constant indices look like; and a change of each.
 #[test]
 fn ways_are_computed_in_few_other_shapes() {
