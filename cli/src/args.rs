@@ -57,8 +57,9 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Tell which layers of the fence this machine can put around workers
     ///
-    /// Exit status: 0 all required layers stand; 1 one is missing; 3 a worker could not be started at all.
-    Doctor,
+    /// Exit status: 0 all required layers stand; 1 one is missing; 2 the configuration is of no use; 3 a worker could not be
+    /// started at all.
+    Doctor(DoctorArgs),
     /// Print a shell's completions of this command
     Completions {
         /// The shell
@@ -388,6 +389,15 @@ pub(crate) struct ExplainArgs {
     /// Where to write it [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+}
+
+/// Words of `antares doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// The configuration of the services: what it asks for is tried (without one: what they ask for by default)
+    #[cfg(feature = "server")]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
 }
 
 /// What `antares explain` shows.

@@ -2,18 +2,18 @@
 
 use std::{fmt::Write as _, process::ExitCode};
 
-use antares_pool::{Layer, LayerStatus, Pool, PoolConfig, worker_path};
+use antares_pool::{Layer, LayerStatus, Pool, PoolConfig};
+#[cfg(feature = "server")]
+use antares_runner_svc::{app, embedded};
+#[cfg(feature = "server")]
+use antares_serve::{ConfigError, RawConfig, Role};
 
-use crate::{failure::Failure, local::failed, output};
-
-/// The worker binaries, by what they do.
-const WORKERS: [(&str, &str); 2] = [("run", "antares-run-worker"), ("compile", "antares-compile-worker")];
+use crate::{args::DoctorArgs, failure::Failure, local::failed, output};
 
 /// Starts a zygote of each kind, has it test itself, and prints what stands. Fails with 1 if a required layer is missing.
-pub(crate) fn doctor() -> Result<ExitCode, Failure> {
+pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let (mut text, mut missing) = (String::new(), Vec::new());
-    for (role, worker) in WORKERS {
-        let config = PoolConfig::new(worker_path(worker).map_err(failed)?, 1);
+    for (role, config) in pools(args)? {
         // What is missing is to be told, not refused.
         let pool =
             Pool::start(PoolConfig { allow_degraded: Layer::ALL.to_vec(), ..config }).map_err(failed)?;
@@ -32,6 +32,23 @@ pub(crate) fn doctor() -> Result<ExitCode, Failure> {
     }
     output::print(output::printable(&text).as_bytes())?;
     Ok(if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// What the services' pools are made of, by what their workers do.
+#[cfg(feature = "server")]
+fn pools(args: &DoctorArgs) -> Result<[(&'static str, PoolConfig); 2], Failure> {
+    let usage = |error: ConfigError| Failure::Usage(error.into());
+    let raw = RawConfig::read(args.config.as_deref(), None, None).map_err(usage)?;
+    // A runner alone says where its compiler is.
+    let role = if raw.runner.compiler_url.is_empty() { Role::Both } else { Role::Runner };
+    embedded::pool_configs(&raw.check(role, &app::layer_names()).map_err(usage)?).map_err(failed)
+}
+
+/// What the pools of this command are made of.
+#[cfg(not(feature = "server"))]
+fn pools(_: &DoctorArgs) -> Result<[(&'static str, PoolConfig); 2], Failure> {
+    let config = |worker| Ok(PoolConfig::new(antares_pool::worker_path(worker).map_err(failed)?, 1));
+    Ok([("run", config("antares-run-worker")?), ("compile", config("antares-compile-worker")?)])
 }
 
 /// Writes a line for each layer; gives the required ones that do not stand.

@@ -63,7 +63,7 @@ fn main() -> ExitCode {
         Command::Insights(args) => profile::insights(&args),
         Command::Compile(args) => compile::compile(&args),
         Command::Explain(args) => explain::explain(&args),
-        Command::Doctor => doctor::doctor(),
+        Command::Doctor(args) => doctor::doctor(&args),
         Command::Completions { shell } => args::completions(shell),
         #[cfg(feature = "server")]
         Command::Upload(args) => asked::upload(&args),

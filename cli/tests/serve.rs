@@ -303,6 +303,44 @@ impl Alone {
     }
 }
 
+/// What doctor says of a layer, for both kinds of workers, with a configuration of these sections.
+fn doctor(folder: &Path, sections: &str, layer: &str) -> Vec<String> {
+    let config = folder.join("doctor.toml");
+    fs::write(&config, sections).expect("written");
+    let output = antares(&["doctor", "--config", config.to_str().expect("text")]).output().expect("starts");
+    let text = String::from_utf8(output.stdout).expect("text");
+    // Required layers may be missing on this machine.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let of_layer = text.lines().filter(|line| line.split_whitespace().nth(1) == Some(layer));
+    of_layer.map(ToOwned::to_owned).collect()
+}
+
+#[test]
+fn doctor_tries_what_the_configuration_asks_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let group = folder.path().join("group");
+    let asked = format!("[sandbox]\ncgroup = {:?}\n[compiler]\nmemory_bytes_max = 1073741824\n", group);
+    let lines = |sections: &str| doctor(folder.path(), sections, "control_group");
+    assert!(lines("").iter().all(|line| line.ends_with("not asked for")), "{:?}", lines(""));
+    // Nothing is there.
+    let [run, compile] = &lines(&asked)[..] else { panic!("a line for each kind") };
+    for line in [run, compile] {
+        assert!(line.contains("MISSING") && line.contains(group.to_str().expect("text")), "{line}");
+    }
+    // Files of this folder take what is written to them, so it passes for a group.
+    fs::create_dir(&group).expect("made");
+    fs::write(group.join("cgroup.controllers"), "memory\n").expect("written");
+    let [run, compile] = &lines(&asked)[..] else { panic!("a line for each kind") };
+    assert!(run.contains("stands") && run.ends_with("2048 MiB for each worker"), "{run}");
+    assert!(compile.contains("stands") && compile.ends_with("1024 MiB for each worker"), "{compile}");
+    // A runner alone has a configuration that both in one process cannot have.
+    assert_eq!(lines("[runner]\ncompiler_url = \"http://compiler:50051\"\n").len(), 2);
+    let wrong = folder.path().join("doctor.toml");
+    fs::write(&wrong, "[sandbox]\ncgroup = \"relative\"\n").expect("written");
+    let output = antares(&["doctor", "--config", wrong.to_str().expect("text")]).output().expect("starts");
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// Exit status, standard output, standard error of a command with the smallest script on its standard input.
 fn asked(words: &[&str]) -> (Option<i32>, String, String) {
     let mut child = antares(words)

@@ -74,10 +74,18 @@ pub fn layer_names() -> [&'static str; Layer::ALL.len()] {
 /// The worker binary is not there or does not pass its self-test.
 pub fn start_pool(config: &Config) -> Result<Pool, PoolError> {
     give_large_blocks_back();
+    Pool::start(pool_config(config)?)
+}
+
+/// What the pool of compile workers is made of.
+///
+/// # Errors
+/// The worker binary is not there.
+pub fn pool_config(config: &Config) -> Result<PoolConfig, PoolError> {
     let workers_max = usize::try_from(config.compiler.workers_max).unwrap_or(usize::MAX);
     let sandbox = &config.sandbox;
     let has_groups = !sandbox.cgroup.as_os_str().is_empty();
-    Pool::start(PoolConfig {
+    Ok(PoolConfig {
         allow_degraded: sandbox.allow_degraded.iter().filter_map(|name| name.parse().ok()).collect(),
         renewal: Renewal {
             workers_max: sandbox.zygote_workers_max,

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use antares_compiler_svc::app as compiler;
-use antares_pool::PoolError;
+use antares_pool::{PoolConfig, PoolError};
 use antares_proto::FILE_DESCRIPTOR_SET;
 use antares_serve::{App, Config, ConfigError, Health, Host, HostError, Metrics, RawConfig, Role};
 use tonic::service::Routes;
@@ -56,6 +56,14 @@ pub fn read_config(
 /// Every mistake, with its key.
 pub fn check_config(raw: &RawConfig) -> Result<Config, ConfigError> {
     raw.check(Role::Both, &runner::layer_names())
+}
+
+/// What the pools of both services are made of, by what their workers do.
+///
+/// # Errors
+/// A worker binary is not there.
+pub fn pool_configs(config: &Config) -> Result<[(&'static str, PoolConfig); 2], PoolError> {
+    Ok([("run", runner::pool_config(config)?), ("compile", compiler::pool_config(config)?)])
 }
 
 /// Starts the zygotes. Call it before tokio's runtime starts.

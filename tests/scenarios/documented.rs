@@ -48,7 +48,7 @@ const WITHOUT_EXAMPLE: [(&str, &str); 4] = [
 ];
 
 /// What is run: statuses that are right, and the words. Capitals stand for what [`Place::fill`] puts there.
-const EXAMPLES: [(&[i32], &str); 64] = [
+const EXAMPLES: [(&[i32], &str); 65] = [
     (&[0], "run SCRIPT -- 0"),
     (&[1], "run SCRIPT -- 7"),
     (&[1], "run SCRIPT --expect-cycles 1 -- 0"),
@@ -92,6 +92,7 @@ const EXAMPLES: [(&[i32], &str); 64] = [
     (&[0], "explain SCRIPT --stage object -o out.o"),
     // 1 where the machine has not got a layer.
     (&[0, 1], "doctor"),
+    (&[0, 1], "doctor --config CONFIG"),
     (&[0], "upload SCRIPT OTHER --server SERVER"),
     (&[0], "ls --window-ms 600000 --server SERVER"),
     (&[0], "ls --stored --artifacts --server SERVER"),
