@@ -7,6 +7,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use antares_abi::LIBRARY_BYTES_MAX;
+
 use crate::CacheError;
 
 const MIB: u64 = 1 << 20;
@@ -75,7 +77,7 @@ impl CacheConfig {
             budget_bytes,
             high_watermark_percent: 90,
             low_watermark_percent: 80,
-            entry_bytes_max: 64 * MIB,
+            entry_bytes_max: LIBRARY_BYTES_MAX,
             free_bytes_min: 64 * MIB,
             page_cache_bytes: 32 * MIB,
             rebuild_bytes_min: 64 * MIB,

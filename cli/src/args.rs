@@ -2,10 +2,14 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use antares_abi::{CompileOptions, Isa};
+use antares_abi::{CompileOptions, Isa, Stage, Tier};
 use antares_opt::Level;
 use antares_profile_view::Format;
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum, value_parser};
+use clap::{
+    Args, CommandFactory as _, Parser, Subcommand, ValueEnum,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+    value_parser,
+};
 
 pub(crate) use crate::args::credentials::CredentialArgs;
 #[cfg(feature = "server")]
@@ -172,7 +176,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = number)]
     pub expect_cycles: Option<u64>,
     /// Which tiers may run the script
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_parser = tiers(), default_value_t)]
     pub tier: Tier,
     #[command(flatten)]
     pub code: CodeArgs,
@@ -193,18 +197,6 @@ pub(crate) struct RunArgs {
     /// Arguments of the script, as it sees them
     #[arg(last = true, value_name = "ARG")]
     pub args: Vec<OsString>,
-}
-
-/// Which tiers may run a script.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Tier {
-    /// Native code where there is some, the interpreter for the rest
-    #[default]
-    Auto,
-    /// Compile first, and fail if that fails
-    Native,
-    /// The interpreter alone; never compiles
-    Interpreter,
 }
 
 /// Words of `antares verify`.
@@ -230,7 +222,7 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "N", value_parser = number)]
     pub max_cycles: Option<u64>,
     /// Which tiers may run the scripts
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_parser = tiers(), default_value_t)]
     pub tier: Tier,
     #[command(flatten)]
     pub code: CodeArgs,
@@ -378,8 +370,8 @@ pub(crate) struct ExplainArgs {
     #[command(flatten)]
     pub script: ScriptArgs,
     /// What to show
-    #[arg(long, value_enum)]
-    pub stage: Stage,
+    #[arg(long, value_parser = stages())]
+    pub stage: Shown,
     /// The intermediate form as it is after this pass, and not after all; `--stage passes` lists them
     #[arg(long, value_name = "PASS", value_parser = passes_done)]
     pub after: Option<u32>,
@@ -401,24 +393,45 @@ pub(crate) struct DoctorArgs {
 }
 
 /// What `antares explain` shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Stage {
-    /// Digest of the bytes and key of the artifact
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// Digest of the bytes and key of the artifact.
     Hash,
-    /// Segments, entry, symbols
-    Image,
-    /// Functions and blocks
-    Program,
-    /// The typed intermediate form
-    Ir,
-    /// The passes over the intermediate form, and what each leaves
-    Passes,
-    /// LLVM IR after optimisation
-    Llvm,
-    /// Host assembly
-    Asm,
-    /// The relocatable object file (binary)
-    Object,
+    /// What the compiler gives at this stage.
+    Stage(Stage),
+}
+
+/// The names of what can be shown, and what it is.
+const SHOWN: [(&str, Shown, &str); 8] = [
+    ("hash", Shown::Hash, "Digest of the bytes and key of the artifact"),
+    ("image", Shown::Stage(Stage::Image), "Segments, entry, symbols"),
+    ("program", Shown::Stage(Stage::Program), "Functions and blocks"),
+    ("ir", Shown::Stage(Stage::Ir), "The typed intermediate form"),
+    ("passes", Shown::Stage(Stage::Passes), "The passes over the intermediate form, and what each leaves"),
+    ("llvm", Shown::Stage(Stage::Llvm), "LLVM IR after optimisation"),
+    ("asm", Shown::Stage(Stage::Asm), "Host assembly"),
+    ("object", Shown::Stage(Stage::Object), "The relocatable object file (binary)"),
+];
+
+/// Reads what to show.
+fn stages() -> impl TypedValueParser<Value = Shown> {
+    let names = SHOWN.map(|(name, _, help)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(names).try_map(|name| {
+        let found = SHOWN.into_iter().find(|(known, ..)| *known == name);
+        found.map(|(_, shown, _)| shown).ok_or("no such stage")
+    })
+}
+
+/// Reads which tiers may run.
+fn tiers() -> impl TypedValueParser<Value = Tier> {
+    let names = Tier::ALL.map(|tier| {
+        PossibleValue::new(tier.name()).help(match tier {
+            Tier::Auto => "Native code where there is some, the interpreter for the rest",
+            Tier::Native => "Compile first, and fail if that fails",
+            Tier::Interpreter => "The interpreter alone; never compiles",
+        })
+    });
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Tier>())
 }
 
 /// How many passes of the full tier have run when that of this name has; 0 for `lift`, before all of them.

@@ -2,12 +2,11 @@
 
 use std::process::ExitCode;
 
-use antares_abi::{CodeTier, CompileOptions, Hints, Sha256Digest};
-use antares_pool::job;
+use antares_abi::{CodeTier, CompileOptions, Hints, Sha256Digest, Stage};
 use anyhow::{Context as _, anyhow};
 
 use crate::{
-    args::{ExplainArgs, Stage},
+    args::{ExplainArgs, Shown},
     failure::Failure,
     input,
     kept::Kept,
@@ -20,37 +19,25 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let options = args.script.options();
     let kept = args.hinted.then(|| Kept::of_user(false)).flatten();
     let hints = kept.map(|kept| kept.hints(Sha256Digest::of(&elf), options)).unwrap_or_default();
-    if args.after.is_some() && args.stage != Stage::Ir {
-        return Err(Failure::Usage(anyhow!("--after goes with --stage ir")));
-    }
-    let shown = match compiler_stage(args) {
-        None => hash(&elf, options, &hints).into_bytes(),
-        Some(stage) => {
+    let wanted = match (args.stage, args.after) {
+        (Shown::Stage(Stage::Ir), Some(passes)) => Shown::Stage(Stage::IrAfter { passes }),
+        (_, Some(_)) => return Err(Failure::Usage(anyhow!("--after goes with --stage ir"))),
+        (stage, None) => stage,
+    };
+    let shown = match wanted {
+        Shown::Hash => hash(&elf, options, &hints).into_bytes(),
+        Shown::Stage(stage) => {
             let compiled = local::compile(&local::seal(&elf)?, (options, &hints), stage)?;
             compiled.output.read().context("cannot read the output").map_err(Failure::Service)?
         }
     };
     match (&args.output, args.stage) {
         (Some(path), _) => output::write(path, &shown)?,
-        (None, Stage::Object) => output::print_binary(&shown)?,
+        (None, Shown::Stage(Stage::Object)) => output::print_binary(&shown)?,
         // Names in the text are the script's own choice.
         (None, _) => output::print(output::printable(&String::from_utf8_lossy(&shown)).as_bytes())?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The stage as the compile worker knows it; none for what needs no compiler.
-fn compiler_stage(args: &ExplainArgs) -> Option<job::Stage> {
-    match args.stage {
-        Stage::Hash => None,
-        Stage::Image => Some(job::Stage::Image),
-        Stage::Program => Some(job::Stage::Program),
-        Stage::Ir => Some(args.after.map_or(job::Stage::Ir, |passes| job::Stage::IrAfter { passes })),
-        Stage::Passes => Some(job::Stage::Passes),
-        Stage::Llvm => Some(job::Stage::Llvm),
-        Stage::Asm => Some(job::Stage::Asm),
-        Stage::Object => Some(job::Stage::Object),
-    }
 }
 
 /// What names the script and its artifact, and what the latter is made of beside the bytes.

@@ -14,7 +14,7 @@ use antares_abi::{ArtifactKey, CompileOptions, Hints, Sha256Digest};
 use antares_pool::{Sealed, verify_library};
 use rustix::fs::OFlags;
 
-use crate::limits::{KEPT_AGAIN_AFTER, KEPT_BYTES_MAX, KEPT_FILES_MAX, KEPT_LIBRARY_BYTES_MAX};
+use crate::limits::{KEPT_AGAIN_AFTER, KEPT_BYTES_MAX, KEPT_FILES_MAX, LIBRARY_BYTES_MAX};
 
 /// What every file begins with; the last byte is the version of the format.
 const MAGIC: &[u8; 8] = b"antkept\x01";
@@ -82,7 +82,7 @@ impl Kept {
 
     /// Keeps a library, and lets old ones go. Others see the whole file or none. That it fails is no matter.
     pub(crate) fn put(&self, key: ArtifactKey, library: &[u8]) -> io::Result<()> {
-        if library.len() as u64 > KEPT_LIBRARY_BYTES_MAX {
+        if library.len() as u64 > LIBRARY_BYTES_MAX {
             return Ok(());
         }
         self.write(&self.path(key), key, library)
@@ -214,10 +214,10 @@ fn read(file: &File, key: ArtifactKey) -> Option<Vec<u8>> {
         return None;
     }
     let mut bytes = Vec::new();
-    file.take(HEAD_BYTES as u64 + KEPT_LIBRARY_BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
+    file.take(HEAD_BYTES as u64 + LIBRARY_BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
     let library = bytes.get(HEAD_BYTES..)?.to_vec();
     let head = [MAGIC.as_slice(), &key.0, &Sha256Digest::of(&library).0].concat();
-    (library.len() as u64 <= KEPT_LIBRARY_BYTES_MAX && bytes[..HEAD_BYTES] == head).then_some(library)
+    (library.len() as u64 <= LIBRARY_BYTES_MAX && bytes[..HEAD_BYTES] == head).then_some(library)
 }
 
 #[cfg(test)]

@@ -2,28 +2,21 @@
 
 use std::time::Duration;
 
-pub(crate) use antares_pool::job::CompileLimits;
+pub(crate) use antares_abi::{
+    CYCLES_MAX_DEFAULT, CompileLimits, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX, LIBRARY_BYTES_MAX,
+    SCRIPT_BYTES_MAX,
+};
 
-/// Longest script that is read, bytes.
-pub(crate) const SCRIPT_BYTES_MAX: u64 = 16 << 20;
 /// Longest profile that is read, bytes; a script is shorter.
 pub(crate) const ARCHIVE_BYTES_MAX: u64 = 64 << 20;
-/// Cycle limit of a run without `--max-cycles`, cycles: what CKB allows all scripts of one block together.
-pub(crate) const CYCLES_MAX_DEFAULT: u64 = 3_500_000_000;
-/// Wall time of a run without `--deadline-ms`, milliseconds.
-pub(crate) const DEADLINE_MS_DEFAULT: u64 = 60_000;
 /// Longest wall time of a run, milliseconds: ten minutes, as long as a worker gets processor time.
 pub(crate) const DEADLINE_MS_MAX: u64 = 600_000;
-/// Debug output after which a run ends, bytes.
-pub(crate) const DEBUG_BYTES_MAX: u64 = 1 << 20;
 /// What the start of a worker may add to the wall time of a compile.
 pub(crate) const WORKER_START_MAX: Duration = Duration::from_secs(5);
 /// Native code that is kept on this machine, bytes of files.
 pub(crate) const KEPT_BYTES_MAX: u64 = 256 << 20;
 /// The same, files.
 pub(crate) const KEPT_FILES_MAX: usize = 4096;
-/// Longest shared object that is kept, bytes.
-pub(crate) const KEPT_LIBRARY_BYTES_MAX: u64 = 64 << 20;
 /// Programs that are kept as met beside another one: each may be passed to a run with it.
 pub(crate) const BESIDE_MAX: usize = 8;
 /// After a full compile that failed, none is tried for so long.

@@ -56,7 +56,7 @@ fn compile_in(
 ) -> Result<Compiled, Failure> {
     let limits = CompileLimits::default();
     let deadline = Instant::now() + Duration::from_millis(limits.wall_ms_max) + WORKER_START_MAX;
-    let job = CompileJob { options, stage, hints: hints.clone(), limits };
+    let job = CompileJob { options, task: stage.into(), hints: hints.clone(), limits };
     let verdict =
         progress::while_working("compiling", || pool.compile(&job, elf, deadline)).map_err(failed)?;
     let compiled = match verdict {

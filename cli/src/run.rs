@@ -2,11 +2,10 @@
 
 use std::{os::unix::ffi::OsStringExt, process::ExitCode, time::Duration};
 
-use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
-use antares_pool::job;
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest, Tier};
 
 use crate::{
-    args::{CodeArgs, CredentialArgs, RunArgs, Tier},
+    args::{CodeArgs, CredentialArgs, RunArgs},
     failure::Failure,
     input, local, output,
     report::Report,
@@ -20,7 +19,7 @@ pub(crate) struct Request {
     /// How its bytes are to be understood.
     pub options: CompileOptions,
     /// Which tiers may run it.
-    pub tier: job::Tier,
+    pub tier: Tier,
     /// Where native code comes from, on this machine.
     pub code: CodeArgs,
     /// Its arguments.
@@ -46,7 +45,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let request = Request {
         elf: input::read_script(&args.script.elf)?,
         options: args.script.options(),
-        tier: tier(args.tier),
+        tier: args.tier,
         code: args.code,
         args: args.args.into_iter().map(OsStringExt::into_vec).collect(),
         cycles_max: args.max_cycles,
@@ -104,22 +103,13 @@ fn run_native_or_explain(
         answer => return answer,
     };
     if refusal.is_of_the_vm() {
-        let report = run(&Request { tier: job::Tier::Interpreter, ..request.clone() })?;
+        let report = run(&Request { tier: Tier::Interpreter, ..request.clone() })?;
         if report.interpreted_cycles == 0 {
             return Ok(report);
         }
     }
     // Status 1 is for scripts that have an outcome; this one has none.
     Err(Failure::Service(anyhow::Error::from(refusal)))
-}
-
-/// The tier in the words of workers.
-pub(crate) fn tier(tier: Tier) -> job::Tier {
-    match tier {
-        Tier::Auto => job::Tier::Auto,
-        Tier::Native => job::Tier::Native,
-        Tier::Interpreter => job::Tier::Interpreter,
-    }
 }
 
 fn to_json(report: &Report) -> String {

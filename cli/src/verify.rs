@@ -10,7 +10,6 @@ use crate::{
     args::{CodeArgs, CredentialArgs, GroupKind, VerifyArgs},
     failure::Failure,
     input, local, output,
-    run::tier,
     verdict::Verdict,
 };
 
@@ -81,7 +80,7 @@ pub(crate) fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
         json: read_transaction(&args.tx)?,
         environment,
         group: kind.zip(args.cell.map(|cell| cell.0)),
-        tier: tier(args.tier),
+        tier: args.tier,
         code: args.code,
         cycles_max: args.max_cycles,
         deadline: args.deadline_ms.map(Duration::from_millis),

@@ -16,7 +16,7 @@ use antares_proto::{
         operation_service_server::OperationServiceServer, store_service_server::StoreServiceServer,
     },
 };
-use antares_serve::{App, Config, Health, Metrics};
+use antares_serve::{App, Config, Health, Metrics, RawSandbox};
 use antares_tier::PlaceError;
 use antares_trust::{KeyError, Trust};
 use tonic::service::Routes;
@@ -87,10 +87,7 @@ pub fn pool_config(config: &Config) -> Result<PoolConfig, PoolError> {
     let has_groups = !sandbox.cgroup.as_os_str().is_empty();
     Ok(PoolConfig {
         allow_degraded: sandbox.allow_degraded.iter().filter_map(|name| name.parse().ok()).collect(),
-        renewal: Renewal {
-            workers_max: sandbox.zygote_workers_max,
-            age_max: Duration::from_millis(sandbox.zygote_age_ms_max),
-        },
+        renewal: renewal(sandbox),
         speculation: Speculation { is_limited: sandbox.limit_speculation, own_core: sandbox.core_scheduling },
         group: has_groups.then(|| GroupConfig {
             folder: sandbox.cgroup.clone(),
@@ -100,17 +97,28 @@ pub fn pool_config(config: &Config) -> Result<PoolConfig, PoolError> {
     })
 }
 
+fn renewal(sandbox: &RawSandbox) -> Renewal {
+    Renewal {
+        workers_max: sandbox.zygote_workers_max,
+        age_max: Duration::from_millis(sandbox.zygote_age_ms_max),
+    }
+}
+
+fn cache_config(config: &Config) -> CacheConfig {
+    CacheConfig {
+        entry_bytes_max: config.cache.entry_bytes_max,
+        free_bytes_min: config.cache.free_bytes_min,
+        allow_any_filesystem: config.cache.allow_any_filesystem,
+        ..CacheConfig::new(config.cache.dir.clone(), config.cache.budget_bytes)
+    }
+}
+
 /// Opens the store and makes the compiler. Blocks while the store opens.
 ///
 /// # Errors
 /// The store cannot be opened, or the keys are of no use.
 pub fn build(config: &Config, pool: Pool, metrics: &Metrics) -> Result<Compiler, StartError> {
-    let cache = Cache::open(CacheConfig {
-        entry_bytes_max: config.cache.entry_bytes_max,
-        free_bytes_min: config.cache.free_bytes_min,
-        allow_any_filesystem: config.cache.allow_any_filesystem,
-        ..CacheConfig::new(config.cache.dir.clone(), config.cache.budget_bytes)
-    })?;
+    let cache = Cache::open(cache_config(config))?;
     // In the folder of the cache, unless they have one of their own: it is there by now.
     let trust = Arc::new(Trust::of_folder(config.signing.keys.clone())?);
     let signing = Signing::new(trust, config.signing.valid, metrics);
@@ -189,4 +197,24 @@ pub fn build_facts() -> [(&'static str, &'static str); 4] {
         ("target_cpu", antares_abi::TARGET_CPU),
         ("cost_model", COST_MODEL),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use antares_cache::DEFAULT_BUDGET_BYTES;
+    use antares_serve::{RawConfig, Role};
+
+    use super::*;
+
+    /// They stand in crates that do not know each other.
+    #[test]
+    fn defaults_of_the_configuration_are_those_of_store_and_pool() {
+        let config = RawConfig::default().check(Role::Compiler, &[]).unwrap();
+        let (told, own) = (cache_config(&config), CacheConfig::new("", DEFAULT_BUDGET_BYTES));
+        let limits = |config: &CacheConfig| {
+            (config.budget_bytes, config.entry_bytes_max, config.free_bytes_min, config.allow_any_filesystem)
+        };
+        assert_eq!(limits(&told), limits(&own));
+        assert_eq!(renewal(&config.sandbox), Renewal::default());
+    }
 }

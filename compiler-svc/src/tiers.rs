@@ -10,7 +10,7 @@ use std::{
 
 use antares_abi::{ArtifactKey, Sha256Digest};
 use antares_cache::Space;
-use antares_serve::{Config, Metrics, chain};
+use antares_serve::{Config, Metrics, SharedTier, chain};
 use antares_tier::{Memory, Place, PlaceError, Shared as SharedStore, SharedConfig, Tier as _};
 use antares_trust::Refusal;
 use bytes::Bytes;
@@ -72,20 +72,25 @@ impl Asked {
     }
 }
 
+/// Limits of the shared tier.
+fn limits(config: &Config, tier: &SharedTier) -> SharedConfig {
+    SharedConfig {
+        get_time_max: tier.get_time_max,
+        put_time_max: tier.put_time_max,
+        upload_time_max: tier.upload_time_max,
+        gets_max: tier.gets_max,
+        puts_max: tier.puts_max,
+        queue_max: tier.queue_max,
+        queue_bytes_max: tier.queue_bytes_max,
+        entry_bytes_max: config.cache.entry_bytes_max,
+    }
+}
+
 impl Tiers {
     /// Those of `config`. Asks nobody.
     pub(crate) fn open(config: &Config, metrics: &Metrics) -> Result<Self, PlaceError> {
         let Some(tier) = &config.shared else { return Ok(Self(None)) };
-        let limits = SharedConfig {
-            get_time_max: tier.get_time_max,
-            put_time_max: tier.put_time_max,
-            upload_time_max: tier.upload_time_max,
-            gets_max: tier.gets_max,
-            puts_max: tier.puts_max,
-            queue_max: tier.queue_max,
-            queue_bytes_max: tier.queue_bytes_max,
-            entry_bytes_max: config.cache.entry_bytes_max,
-        };
+        let limits = limits(config, tier);
         let shared = SharedStore::open(Place::open(&tier.url)?, limits);
         if tier.trusts_writers {
             let url = &tier.url;
@@ -276,5 +281,21 @@ impl Compiler {
             let waiting = shared.stats().uploads.waiting;
             tracing::warn!(waiting, "entries did not reach the shared tier before the end");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use antares_serve::{RawConfig, Role};
+
+    use super::*;
+
+    /// They stand in both crates, which do not know each other.
+    #[test]
+    fn defaults_of_the_configuration_are_those_of_the_tier() {
+        let mut raw = RawConfig::default();
+        raw.shared.url = "file:///folder".to_owned();
+        let config = raw.check(Role::Compiler, &[]).unwrap();
+        assert_eq!(limits(&config, config.shared.as_ref().unwrap()), SharedConfig::default());
     }
 }

@@ -49,7 +49,8 @@ impl Shared {
         if !is_full {
             limits.memory_bytes_max = limits.memory_bytes_max.min(QUICK_MEMORY_BYTES_MAX);
         }
-        let job = CompileJob { options: order.options, stage, hints: order.hints.clone(), limits };
+        let job =
+            CompileJob { options: order.options, task: stage.into(), hints: order.hints.clone(), limits };
         // The pool ends it by its own wall time; the rest is for a zygote that is being replaced.
         let recall = Recall::default();
         let until = recall.until(Instant::now() + Duration::from_millis(limits.wall_ms_max) + queue);

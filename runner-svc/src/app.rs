@@ -15,7 +15,7 @@ use antares_proto::{
         runner_service_server::RunnerServiceServer,
     },
 };
-use antares_serve::{App, Config, Health, Metrics};
+use antares_serve::{App, Config, Health, Metrics, RawRunner};
 use tonic::service::Routes;
 
 use crate::{
@@ -70,13 +70,17 @@ pub fn pool_config(config: &Config) -> Result<PoolConfig, PoolError> {
         speculation: Speculation { is_limited: sandbox.limit_speculation, own_core: sandbox.core_scheduling },
         group: has_groups
             .then(|| GroupConfig { folder: sandbox.cgroup.clone(), memory_bytes_max: RUN_DATA_BYTES_MAX }),
-        reuse: Reuse {
-            policy: config.runner.reuse.parse().unwrap_or_default(),
-            runs_max: config.runner.reuse_runs_max,
-            idle_max: usize::try_from(config.runner.idle_workers_max).unwrap_or(usize::MAX),
-        },
+        reuse: reuse(&config.runner),
         ..PoolConfig::new(worker_path(WORKER)?, workers_max)
     })
+}
+
+fn reuse(runner: &RawRunner) -> Reuse {
+    Reuse {
+        policy: runner.reuse.parse().unwrap_or_default(),
+        runs_max: runner.reuse_runs_max,
+        idle_max: usize::try_from(runner.idle_workers_max).unwrap_or(usize::MAX),
+    }
 }
 
 /// Makes the runner.
@@ -158,4 +162,15 @@ pub fn build_facts() -> [(&'static str, &'static str); 4] {
         ("target_cpu", antares_abi::TARGET_CPU),
         ("cost_model", COST_MODEL),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// They stand in both crates, which do not know each other.
+    #[test]
+    fn defaults_of_the_configuration_are_those_of_the_pool() {
+        assert_eq!(reuse(&RawRunner::default()), Reuse::default());
+    }
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Seen, Sha256Digest};
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, LIBRARY_BYTES_MAX, Seen, Sha256Digest};
 use antares_proto::v1::{
     self, compiler_service_client::CompilerServiceClient, get_artifact_response, get_script_response,
     upload_request,
@@ -26,9 +26,6 @@ use crate::{
     source::{ArtifactSource, Fetched, SourceError, Wanted},
     status::told,
 };
-
-/// Longest library that is taken, bytes.
-const LIBRARY_BYTES_MAX: u64 = 64 << 20;
 
 /// Compiler services elsewhere. Connects when it is needed, and again after it was lost.
 #[derive(Clone, Debug)]

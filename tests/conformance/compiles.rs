@@ -2,7 +2,7 @@
 //! bounds for functions that no compiler would write.
 
 use antares_abi::{CodeTier, Hints, parts_of};
-use antares_compiler::{Limits, Request, Stage, compile_in_parallel};
+use antares_compiler::{CompileLimits, Request, Stage, compile_in_parallel};
 use antares_tests::{
     asm::{encode, operations},
     differential::compare,
@@ -47,7 +47,7 @@ fn a_library_is_the_same_in_parts() {
         options: script(2),
         stage: Stage::Library,
         hints: Hints::default(),
-        limits: Limits::default(),
+        limits: CompileLimits::default(),
     };
     let parts = compile_in_parallel(&elf, &request, 2).unwrap();
     assert!(whole.bytes == parts.bytes);
@@ -150,7 +150,7 @@ fn parts_in_two_groups_share_nothing_and_link() {
         options: script(2),
         stage: Stage::Library,
         hints: Hints::default(),
-        limits: Limits::default(),
+        limits: CompileLimits::default(),
     };
     assert!(whole.bytes == compile_in_parallel(&elf, &request, 2).unwrap().bytes);
 }

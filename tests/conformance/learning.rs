@@ -79,7 +79,7 @@ fn hints_change_the_library_and_equal_hints_do_not() {
             options: script(2),
             stage: antares_compiler::Stage::Library,
             hints: hints.clone(),
-            limits: antares_compiler::Limits::default(),
+            limits: antares_compiler::CompileLimits::default(),
         };
         antares_compiler::compile(&elf, &request).unwrap().bytes
     };

@@ -37,8 +37,7 @@ struct Guest {
 impl Guest {
     fn new(name: &'static str, times: &'static str) -> Self {
         let elf = Bytes::from(guests::bytes(name).unwrap());
-        let limits =
-            antares_program::Limits { code_bytes_max: 4 << 20, functions_max: 1 << 16, blocks_max: 1 << 20 };
+        let limits = antares_abi::CompileLimits::default();
         let image = read(&elf, script(2), &limits).unwrap();
         let program = recover(&image, &limits, &Hints::default()).unwrap();
         let functions = program.functions.iter().map(|function| function.entry.0).collect();

@@ -70,8 +70,7 @@ impl Functions {
         if let Some(number) = self.0.iter().position(|(other, _)| *other == elf) {
             return number;
         }
-        let limits =
-            antares_program::Limits { code_bytes_max: 4 << 20, functions_max: 1 << 16, blocks_max: 1 << 20 };
+        let limits = antares_abi::CompileLimits::default();
         let image = read(&elf, script(2), &limits).unwrap();
         let program = recover(&image, &limits, &antares_abi::Hints::default()).unwrap();
         self.0.push((elf, program.functions.iter().map(|function| function.entry.0).collect()));

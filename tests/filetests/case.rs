@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use antares_abi::{CodeTier, CompileOptions, Hints, Isa};
+use antares_abi::{CodeTier, CompileLimits, CompileOptions, Hints, Isa};
 use antares_ir::Module;
-use antares_program::{Limits, Program};
+use antares_program::Program;
 use antares_tests::guests;
 use anyhow::{Context, Result, bail};
 
@@ -58,7 +58,7 @@ impl Case {
 
     /// The functions and blocks of the code.
     pub(crate) fn program(&self) -> Result<Program> {
-        let limits = Limits { code_bytes_max: 1 << 20, functions_max: 1000, blocks_max: 10_000 };
+        let limits = CompileLimits::default();
         let image = antares_program::read(&self.elf()?, self.options, &limits)?;
         Ok(antares_program::recover(&image, &limits, &Hints::default())?)
     }

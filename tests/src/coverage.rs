@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use antares_abi::{CompileOptions, Hints, Isa};
-use antares_program::{Limits, Program, Terminator};
+use antares_abi::{CompileLimits, CompileOptions, Hints, Isa};
+use antares_program::{Program, Terminator};
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use ckb_vm::{
@@ -50,7 +50,7 @@ impl<M: SupportMachine> Syscalls<M> for Quiet {
 /// If recovery refuses the ELF.
 pub fn measure(elf: &[u8], args: &[Bytes], vm_version: u32) -> Result<Coverage> {
     let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
-    let limits = Limits { code_bytes_max: 4 << 20, functions_max: 100_000, blocks_max: 400_000 };
+    let limits = CompileLimits::default();
     let image = antares_program::read(elf, options, &limits)?;
     let program = antares_program::recover(&image, &limits, &Hints::default())?;
     let mut known = HashSet::new();

@@ -3,7 +3,7 @@
 //! `fuzz/` gives them to libFuzzer; the test `fuzz` of this crate runs them over the corpora and random mutations.
 
 use antares_abi::{CompileOptions, Isa};
-use antares_compiler::{CompileError, Limits, Request, Stage};
+use antares_compiler::{CompileError, CompileLimits, Request, Stage};
 use antares_proto::v1;
 use antares_transaction::Mock;
 use bytes::Bytes;
@@ -43,7 +43,8 @@ fn options(data: &[u8]) -> (CompileOptions, &[u8]) {
 }
 
 fn compiles(elf: &[u8], options: CompileOptions, stage: Stage) -> Result<(), &'static str> {
-    let request = Request { options, stage, hints: antares_abi::Hints::default(), limits: Limits::default() };
+    let request =
+        Request { options, stage, hints: antares_abi::Hints::default(), limits: CompileLimits::default() };
     match antares_compiler::compile(elf, &request) {
         Ok(_) => Ok(()),
         Err(CompileError::Refused { reason, .. }) => Err(reason),

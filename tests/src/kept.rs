@@ -7,7 +7,7 @@ use std::{
 };
 
 use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
-use antares_compiler::{CompileError, Limits, Request, Stage};
+use antares_compiler::{CompileError, CompileLimits, Request, Stage};
 use antares_vm::Library;
 use anyhow::{Context, Result, anyhow};
 
@@ -47,7 +47,7 @@ pub fn bytes(elf: &[u8], options: CompileOptions) -> Result<Result<Vec<u8>, Stri
         options,
         stage: Stage::Library,
         hints: antares_abi::Hints::default(),
-        limits: Limits::default(),
+        limits: CompileLimits::default(),
     };
     match antares_compiler::compile(elf, &request) {
         Ok(output) => {

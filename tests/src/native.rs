@@ -4,7 +4,7 @@ use std::{fs::File, io::Write, os::fd::AsFd};
 
 use antares_abi::{CodeTier, CompileOptions, Hints};
 use antares_codegen::{Convention, Form, Part};
-use antares_compiler::{CompileError, Limits, Output, Request, Stage};
+use antares_compiler::{CompileError, CompileLimits, Output, Request, Stage};
 use antares_ir::Module;
 use antares_vm::Library;
 use anyhow::{Context, Result, anyhow};
@@ -87,11 +87,10 @@ fn proved(unproved_functions: u64) -> Result<(), CompileError> {
 }
 
 fn lift(elf: &[u8], options: CompileOptions) -> Result<Module, CompileError> {
-    let Limits { code_bytes_max, functions_max, blocks_max, operations_max } = Limits::default();
-    let limits = antares_program::Limits { code_bytes_max, functions_max, blocks_max };
+    let limits = CompileLimits::default();
     let image = antares_program::read(elf, options, &limits)?;
     let program = antares_program::recover(&image, &limits, &Hints::default())?;
-    let lowered = antares_compiler::lower(&program, operations_max, CodeTier::Full)?;
+    let lowered = antares_compiler::lower(&program, limits.operations_max, CodeTier::Full)?;
     proved(lowered.unproved_functions)?;
     Ok(lowered.module)
 }
@@ -130,5 +129,5 @@ pub fn load(bytes: &[u8]) -> Result<Library> {
 }
 
 fn request(options: CompileOptions, stage: Stage) -> Request {
-    Request { options, stage, hints: Hints::default(), limits: Limits::default() }
+    Request { options, stage, hints: Hints::default(), limits: CompileLimits::default() }
 }

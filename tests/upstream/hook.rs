@@ -17,7 +17,7 @@ use std::{
 };
 
 use antares_abi::{CodeTier, CompileOptions, Isa, Sha256Digest};
-use antares_compiler::{CompileError, Limits, Request, Stage};
+use antares_compiler::{CompileError, CompileLimits, Request, Stage};
 use antares_vm::{Library, Program, Tier};
 use bytes::Bytes;
 
@@ -83,7 +83,7 @@ fn library(elf: &[u8], options: CompileOptions, key: &Sha256Digest) -> Option<Pa
     if path.exists() {
         return Some(path);
     }
-    let request = Request { options, stage: Stage::Library, hints: antares_abi::Hints::default(), limits: Limits::default() };
+    let request = Request { options, stage: Stage::Library, hints: antares_abi::Hints::default(), limits: CompileLimits::default() };
     match antares_compiler::compile(elf, &request) {
         Ok(output) => {
             keep(&folder, &path, &output.bytes);

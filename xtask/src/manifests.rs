@@ -57,8 +57,9 @@ const OURS: [(&str, &[&str]); 30] = [
     ),
     ("antares-trust", &["antares-abi"]),
     ("antares-cache", &["antares-abi"]),
-    ("antares-tier", &["antares-cache"]),
-    ("antares-serve", &[]),
+    ("antares-tier", &["antares-abi", "antares-cache"]),
+    // What scripts may cost by default.
+    ("antares-serve", &["antares-abi"]),
     ("antares-client", &["antares-proto"]),
     ("antares-admin", &["antares-abi", "antares-proto", "antares-trust", "antares-serve"]),
     (

@@ -144,7 +144,7 @@ fn resets(rounds: usize, results: &mut Results) -> Result<()> {
         let limits = Limits { cycles_max: CYCLES_MAX, debug_bytes_max: 0 };
         let mut times = Vec::new();
         for _ in 0..500 * rounds {
-            let report = machine.run(&script, &limits, antares_vm::Tier::Native, Some(&library))?;
+            let report = machine.run(&script, &limits, Tier::Native, Some(&library))?;
             ensure!(matches!(report.outcome, Outcome::Exit(0)), "{report:?}");
             let started = Instant::now();
             machine.clear();

@@ -5,10 +5,10 @@
 use std::{os::unix::fs::FileExt, time::Instant};
 
 use antares_abi::{CompileOptions, Hints, Isa, LLVM_VERSION, Sha256Digest, parts_of};
-use antares_compiler::{CompileError, Limits, Output, Request};
+use antares_compiler::{CompileError, Output, Request};
 use antares_pool::{
     Files, OUTPUT_BYTES_MAX, Worker,
-    job::{CompileJob, CompileLimits, CompileReport, CompileSummary, Stage},
+    job::{CompileJob, CompileLimits, CompileReport, CompileSummary, CompileTask, Stage},
     serve,
 };
 use antares_sandbox::{Jail, Policy, SandboxError, compile_file_bytes_max};
@@ -31,7 +31,8 @@ impl CompileWorker {
     fn prepare() -> Result<Self, String> {
         expect_llvm(&antares_compiler::llvm_version())?;
         let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
-        let request = request(options, Stage::Library, Hints::default(), &CompileLimits::default());
+        let (hints, limits) = (Hints::default(), CompileLimits::default());
+        let request = Request { options, stage: Stage::Library, hints, limits };
         antares_compiler::compile(&sample::elf(), &request).map_err(|error| error.to_string())?;
         Ok(Self)
     }
@@ -44,18 +45,18 @@ impl Worker for CompileWorker {
     fn jail(&self, job: &CompileJob) -> Result<Jail, SandboxError> {
         // One thread uses at most a second of processor time in a second.
         let cpu_seconds_max = job.limits.wall_ms_max.div_ceil(1000) + 1;
-        Jail::new(Policy::compile(job.limits.memory_bytes_max, cpu_seconds_max, files_of(job.stage)))
+        Jail::new(Policy::compile(job.limits.memory_bytes_max, cpu_seconds_max, files_of(job.task)))
     }
 
     fn work(&mut self, job: CompileJob, files: &Files) -> Result<CompileReport, String> {
         let started = Instant::now();
         let elf = files.elf().map_err(|error| format!("cannot read the ELF: {error}"))?;
-        let made = match job.stage {
-            Stage::Link => link(&elf),
-            Stage::Check => check(&elf),
-            stage => {
-                let request = request(job.options, stage, job.hints.clone(), &job.limits);
-                antares_compiler::compile(&elf, &request)
+        let CompileJob { options, task, hints, limits } = job;
+        let made = match task {
+            CompileTask::Link => link(&elf),
+            CompileTask::Check => check(&elf),
+            CompileTask::Compile(stage) => {
+                antares_compiler::compile(&elf, &Request { options, stage, hints, limits })
             }
         };
         let output = match made {
@@ -66,7 +67,7 @@ impl Worker for CompileWorker {
             Err(CompileError::Failed { detail }) => return Ok(CompileReport::Failed { detail: cut(detail) }),
         };
         let output_bytes_max =
-            compile_file_bytes_max(job.limits.memory_bytes_max, files_of(job.stage)).min(OUTPUT_BYTES_MAX);
+            compile_file_bytes_max(limits.memory_bytes_max, files_of(task)).min(OUTPUT_BYTES_MAX);
         let file = files.extras().next().ok_or("there is no output file")?;
         let output_bytes = u64::try_from(output.bytes.len()).map_err(|error| error.to_string())?;
         if output_bytes > output_bytes_max {
@@ -88,10 +89,10 @@ fn expect_llvm(found: &str) -> Result<(), String> {
     }
 }
 
-/// Memory files that a stage makes for the linker: one for each part.
-fn files_of(stage: Stage) -> u64 {
-    match stage {
-        Stage::Library | Stage::Link => u64::from(parts_of(u64::MAX)),
+/// Memory files that a task makes for the linker: one for each part.
+fn files_of(task: CompileTask) -> u64 {
+    match task {
+        CompileTask::Compile(Stage::Library) | CompileTask::Link => u64::from(parts_of(u64::MAX)),
         _ => 0,
     }
 }
@@ -115,29 +116,6 @@ fn link(mut blob: &[u8]) -> Result<Output, CompileError> {
         blob = rest;
     }
     Ok(Output::of_bytes(antares_compiler::link(&parts)?))
-}
-
-fn request(options: CompileOptions, stage: Stage, hints: Hints, limits: &CompileLimits) -> Request {
-    let limits = Limits {
-        code_bytes_max: limits.code_bytes_max,
-        functions_max: limits.functions_max,
-        blocks_max: limits.blocks_max,
-        operations_max: limits.operations_max,
-    };
-    let stage = match stage {
-        Stage::Image => antares_compiler::Stage::Image,
-        Stage::Program => antares_compiler::Stage::Program,
-        Stage::Ir => antares_compiler::Stage::Ir,
-        Stage::IrAfter { passes } => antares_compiler::Stage::IrAfter { passes },
-        Stage::Passes => antares_compiler::Stage::Passes,
-        Stage::Llvm => antares_compiler::Stage::Llvm,
-        Stage::Asm => antares_compiler::Stage::Asm,
-        Stage::Object => antares_compiler::Stage::Object,
-        Stage::Part { index, of } => antares_compiler::Stage::Part { index, of },
-        Stage::Library | Stage::Link | Stage::Check => antares_compiler::Stage::Library,
-        Stage::Baseline => antares_compiler::Stage::Baseline,
-    };
-    Request { options, stage, hints, limits }
 }
 
 fn summary(output: &Output, output_bytes: u64, started: Instant) -> CompileSummary {

@@ -9,7 +9,7 @@ use antares_codecheck::{CodeError, Fault, check};
 use antares_compiler::{Request, Stage};
 use antares_pool::{
     Pool, PoolConfig, Sealed, Verdict,
-    job::{self, CompileJob, CompileLimits, CompileReport},
+    job::{CompileJob, CompileLimits, CompileReport, CompileTask},
 };
 
 #[path = "../src/sample.rs"]
@@ -20,7 +20,7 @@ const OPTIONS: CompileOptions = CompileOptions { vm_version: 2, isa: Isa(7) };
 /// The sample's library by both generators.
 fn libraries() -> [Vec<u8>; 2] {
     [Stage::Library, Stage::Baseline].map(|stage| {
-        let limits = antares_compiler::Limits::default();
+        let limits = CompileLimits::default();
         let request = Request { options: OPTIONS, stage, hints: Hints::default(), limits };
         antares_compiler::compile(&sample::elf(), &request).unwrap().bytes
     })
@@ -313,7 +313,7 @@ fn another_child_refuses_it() {
     let worker = PathBuf::from(env!("CARGO_BIN_EXE_antares-compile-worker"));
     let pool = Pool::start(PoolConfig::new(worker, 1)).unwrap();
     let limits = CompileLimits::default();
-    let job = CompileJob { options: OPTIONS, stage: job::Stage::Check, hints: Hints::default(), limits };
+    let job = CompileJob { options: OPTIONS, task: CompileTask::Check, hints: Hints::default(), limits };
     let asked = |library: &[u8]| {
         let deadline = Instant::now() + std::time::Duration::from_secs(120);
         match pool.compile(&job, &Sealed::new("library", library).unwrap(), deadline).unwrap() {

@@ -9,7 +9,7 @@ use std::{
 use antares_abi::{CompileOptions, Isa, parts_of};
 use antares_pool::{
     Compiled, Pool, PoolConfig, Sealed, Verdict,
-    job::{CompileJob, CompileLimits, CompileReport, Stage},
+    job::{CompileJob, CompileLimits, CompileReport, CompileTask, Stage},
     verify_library,
 };
 
@@ -23,11 +23,16 @@ fn pool() -> Pool {
     Pool::start(PoolConfig::new(worker, 2)).unwrap()
 }
 
-fn compile(pool: &Pool, elf: &[u8], stage: Stage, limits: CompileLimits) -> Verdict<Compiled> {
+fn compile(
+    pool: &Pool,
+    elf: &[u8],
+    task: impl Into<CompileTask>,
+    limits: CompileLimits,
+) -> Verdict<Compiled> {
     let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
     let elf = Sealed::new("elf", elf).unwrap();
     pool.compile(
-        &CompileJob { options, stage, hints: antares_abi::Hints::default(), limits },
+        &CompileJob { options, task: task.into(), hints: antares_abi::Hints::default(), limits },
         &elf,
         Instant::now() + PATIENCE,
     )
@@ -80,7 +85,8 @@ fn a_library_in_parts_is_the_same_library() {
     let whole = done(compile(&pool, &elf, Stage::Library, CompileLimits::default()));
     let (options, limits) =
         (CompileOptions { vm_version: 2, isa: Isa::of_version(2) }, CompileLimits::default());
-    let job = CompileJob { options, stage: Stage::Library, hints: antares_abi::Hints::default(), limits };
+    let job =
+        CompileJob { options, task: Stage::Library.into(), hints: antares_abi::Hints::default(), limits };
     let until = Instant::now() + PATIENCE;
     let parts = done(pool.compile_in_parts(&job, &Sealed::new("elf", &elf).unwrap(), 2, until).unwrap());
     let (CompileReport::Done(whole_summary), CompileReport::Done(summary)) = (&whole.report, &parts.report)
@@ -100,7 +106,8 @@ fn junk_in_parts_is_refused_once() {
     let elf = vec![7; 200 << 10];
     let (options, limits) =
         (CompileOptions { vm_version: 2, isa: Isa::of_version(2) }, CompileLimits::default());
-    let job = CompileJob { options, stage: Stage::Library, hints: antares_abi::Hints::default(), limits };
+    let job =
+        CompileJob { options, task: Stage::Library.into(), hints: antares_abi::Hints::default(), limits };
     let until = Instant::now() + PATIENCE;
     let compiled = done(pool.compile_in_parts(&job, &Sealed::new("elf", &elf).unwrap(), 2, until).unwrap());
     assert!(matches!(compiled.report, CompileReport::Refused { .. }), "{:?}", compiled.report);
@@ -115,7 +122,7 @@ fn parts_that_are_none_do_not_link() {
     let mut junk = 3_u64.to_le_bytes().to_vec();
     junk.extend([1, 2, 3]);
     for blob in [cut, junk, vec![1]] {
-        let compiled = done(compile(&pool, &blob, Stage::Link, CompileLimits::default()));
+        let compiled = done(compile(&pool, &blob, CompileTask::Link, CompileLimits::default()));
         assert!(matches!(compiled.report, CompileReport::Failed { .. }), "{:?}", compiled.report);
     }
 }

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
+use antares_abi::Stage;
 use antares_ir::{Block, Module, Op};
 use antares_opt::{Analyses, Context, Level};
 use antares_program::Program;
 
-use crate::{CompileError, Request, Stage, TARGET};
+use crate::{CompileError, Request, TARGET};
 
 /// The IR after some passes of the full tier, or a table of what each of them leaves.
 pub(crate) fn passes(program: &Program, request: &Request) -> Result<String, CompileError> {

@@ -4,11 +4,11 @@
 #![forbid(unsafe_code)]
 
 mod explain;
-mod limits;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use antares_abi::{CodeTier, CompileOptions, Hints, parts_of};
+pub use antares_abi::{CompileLimits, Stage};
 use antares_baseline::BaselineError;
 pub use antares_codegen::llvm_version;
 use antares_codegen::{CodegenError, Form, Part};
@@ -16,45 +16,6 @@ use antares_ir::Module;
 use antares_lift::LiftError;
 use antares_opt::{Context, Level, Target, refused};
 use antares_program::{Program, ProgramError};
-
-pub use limits::Limits;
-
-/// What the compiler shall give.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// Segments, entry, symbols, as text.
-    Image,
-    /// Functions and blocks, as text.
-    Program,
-    /// IR, as text.
-    Ir,
-    /// IR after the first `passes` passes of the full tier, as text.
-    IrAfter {
-        /// How many of [`antares_opt::passes`].
-        passes: u32,
-    },
-    /// What each pass of the full tier leaves, as a table.
-    Passes,
-    /// LLVM IR before optimisation, as text.
-    LlvmBefore,
-    /// LLVM IR after optimisation, as text.
-    Llvm,
-    /// Host assembly, as text.
-    Asm,
-    /// The relocatable object.
-    Object,
-    /// The relocatable object of part `index` of `of`, for [`link`].
-    Part {
-        /// Its number, from 0.
-        index: u32,
-        /// How many there are; as [`antares_abi::parts_of`] says.
-        of: u32,
-    },
-    /// The shared object.
-    Library,
-    /// The shared object from the fast generator, which LLVM has no part in.
-    Baseline,
-}
 
 /// One compile.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +27,7 @@ pub struct Request {
     /// Where the script was seen to go.
     pub hints: Hints,
     /// Limits.
-    pub limits: Limits,
+    pub limits: CompileLimits,
 }
 
 /// What a compile gave.
@@ -152,16 +113,11 @@ impl From<BaselineError> for CompileError {
 /// # Errors
 /// [`CompileError::Refused`] for input that is malformed or beyond a limit, [`CompileError::Failed`] when we fail.
 pub fn compile(elf: &[u8], request: &Request) -> Result<Output, CompileError> {
-    let limits = antares_program::Limits {
-        code_bytes_max: request.limits.code_bytes_max,
-        functions_max: request.limits.functions_max,
-        blocks_max: request.limits.blocks_max,
-    };
-    let image = antares_program::read(elf, request.options, &limits)?;
+    let image = antares_program::read(elf, request.options, &request.limits)?;
     if request.stage == Stage::Image {
         return Ok(Output::of_bytes(image.to_string().into()));
     }
-    let program = antares_program::recover(&image, &limits, &request.hints)?;
+    let program = antares_program::recover(&image, &request.limits, &request.hints)?;
     drop(image);
     if request.stage == Stage::Program {
         return Ok(output(&program, program.to_string().into()));

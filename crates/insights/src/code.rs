@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use antares_abi::{CompileOptions, Hints, Isa};
+use antares_abi::{CompileLimits, CompileOptions, Hints, Isa};
 use antares_profile::{Frame, Value};
 use antares_profile_view::{Symbols, View};
-use antares_program::{Function, Instruction, Limits, Op, Program, Reg, Terminator, read, recover};
+use antares_program::{Function, Instruction, Op, Program, Reg, Terminator, read, recover};
 
 use crate::{Finding, Rule};
-
-/// Limits of the search for functions.
-const LIMITS: Limits = Limits { code_bytes_max: 4 << 20, functions_max: 100_000, blocks_max: 400_000 };
 
 /// An instruction with its address.
 pub(crate) type At = (u64, Instruction);
@@ -58,8 +55,8 @@ impl<'a> Code<'a> {
         let known = view.profile().programs().get(program as usize)?;
         let elf = view.programs().elf(&known.elf?)?;
         let options = CompileOptions { vm_version: known.vm_version, isa: Isa(known.isa) };
-        let image = read(elf, options, &LIMITS).ok()?;
-        let code = recover(&image, &LIMITS, &Hints::default()).ok()?;
+        let image = read(elf, options, &CompileLimits::DEFAULT).ok()?;
+        let code = recover(&image, &CompileLimits::DEFAULT, &Hints::default()).ok()?;
         let mut costs: BTreeMap<u64, Value> = BTreeMap::new();
         for node in view.profile().nodes() {
             if let Frame::Code { program: own, pc } = node.frame

@@ -3,7 +3,7 @@
 
 use crate::{
     Compiled, Pool, PoolError, Until, Verdict,
-    job::{CompileJob, CompileLimits, CompileReport, Stage},
+    job::{CompileJob, CompileLimits, CompileReport, CompileTask},
     ledger::Count,
 };
 
@@ -20,8 +20,7 @@ impl Pool {
         compiled: Compiled,
         until: Until,
     ) -> Result<Verdict<Compiled>, PoolError> {
-        let is_library = matches!(job.stage, Stage::Library | Stage::Link | Stage::Baseline);
-        let Some(library) = compiled.output.as_ref().filter(|_| is_library) else {
+        let Some(library) = compiled.output.as_ref().filter(|_| job.task.is_library()) else {
             return Ok(Verdict::Done(compiled));
         };
         let limits = CompileLimits {
@@ -29,7 +28,7 @@ impl Pool {
             wall_ms_max: CHECK_MS_MAX,
             ..job.limits
         };
-        let check = CompileJob { stage: Stage::Check, limits, ..job.clone() };
+        let check = CompileJob { task: CompileTask::Check, limits, ..job.clone() };
         self.make(&check, library, until)?.and_then(|checked| match checked.report {
             CompileReport::Done(_) => Ok(Verdict::Done(compiled)),
             CompileReport::Refused { detail, .. } => {

@@ -8,6 +8,7 @@ mod lines;
 mod profile;
 mod verify;
 
+pub use antares_abi::{CompileLimits, Stage, Tier};
 use antares_abi::{CompileOptions, Hints, Seen, Sha256Digest};
 use serde::{Deserialize, Serialize};
 
@@ -102,18 +103,6 @@ impl Judged for CompileReport {
     }
 }
 
-/// Which tiers may run a script.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Tier {
-    /// Native code where there is some, ckb-vm's interpreter for the rest.
-    #[default]
-    Auto,
-    /// As [`Tier::Auto`], but never started without native code.
-    Native,
-    /// ckb-vm's interpreter alone.
-    Interpreter,
-}
-
 /// One execution of a script.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunJob {
@@ -178,72 +167,32 @@ pub struct RunReport {
     pub samples: Option<Samples>,
 }
 
-/// What the compiler shall give.
+/// What a compile worker does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Stage {
-    /// Segments, entry, symbols, as text.
-    Image,
-    /// Functions and blocks, as text.
-    Program,
-    /// IR, as text.
-    Ir,
-    /// IR after the first `passes` passes of the full tier, as text.
-    IrAfter {
-        /// How many.
-        passes: u32,
-    },
-    /// What each pass of the full tier leaves, as a table.
-    Passes,
-    /// LLVM IR after optimisation, as text.
-    Llvm,
-    /// Host assembly, as text.
-    Asm,
-    /// The relocatable object.
-    Object,
-    /// The relocatable object of one part.
-    Part {
-        /// Its number, from 0.
-        index: u32,
-        /// How many there are.
-        of: u32,
-    },
-    /// The shared object of the parts that are given in place of an ELF, each behind its length as a `u64`.
+pub enum CompileTask {
+    /// Compiles the ELF up to this stage.
+    Compile(Stage),
+    /// Links the parts that are given in place of an ELF, each behind its length as a `u64`, to a shared object.
     Link,
-    /// The shared object.
-    Library,
-    /// The shared object from the fast generator.
-    Baseline,
-    /// No output: the machine code of the library that is given in place of an ELF is looked at, and refused
+    /// No output: looks at the machine code of the library that is given in place of an ELF, and refuses it
     /// ([`CompileReport::Refused`] with the reason `code`) if it is not such as our generators make.
     Check,
 }
 
-/// Limits of one compile. Wall time and memory are enforced from outside as well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CompileLimits {
-    /// Bytes of executable pages.
-    pub code_bytes_max: u64,
-    /// Functions.
-    pub functions_max: u64,
-    /// Blocks over all functions.
-    pub blocks_max: u64,
-    /// IR operations over all functions.
-    pub operations_max: u64,
-    /// Address space of the child, bytes.
-    pub memory_bytes_max: u64,
-    /// Wall time, milliseconds.
-    pub wall_ms_max: u64,
+impl From<Stage> for CompileTask {
+    fn from(stage: Stage) -> Self {
+        Self::Compile(stage)
+    }
 }
 
-impl Default for CompileLimits {
-    fn default() -> Self {
-        Self {
-            code_bytes_max: 4 << 20,
-            functions_max: 100_000,
-            blocks_max: 400_000,
-            operations_max: 8_000_000,
-            memory_bytes_max: 8 << 30,
-            wall_ms_max: 120_000,
+impl CompileTask {
+    /// Whether it gives a shared object.
+    #[must_use]
+    pub fn is_library(self) -> bool {
+        match self {
+            Self::Compile(stage) => stage.is_library(),
+            Self::Link => true,
+            Self::Check => false,
         }
     }
 }
@@ -253,8 +202,8 @@ impl Default for CompileLimits {
 pub struct CompileJob {
     /// VM version and ISA.
     pub options: CompileOptions,
-    /// What to give.
-    pub stage: Stage,
+    /// What to do.
+    pub task: CompileTask,
     /// Where the script was seen to go.
     pub hints: Hints,
     /// Limits.
@@ -269,7 +218,7 @@ pub enum CompileReport {
     /// The input cannot be compiled: it is malformed or beyond a limit. The same input gives the same answer.
     Refused {
         /// Closed set: `elf`, `limit_code_bytes`, `limit_functions`, `limit_blocks`, `limit_operations`, `options`,
-        /// and `code` for [`Stage::Check`].
+        /// and `code` for [`CompileTask::Check`].
         reason: String,
         /// What and where, for people.
         detail: String,

@@ -5,7 +5,7 @@ use std::fs::File;
 use crate::{
     PoolError, Sealed, Verdict,
     artifact::verify_library,
-    job::{CompileReport, Stage},
+    job::{CompileReport, CompileTask},
 };
 
 /// Bytes of a compile's output, at most.
@@ -15,7 +15,7 @@ pub const OUTPUT_BYTES_MAX: u64 = 256 << 20;
 ///
 /// The child must be dead: sealing fails while there is a writable mapping.
 pub(crate) fn take_output(
-    stage: Stage,
+    task: CompileTask,
     report: &CompileReport,
     output: File,
 ) -> Result<Verdict<Option<Sealed>>, PoolError> {
@@ -36,11 +36,10 @@ pub(crate) fn take_output(
             summary.sha256
         ));
     }
-    match stage {
-        Stage::Library | Stage::Link | Stage::Baseline => match verify_library(&sealed, summary.sha256) {
-            Ok(()) => Ok(Verdict::Done(Some(sealed))),
-            Err(error) => lost(format!("the output is no library of ours: {error}")),
-        },
-        _ => Ok(Verdict::Done(Some(sealed))),
+    if task.is_library()
+        && let Err(error) = verify_library(&sealed, summary.sha256)
+    {
+        return lost(format!("the output is no library of ours: {error}"));
     }
+    Ok(Verdict::Done(Some(sealed)))
 }

@@ -16,13 +16,13 @@ use antares_abi::parts_of;
 use crate::{
     Compiled, Pool, PoolError, Sealed, Verdict,
     cancel::Until,
-    job::{CompileJob, CompileReport, CompileSummary, Stage},
+    job::{CompileJob, CompileReport, CompileSummary, CompileTask, Stage},
 };
 
 type Answer = Result<Verdict<Compiled>, PoolError>;
 
 impl Pool {
-    /// Compiles `elf` to a library in up to `workers` children at once. `job.stage` is [`Stage::Library`].
+    /// Compiles `elf` to a library in up to `workers` children at once. `job.task` is [`Stage::Library`].
     ///
     /// # Errors
     /// As [`Pool::run`].
@@ -34,7 +34,7 @@ impl Pool {
         until: impl Into<Until>,
     ) -> Answer {
         let (of, until) = (parts_of(elf.len()), until.into());
-        if of == 1 || workers < 2 || job.stage != Stage::Library {
+        if of == 1 || workers < 2 || job.task != Stage::Library.into() {
             return self.compile(job, elf, until);
         }
         let started = Instant::now();
@@ -52,7 +52,7 @@ impl Pool {
             }
         }
         let blob = Sealed::new("antares-parts", &blob).map_err(PoolError::io("make a file of parts"))?;
-        let linked = self.compile(&CompileJob { stage: Stage::Link, ..job.clone() }, &blob, until)?;
+        let linked = self.compile(&CompileJob { task: CompileTask::Link, ..job.clone() }, &blob, until)?;
         Ok(linked.map(|mut linked| {
             if let (CompileReport::Done(summary), Some(first)) = (&mut linked.report, first) {
                 summary.guest_code_bytes = first.guest_code_bytes;
@@ -82,7 +82,7 @@ impl Pool {
                 if index >= of {
                     return;
                 }
-                let job = CompileJob { stage: Stage::Part { index, of }, ..job.clone() };
+                let job = CompileJob { task: Stage::Part { index, of }.into(), ..job.clone() };
                 let answer = self.compile(&job, elf, until.clone());
                 let is_object =
                     matches!(&answer, Ok(Verdict::Done(Compiled { report: CompileReport::Done(_), .. })));

@@ -426,7 +426,7 @@ impl Pool {
             terms: self.alone(true, 0, REPORT_OVERHEAD_BYTES, until),
         };
         errand.run(job)?.and_then(|report: CompileReport| {
-            let verdict = take_output(job.stage, &report, output)?;
+            let verdict = take_output(job.task, &report, output)?;
             if let Verdict::WorkerLost { .. } = verdict {
                 self.owner.ledger.count(Count::Lost);
             }

@@ -24,15 +24,6 @@ pub const OTLP_SAMPLES_MAX: usize = 15_000;
 /// Boxes of a flame graph page, at most: those that cost least are not drawn.
 pub const HTML_NODES_MAX: usize = 20_000;
 
-/// Bytes of executable pages in which functions without names are looked for.
-pub const CODE_BYTES_MAX: u64 = 4 << 20;
-
-/// Functions that are looked for in code.
-pub const FUNCTIONS_MAX: u64 = 100_000;
-
-/// Blocks of all functions together that are looked for in code.
-pub const BLOCKS_MAX: u64 = 400_000;
-
 /// Bytes of an archive of a profile and its programs when it is decompressed.
 pub const ARCHIVE_BYTES_MAX: usize = 256 << 20;
 

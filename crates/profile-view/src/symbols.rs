@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use antares_abi::{CompileOptions, Hints};
+use antares_abi::{CompileLimits, CompileOptions, Hints};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind, read::elf::ElfFile64};
 
 use crate::{
     dwarf::{Dwarf, LineRow},
-    limits::{BLOCKS_MAX, CODE_BYTES_MAX, FUNCTIONS_MAX, NAME_BYTES_MAX, SYMBOLS_MAX},
+    limits::{NAME_BYTES_MAX, SYMBOLS_MAX},
     recognise::recognised,
 };
 
@@ -208,11 +208,7 @@ fn named_functions(file: &ElfFile64<'_>) -> Vec<Extent> {
 
 /// Functions that the compiler finds in code.
 fn recovered(elf: &[u8], options: CompileOptions) -> Vec<Extent> {
-    let limits = antares_program::Limits {
-        code_bytes_max: CODE_BYTES_MAX,
-        functions_max: FUNCTIONS_MAX,
-        blocks_max: BLOCKS_MAX,
-    };
+    let limits = CompileLimits::DEFAULT;
     let Ok(image) = antares_program::read(elf, options, &limits) else { return Vec::new() };
     let Ok(program) = antares_program::recover(&image, &limits, &Hints::default()) else { return Vec::new() };
     let mut entries: Vec<u64> = program.functions.iter().map(|function| function.entry.0).collect();

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use antares_abi::{CompileOptions, GUEST_MEMORY_BYTES, Isa, LoadedCode};
+use antares_abi::{CompileLimits, CompileOptions, GUEST_MEMORY_BYTES, Isa, LoadedCode};
 use bytes::Bytes;
 use ckb_vm::{
     CoreMachine, DefaultCoreMachine, FlatMemory, Memory, RISCV_MAX_MEMORY, RISCV_PAGESIZE, SupportMachine,
@@ -12,7 +12,7 @@ use ckb_vm::{
 };
 use object::{Object, ObjectSymbol, SymbolKind};
 
-use crate::{GuestAddr, Limits, ProgramError, constants::constants};
+use crate::{GuestAddr, ProgramError, constants::constants};
 
 /// The machine that decodes: ckb-vm's memory with its permission flags.
 pub(crate) type LoadedMachine = DefaultCoreMachine<u64, WXorXMemory<FlatMemory<u64>>>;
@@ -56,7 +56,7 @@ pub struct Image {
 /// # Errors
 /// [`ProgramError::Elf`] if ckb-vm refuses it, [`ProgramError::Options`] for options that no machine has,
 /// [`ProgramError::CodeBytes`] beyond the limit.
-pub fn read(elf: &[u8], options: CompileOptions, limits: &Limits) -> Result<Image, ProgramError> {
+pub fn read(elf: &[u8], options: CompileOptions, limits: &CompileLimits) -> Result<Image, ProgramError> {
     let CompileOptions { vm_version, isa } = options;
     if vm_version > 2 || isa.0 > 7 || (vm_version == 0 && isa.has(Isa::MOP)) {
         return Err(ProgramError::Options { vm_version, isa: isa.0 });

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
-use antares_abi::{CompileOptions, Hints};
+use antares_abi::{CompileLimits, CompileOptions, Hints};
 
 use crate::{
     Decoder, GuestAddr, Image, Instruction, ProgramError, Reg,
@@ -16,17 +16,6 @@ use crate::{
     jump_table::references,
     taken::{code_addresses_in_data, code_words_in_data, function_tables},
 };
-
-/// Limits on what is recovered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of executable pages.
-    pub code_bytes_max: u64,
-    /// Functions.
-    pub functions_max: u64,
-    /// Blocks over all functions.
-    pub blocks_max: u64,
-}
 
 /// Index of a function in its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -167,7 +156,7 @@ pub enum Terminator {
 ///
 /// # Errors
 /// [`ProgramError::Functions`] and [`ProgramError::Blocks`] beyond the limits.
-pub fn recover(image: &Image, limits: &Limits, hints: &Hints) -> Result<Program, ProgramError> {
+pub fn recover(image: &Image, limits: &CompileLimits, hints: &Hints) -> Result<Program, ProgramError> {
     let mut decoder = Decoder::new(image);
     let words = code_words_in_data(image);
     let is_code = |target: &(u64, bool)| image.is_executable(target.0);
@@ -206,7 +195,7 @@ const SPARE_INSTRUCTIONS: u64 = 1 << 16;
 
 struct Recovery<'a> {
     image: &'a Image,
-    limits: Limits,
+    limits: CompileLimits,
     surroundings: Surroundings,
     pointers: Vec<u64>,
     starts: BTreeSet<u64>,
@@ -230,7 +219,7 @@ struct Recovery<'a> {
 }
 
 impl<'a> Recovery<'a> {
-    fn new(image: &'a Image, limits: Limits, surroundings: Surroundings, called: Vec<u64>) -> Self {
+    fn new(image: &'a Image, limits: CompileLimits, surroundings: Surroundings, called: Vec<u64>) -> Self {
         let symbols = image.symbols.iter().map(|symbol| symbol.address.0);
         Self {
             image,

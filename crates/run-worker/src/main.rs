@@ -133,7 +133,7 @@ impl RunWorker {
     ) -> Result<RunReport, String> {
         let loaded = self.loaded.as_ref().ok_or("no script is loaded")?;
         let script = Script { elf: &loaded.elf, args, vm_version: options.vm_version, isa: options.isa.0 };
-        let how = (self::tier(tier), loaded.library.as_ref());
+        let how = (tier, loaded.library.as_ref());
         if sample_cycles == 0 || tier == Tier::Interpreter {
             let report = self.machine.run(&script, &limits, how.0, how.1);
             return Ok(to_report(report.map_err(|error| describe(&error))?));
@@ -156,14 +156,6 @@ struct Loaded {
 
 fn limits(cycles_max: u64, debug_bytes_max: u64) -> Limits {
     Limits { cycles_max, debug_bytes_max }
-}
-
-fn tier(tier: Tier) -> antares_vm::Tier {
-    match tier {
-        Tier::Auto => antares_vm::Tier::Auto,
-        Tier::Native => antares_vm::Tier::Native,
-        Tier::Interpreter => antares_vm::Tier::Interpreter,
-    }
 }
 
 fn to_report(report: Report) -> RunReport {

@@ -22,7 +22,7 @@ use antares_vm::{
 };
 use bytes::Bytes;
 
-use crate::{DEBUG_HEAP_BYTES, HEAP_PER_DEBUG_BYTE, describe, profile, tier};
+use crate::{DEBUG_HEAP_BYTES, HEAP_PER_DEBUG_BYTE, describe, profile};
 
 /// Heap of a verification beside what its transaction takes: thirteen VMs that are put aside with all their memory, a
 /// debug line that fills a VM's memory in the four forms in which an error holds it, ELF headers, tables.
@@ -138,7 +138,7 @@ fn seen(session: &Session, programs: &[(u32, Arc<Program>)]) -> Vec<(u32, Seen)>
 }
 
 fn session(job: &VerifyJob, programs: Vec<Arc<Program>>) -> Arc<Session> {
-    let session = Session::new(tier(job.tier), programs);
+    let session = Session::new(job.tier, programs);
     match job.sample_cycles {
         0 => session,
         period => session.sampled(Sampling { period, seed: profile::seed(&[], job.sample_salt) }),

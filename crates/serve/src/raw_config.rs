@@ -5,6 +5,10 @@
 
 use std::path::PathBuf;
 
+use antares_abi::{
+    CYCLES_MAX_DEFAULT, CompileLimits, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX, LIBRARY_BYTES_MAX,
+    SCRIPT_BYTES_MAX,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -19,6 +23,9 @@ use crate::{
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
+
+/// What a compile may cost, where a service stands alone or not.
+const COMPILE: CompileLimits = CompileLimits::DEFAULT;
 
 /// A configuration as written, defaults filled in. [`RawConfig::check`] gives what it means.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -392,7 +399,7 @@ impl Default for RawCache {
         Self {
             dir: PathBuf::from("antares-data"),
             budget_bytes: 2 * GIB,
-            entry_bytes_max: 64 * MIB,
+            entry_bytes_max: LIBRARY_BYTES_MAX,
             free_bytes_min: 64 * MIB,
             allow_any_filesystem: false,
         }
@@ -403,7 +410,7 @@ impl Default for RawCompiler {
     fn default() -> Self {
         Self {
             workers_max: parallelism(),
-            script_bytes_max: 16 * MIB,
+            script_bytes_max: SCRIPT_BYTES_MAX,
             chunk_bytes_max: 256 * KIB,
             uploads_max: 16,
             upload_bytes_max: 512 * MIB,
@@ -416,12 +423,12 @@ impl Default for RawCompiler {
             timeout_ttl_ms: 30_000,
             queue_ms_max: 60_000,
             recompile_one_in: 1_000,
-            code_bytes_max: 4 * MIB,
-            functions_max: 100_000,
-            blocks_max: 400_000,
-            operations_max: 8_000_000,
-            memory_bytes_max: 8 * GIB,
-            wall_ms_max: 120_000,
+            code_bytes_max: COMPILE.code_bytes_max,
+            functions_max: COMPILE.functions_max,
+            blocks_max: COMPILE.blocks_max,
+            operations_max: COMPILE.operations_max,
+            memory_bytes_max: COMPILE.memory_bytes_max,
+            wall_ms_max: COMPILE.wall_ms_max,
             baseline: true,
             followers_max: 64,
         }
@@ -444,17 +451,17 @@ impl Default for RawRunner {
             compiler_token_file: String::new(),
             compiler_connect_ms_max: 2_000,
             compiler_hedge_percent: 10,
-            script_bytes_max: 16 * MIB,
+            script_bytes_max: SCRIPT_BYTES_MAX,
             args_max: 1_024,
             args_bytes_max: MIB,
             batch_runs_max: 1_024,
             request_id_bytes_max: 128,
-            max_cycles_default: 3_500_000_000,
+            max_cycles_default: CYCLES_MAX_DEFAULT,
             max_cycles_max: 1_000_000_000_000,
-            deadline_ms_max: 60_000,
+            deadline_ms_max: DEADLINE_MS_DEFAULT,
             call_ms_max: 300_000,
             session_idle_ms_max: 60_000,
-            debug_bytes_max: MIB,
+            debug_bytes_max: DEBUG_BYTES_MAX,
             ready_bytes_max: 256 * MIB,
             ready_entries_max: 1_024,
             sample_cycles: 2_097_152,

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use antares_abi::LIBRARY_BYTES_MAX;
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture};
 use object_store::{ObjectStoreExt as _, PutPayload, WriteMultipart, path::Path};
@@ -61,7 +62,7 @@ impl Default for SharedConfig {
             puts_max: 4,
             queue_max: 4_096,
             queue_bytes_max: 256 << 20,
-            entry_bytes_max: 64 << 20,
+            entry_bytes_max: LIBRARY_BYTES_MAX,
         }
     }
 }

@@ -49,10 +49,10 @@ mod tracer;
 mod walk;
 mod wiper;
 
-pub use antares_abi::LeaveReason;
+pub use antares_abi::{LeaveReason, Tier};
 pub use error::{LibraryError, VmError};
 pub use heap::reserve_heap;
-pub use machine::{Limits, Machine, Script, Tier};
+pub use machine::{Limits, Machine, Script};
 pub use memory::Core;
 pub use native::Library;
 pub use outcome::{Outcome, Report};

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, time::Instant};
 
-use antares_abi::{FrameAt, LeaveReason, Seen};
+use antares_abi::{FrameAt, LeaveReason, Seen, Tier};
 use bytes::Bytes;
 use ckb_vm::{
     CoreMachine, DefaultMachineBuilder, DefaultMachineRunner, Error, ISA_A, ISA_B, ISA_MOP, SupportMachine,
@@ -26,18 +26,6 @@ use crate::{
     stack::NativeStack,
     tracer::Tracer,
 };
-
-/// Which tiers may run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tier {
-    /// Native code where there is some, ckb-vm's interpreter for the rest.
-    #[default]
-    Auto,
-    /// As [`Tier::Auto`], but a missing or unsuitable library is an error.
-    Native,
-    /// ckb-vm's interpreter alone.
-    Interpreter,
-}
 
 /// What to run.
 #[derive(Clone, Copy, Debug)]
