@@ -80,7 +80,7 @@ pub(crate) fn compile(folder: &Path) -> Result<ExitCode, Failure> {
     for wanted in decode(&jobs).iter().filter(|wanted| !is_settled(&kept, wanted)) {
         let elf = local::seal(wanted.elf)?;
         let key = wanted.key();
-        match local::compile_library(&pool, &elf, (wanted.options, &wanted.hints), Stage::Library) {
+        match local::compile_in(&pool, &elf, (wanted.options, &wanted.hints), Stage::Library) {
             Ok(compiled) => {
                 compiled.output.read().and_then(|library| kept.put(key, &library)).map_err(ours)?;
             }

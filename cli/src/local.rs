@@ -12,7 +12,7 @@ use antares_pool::{
         CompileJob, CompileReport, CompileSummary, HotProgram, LibraryOf, Rules, RunJob, Stage, Tier,
         TransactionForm, VerifyJob, VerifyReport,
     },
-    verify_library, worker_path,
+    worker_path,
 };
 use antares_transaction::{Environment, Mock, limits::PROGRAMS_MAX, programs};
 use anyhow::{Context as _, anyhow};
@@ -48,7 +48,8 @@ pub(crate) fn compile(
     compile_in(&start("antares-compile-worker")?, elf, source, stage)
 }
 
-fn compile_in(
+/// The same in a worker of `pool`. A shared object has passed the checks without which nothing is mapped executable.
+pub(crate) fn compile_in(
     pool: &Pool,
     elf: &Sealed,
     (options, hints): (CompileOptions, &Hints),
@@ -261,20 +262,6 @@ fn find_beside(found: &mut Programs, code: &Code) -> Result<(), Failure> {
 /// The bytes as a worker gets them.
 pub(crate) fn seal(elf: &[u8]) -> Result<Sealed, Failure> {
     Sealed::new("script", elf).context("cannot keep the script in memory").map_err(Failure::Service)
-}
-
-/// A shared object that passed the checks without which nothing is mapped executable.
-pub(crate) fn compile_library(
-    pool: &Pool,
-    elf: &Sealed,
-    source: (CompileOptions, &Hints),
-    stage: Stage,
-) -> Result<Compiled, Failure> {
-    let compiled = compile_in(pool, elf, source, stage)?;
-    verify_library(&compiled.output, compiled.summary.sha256)
-        .context("the compiler gave a shared object that must not be loaded")
-        .map_err(Failure::Service)?;
-    Ok(compiled)
 }
 
 fn tell_fallback(failure: &Failure) {

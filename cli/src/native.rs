@@ -13,7 +13,7 @@ use crate::{
     behind::{self, Wanted},
     failure::Failure,
     kept::Kept,
-    local::{compile_library, start},
+    local::{compile_in, start},
 };
 
 /// Native code, ready to be loaded.
@@ -123,7 +123,7 @@ impl Code {
             CodeTier::Baseline => Stage::Baseline,
             CodeTier::Full => Stage::Library,
         };
-        let compiled = compile_library(self.compilers()?, elf, (options, hints), stage)?;
+        let compiled = compile_in(self.compilers()?, elf, (options, hints), stage)?;
         let library = compiled.output;
         if let Some(kept) = &self.kept {
             // Without it the next run compiles again.

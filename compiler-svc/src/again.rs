@@ -85,7 +85,7 @@ impl Shared {
         let Ok(turn) = self.again.turn.clone().try_acquire_owned() else {
             return self.again.note(Found::PassedOver);
         };
-        let (shared, first) = (self.clone(), artifact.sha256);
+        let (shared, first) = (self.clone(), artifact.library.digest());
         // Nobody's quota pays for it.
         let order = Order { account: Account::nobody(), ..order.clone() };
         tokio::spawn(async move {

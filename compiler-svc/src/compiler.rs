@@ -41,10 +41,8 @@ pub struct Artifact {
     pub tier: CodeTier,
     /// Digest of the hints that it was made with, if there were some.
     pub hints: Option<Sha256Digest>,
-    /// Digest of its bytes.
-    pub sha256: Sha256Digest,
-    /// The shared object.
-    pub bytes: Bytes,
+    /// The shared object, sealed and checked.
+    pub library: Arc<Sealed>,
     /// What was signed about it.
     pub manifest: Bytes,
     /// How it was made, if it was made now and not found in the cache.
@@ -285,7 +283,7 @@ impl Shared {
         match &made {
             Ok(artifact) => {
                 let compile_ms = artifact.made.map(|made| made.compile_ms);
-                let (bytes, stored) = (artifact.bytes.len(), artifact.stored);
+                let (bytes, stored) = (artifact.library.len(), artifact.stored);
                 let tier = order.tier.name();
                 tracing::info!(script = %order.script, key = %order.key, tier, compile_ms, bytes, stored, "compiled");
                 if let Some(functions) =
@@ -328,25 +326,30 @@ impl Shared {
         let is_believed = origin == Origin::Shared && self.tiers.trusts_writers();
         let checked = blocking(move || {
             let library = Sealed::new("antares-library", &bytes).map_err(WorkError::Seal)?;
-            let sha256 = library.digest();
-            let facts = Facts { key, script, digest: sha256, length: bytes.len() as u64 };
+            let facts = Facts { key, script, digest: library.digest(), length: library.len() };
             if is_believed {
                 trusted.verify_unsigned(&manifest, &facts)?;
             } else {
                 trusted.verify(&manifest, &facts)?;
             }
-            verify_library(&library, sha256)?;
-            Ok::<_, WorkError>((facts, bytes, manifest))
+            verify_library(&library, facts.digest)?;
+            Ok::<_, WorkError>((facts, Arc::new(library), manifest))
         });
         match checked.await {
-            Ok(Ok((facts, bytes, manifest))) => {
+            Ok(Ok((facts, library, manifest))) => {
                 // What others have signed is ours from here on.
-                let manifest = if is_believed { self.signing.sign(&facts) } else { manifest };
+                let (manifest, entry) = if is_believed {
+                    let manifest = self.signing.sign(&facts);
+                    let entry =
+                        join(&library, &manifest).map_err(|error| internal("read a library", &error))?;
+                    (manifest, entry)
+                } else {
+                    (manifest, entry)
+                };
                 if origin == Origin::Shared {
-                    self.fill(Space::Artifact, kept, join(&bytes, &manifest).into());
+                    self.fill(Space::Artifact, kept, entry);
                 }
-                let sha256 = facts.digest;
-                Ok(Some(Artifact { key, tier, hints, sha256, bytes, manifest, made: None, stored: true }))
+                Ok(Some(Artifact { key, tier, hints, library, manifest, made: None, stored: true }))
             }
             Ok(Err(WorkError::Refused(refusal))) => {
                 self.drop_refused(kept, refusal).await;
@@ -381,13 +384,14 @@ impl Shared {
         let (key, kept, script, digest) = (order.key, order.kept_key(), order.script, summary.sha256);
         let manifest = self.signing.sign(&Facts { key, script, digest, length: library.len() });
         let signed = manifest.clone();
+        let library = Arc::new(library);
+        let sealed = library.clone();
         let kept = blocking(move || {
-            let bytes = library.read()?;
-            let entry = join(&bytes, &signed);
+            let entry = join(&sealed, &signed)?;
             let put = cache.put(Space::Artifact, kept.0, &entry);
-            Ok::<_, std::io::Error>((Bytes::from(bytes), Bytes::from(entry), put))
+            Ok::<_, std::io::Error>((entry, put))
         });
-        let (bytes, entry, put) = match kept.await {
+        let (entry, put) = match kept.await {
             Ok(Ok(kept)) => kept,
             Ok(Err(error)) => return Err(internal("read a library", &error)),
             Err(Panicked) => return Err(CompileError::Internal),
@@ -397,8 +401,8 @@ impl Shared {
         }
         // A store that cannot take it does not fail the compile: the artifact is handed out all the same.
         let stored = matches!(put, Ok(Put::Stored | Put::AlreadyThere));
-        let (tier, hints, sha256) = (order.tier, order.hints.digest(), summary.sha256);
-        Ok(Arc::new(Artifact { key, tier, hints, sha256, bytes, manifest, made: Some(summary), stored }))
+        let (tier, hints) = (order.tier, order.hints.digest());
+        Ok(Arc::new(Artifact { key, tier, hints, library, manifest, made: Some(summary), stored }))
     }
 }
 

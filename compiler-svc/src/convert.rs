@@ -66,8 +66,8 @@ pub(crate) fn compiled(artifact: &Artifact) -> v1::CompileResponse {
     let cache = if artifact.made.is_some() { v1::CacheUse::Miss } else { v1::CacheUse::Hit };
     v1::CompileResponse {
         artifact_key: artifact.key.to_string(),
-        artifact_sha256: artifact.sha256.to_string(),
-        artifact_bytes: artifact.bytes.len() as u64,
+        artifact_sha256: artifact.library.digest().to_string(),
+        artifact_bytes: artifact.library.len(),
         cache: cache.into(),
         compile_ms: artifact.made.map_or(0, |made| made.compile_ms),
         figures: artifact.made.map(|made| v1::CompileFigures {

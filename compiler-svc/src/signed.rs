@@ -1,11 +1,13 @@
 //! Artifacts as they are stored: the library, then what is signed about it. What does not verify is a miss.
 
 use std::{
+    io,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use antares_abi::Sha256Digest;
+use antares_pool::Sealed;
 use antares_serve::Metrics;
 use antares_trust::{Facts, Manifest, Refusal, Trust};
 use bytes::Bytes;
@@ -67,9 +69,14 @@ impl Signing {
 }
 
 /// The entry of a library.
-pub(crate) fn join(library: &[u8], manifest: &[u8]) -> Vec<u8> {
+pub(crate) fn join(library: &Sealed, manifest: &[u8]) -> io::Result<Bytes> {
     let length = u32::try_from(manifest.len()).unwrap_or(0).to_le_bytes();
-    [library, manifest, &length[..], &MAGIC[..]].concat()
+    let tail = [manifest, &length[..], &MAGIC[..]].concat();
+    let bytes = usize::try_from(library.len()).map_err(io::Error::other)?;
+    let mut entry = Vec::with_capacity(bytes.saturating_add(tail.len()));
+    library.append_to(&mut entry)?;
+    entry.extend(tail);
+    Ok(entry.into())
 }
 
 /// Library and manifest of an entry; none if it is not such an entry.
@@ -92,7 +99,8 @@ mod tests {
 
     #[test]
     fn entries_come_apart_as_they_were_put_together() {
-        let entry = Bytes::from(join(b"library", b"manifest"));
+        let library = Sealed::new("library", b"library").unwrap();
+        let entry = join(&library, b"manifest").unwrap();
         assert_eq!(split(&entry), Some((Bytes::from_static(b"library"), Bytes::from_static(b"manifest"))));
         for length in 0..entry.len() {
             assert_eq!(split(&entry.slice(..length)), None);

@@ -6,7 +6,6 @@ use antares_abi::{CodeTier, parts_of};
 use antares_pool::{
     ArtifactError, Compiled, Pool, PoolError, Recall, Sealed, Until, Verdict, is_exhausted,
     job::{CompileJob, CompileLimits, CompileReport, CompileSummary, Stage},
-    verify_library,
 };
 use antares_serve::{RawCompiler, chain};
 use antares_trust::Refusal;
@@ -56,7 +55,7 @@ impl Shared {
         let until = recall.until(Instant::now() + Duration::from_millis(limits.wall_ms_max) + queue);
         let worked = blocking(move || {
             let began = Instant::now();
-            let worked = compile_and_verify(&pool, &job, &elf, workers, until);
+            let worked = compile(&pool, &job, &elf, workers, until);
             account.compiled(began.elapsed() * u32::try_from(workers).unwrap_or(u32::MAX));
             // Held until the workers are gone, also when nobody waits for them any more.
             drop((slot, spare));
@@ -69,7 +68,6 @@ impl Shared {
                 tracing::warn!(error = chain(&error), "no compile worker");
                 Err(busy())
             }
-            Ok(Err(WorkError::Library(error))) => Err(CompileError::Failed { detail: chain(&error) }),
             Ok(Err(error)) => Err(internal("compile", &error)),
             Err(Panicked) => Err(CompileError::Internal),
         }
@@ -100,8 +98,8 @@ impl WorkError {
     }
 }
 
-/// The compile itself; the library has been checked. Blocks.
-fn compile_and_verify(
+/// The compile itself; the pool has checked the library. Blocks.
+fn compile(
     pool: &Pool,
     job: &CompileJob,
     elf: &Bytes,
@@ -109,12 +107,7 @@ fn compile_and_verify(
     until: Until,
 ) -> Result<Verdict<Compiled>, WorkError> {
     let elf = Sealed::new("antares-script", elf).map_err(WorkError::Seal)?;
-    let verdict = pool.compile_in_parts(job, &elf, workers, until)?;
-    if let Verdict::Done(Compiled { report: CompileReport::Done(summary), output: Some(library) }) = &verdict
-    {
-        verify_library(library, summary.sha256)?;
-    }
-    Ok(verdict)
+    Ok(pool.compile_in_parts(job, &elf, workers, until)?)
 }
 
 fn judged(verdict: Verdict<Compiled>, wall_ms_max: u64) -> Result<(CompileSummary, Sealed), CompileError> {

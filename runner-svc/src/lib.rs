@@ -42,4 +42,4 @@ pub use execute::Runner;
 #[cfg(feature = "embedded")]
 pub use local::LocalSource;
 pub use remote::{RemoteError, RemoteSource};
-pub use source::{ArtifactSource, Fallback, Fetched, SourceError, Wanted};
+pub use source::{ArtifactSource, Fallback, Fetched, FetchedLibrary, SourceError, Wanted};

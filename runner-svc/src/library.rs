@@ -21,7 +21,7 @@ use crate::{
     execute::{Native, Shared},
     learn::Subject,
     ready::ReadyKey,
-    source::{Fetched, SourceError, Wanted},
+    source::{Fetched, FetchedLibrary, SourceError, Wanted},
     status::out_of_resources,
 };
 
@@ -91,10 +91,8 @@ impl Shared {
             if fetched.key != key {
                 return Err(SourceError::OtherVersion { expected: key, found: fetched.key });
             }
-            let facts = Facts { key, script, digest: fetched.sha256, length: fetched.bytes.len() as u64 };
-            let Fetched { tier, hints, made_ms, bytes, manifest, .. } = fetched;
-            let library = seal_library(bytes, facts, manifest, source.trust(), &refused);
-            let library = Arc::new(library.await?);
+            let Fetched { tier, hints, made_ms, library, manifest, .. } = fetched;
+            let library = take_library((library, manifest), (key, script), source.trust(), &refused).await?;
             Ok(Some((Native { script, options, key, tier, library, made_ms }, hints)))
         });
         let fetched = fetched.await.unwrap_or(Err(SourceError::Internal))?;
@@ -137,21 +135,31 @@ enum LibraryError {
     Library(#[from] ArtifactError),
 }
 
-/// A library, sealed and then checked: that what is signed is about what is sealed, then what is in it.
-async fn seal_library(
-    bytes: Bytes,
-    facts: Facts,
-    manifest: Bytes,
+/// A library that is sealed and checked: that what is signed is about what is sealed, then what is in it.
+async fn take_library(
+    (library, manifest): (FetchedLibrary, Bytes),
+    (key, script): (ArtifactKey, Sha256Digest),
     trust: Option<Arc<Trust>>,
     refused: &IntCounterVec,
-) -> Result<Sealed, SourceError> {
-    let library = seal("antares-library", bytes).await?;
+) -> Result<Arc<Sealed>, SourceError> {
+    let (library, digest, is_checked) = match library {
+        FetchedLibrary::Checked(library) => {
+            let digest = library.digest();
+            (library, digest, true)
+        }
+        FetchedLibrary::Sent { bytes, sha256 } => {
+            (Arc::new(seal("antares-library", bytes).await?), sha256, false)
+        }
+    };
+    let facts = Facts { key, script, digest, length: library.len() };
     let checked = tokio::task::spawn_blocking(move || {
         if let Some(trust) = trust {
             trust.keyring().verify(&manifest, &facts)?;
         }
-        // The digest in the facts is that of the sealed bytes, or this fails.
-        verify_library(&library, facts.digest)?;
+        if !is_checked {
+            // The digest in the facts is that of the sealed bytes, or this fails.
+            verify_library(&library, facts.digest)?;
+        }
         Ok::<_, LibraryError>(library)
     });
     match checked.await {

@@ -9,7 +9,7 @@ use antares_trust::Trust;
 use bytes::Bytes;
 use tonic::{Status, async_trait};
 
-use crate::source::{ArtifactSource, Fallback, Fetched, SourceError, Wanted};
+use crate::source::{ArtifactSource, Fallback, Fetched, FetchedLibrary, SourceError, Wanted};
 
 /// A compiler in this process.
 #[derive(Clone)]
@@ -43,8 +43,7 @@ impl ArtifactSource for LocalSource {
             key: artifact.key,
             tier: artifact.tier,
             hints: artifact.hints,
-            sha256: artifact.sha256,
-            bytes: artifact.bytes.clone(),
+            library: FetchedLibrary::Checked(artifact.library.clone()),
             manifest: artifact.manifest.clone(),
             made_ms: artifact.made.map(|made| made.compile_ms),
         }))

@@ -23,7 +23,7 @@ use tonic::{
 use crate::{
     compilers::{Compilers, Member},
     hedge::{Asked, Hedges, is_last_word},
-    source::{ArtifactSource, Fetched, SourceError, Wanted},
+    source::{ArtifactSource, Fetched, FetchedLibrary, SourceError, Wanted},
     status::told,
 };
 
@@ -199,8 +199,7 @@ impl RemoteSource {
             key: parse(&compiled.artifact_key)?,
             tier: tier(&compiled)?,
             hints: hints(&compiled.hints_sha256)?,
-            sha256: parse(&blob.sha256)?,
-            bytes: blob.bytes,
+            library: FetchedLibrary::Sent { bytes: blob.bytes, sha256: parse(&blob.sha256)? },
             manifest: blob.manifest,
             made_ms: made.then_some(compiled.compile_ms),
         }))

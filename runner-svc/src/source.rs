@@ -3,12 +3,27 @@
 use std::sync::Arc;
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Seen, Sha256Digest};
+use antares_pool::Sealed;
 use antares_serve::Account;
 use antares_trust::Trust;
 use bytes::Bytes;
 use tonic::{Status, async_trait};
 
-/// An artifact as its source gives it. Nothing is believed before it is sealed and checked.
+/// A shared object as its source gives it.
+#[derive(Clone, Debug)]
+pub enum FetchedLibrary {
+    /// As another process has sent it. Nothing is believed before it is sealed and checked.
+    Sent {
+        /// Its bytes.
+        bytes: Bytes,
+        /// Digest that they must have.
+        sha256: Sha256Digest,
+    },
+    /// Sealed and checked by a compiler in this process.
+    Checked(Arc<Sealed>),
+}
+
+/// An artifact as its source gives it.
 #[derive(Clone, Debug)]
 pub struct Fetched {
     /// Key under which the source has it.
@@ -17,10 +32,8 @@ pub struct Fetched {
     pub tier: CodeTier,
     /// Digest of the hints that it was made with, if there were some.
     pub hints: Option<Sha256Digest>,
-    /// Digest that its bytes must have.
-    pub sha256: Sha256Digest,
     /// The shared object.
-    pub bytes: Bytes,
+    pub library: FetchedLibrary,
     /// What its compiler has signed about it.
     pub manifest: Bytes,
     /// Wall time of its compile, milliseconds, if it was compiled now.

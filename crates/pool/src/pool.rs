@@ -127,7 +127,8 @@ impl<T> Verdict<T> {
 pub struct Compiled {
     /// The worker's answer.
     pub report: CompileReport,
-    /// The output, if the report is [`CompileReport::Done`]: sealed, and its digest is the report's.
+    /// The output, if the report is [`CompileReport::Done`]: sealed, and its digest is the report's. A library has passed
+    /// [`verify_library`](crate::verify_library); whoever has it from here need not look again.
     pub output: Option<Sealed>,
 }
 

@@ -82,6 +82,14 @@ impl Sealed {
         read_all(&self.file, self.length)
     }
 
+    /// Appends the content to `bytes`.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn append_to(&self, bytes: &mut Vec<u8>) -> io::Result<()> {
+        append(&self.file, self.length, bytes)
+    }
+
     /// A second handle of the same file.
     ///
     /// # Errors
@@ -121,10 +129,16 @@ fn add_seals(file: &File, seals: SealFlags) -> io::Result<()> {
 
 /// The first `length` bytes of `file`.
 pub(crate) fn read_all(file: &File, length: u64) -> io::Result<Vec<u8>> {
-    let length = usize::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
-    let mut bytes = vec![0; length];
-    file.read_exact_at(&mut bytes, 0)?;
+    let mut bytes = Vec::new();
+    append(file, length, &mut bytes)?;
     Ok(bytes)
+}
+
+fn append(file: &File, length: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let length = usize::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+    let start = bytes.len();
+    bytes.resize(start + length, 0);
+    file.read_exact_at(&mut bytes[start..], 0)
 }
 
 fn digest_of(file: &File, length: u64) -> io::Result<Sha256Digest> {
@@ -157,6 +171,9 @@ mod tests {
         assert!(sealed.file.set_len(4).is_err());
         assert!(sealed.file.set_len(6).is_err());
         assert_eq!(sealed.try_clone().unwrap().read().unwrap(), b"bytes");
+        let mut joined = b"some ".to_vec();
+        sealed.append_to(&mut joined).unwrap();
+        assert_eq!(joined, b"some bytes");
     }
 
     /// Maps one page of `file`, writable, for as long as `end` is not told.
