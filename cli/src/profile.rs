@@ -266,7 +266,7 @@ fn ask(job: ProfileJob, bytes: &[u8], args: &TargetArgs) -> Result<ProfileReport
     let file = local::seal(bytes)?;
     let pool = local::start("antares-run-worker")?;
     let deadline = Duration::from_millis(args.deadline_ms.unwrap_or(DEADLINE_MS_DEFAULT));
-    let verdict = pool.profile(job, &file, Instant::now() + deadline).map_err(local::failed)?;
+    let verdict = pool.profile(&job, &file, Instant::now() + deadline).map_err(local::failed)?;
     match verdict {
         PoolVerdict::Done(report) => Ok(report),
         PoolVerdict::DeadlineExceeded => {

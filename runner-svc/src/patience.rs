@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use antares_pool::Begun;
+use antares_pool::StartedRun;
 
 /// Time that a task looks: a waking worker's way to its answer, and less than other tasks would notice.
 const LOOK: Duration = Duration::from_micros(100);
@@ -22,13 +22,13 @@ const ONE_IN: u32 = 32;
 pub(crate) struct Patience(AtomicU32);
 
 impl Patience {
-    /// Looks for the end of `begun` as long as is worth it. Whether it is there.
-    pub(crate) fn look(&self, begun: &mut Begun) -> bool {
+    /// Looks for the end of `started` as long as is worth it. Whether it is there.
+    pub(crate) fn look(&self, started: &mut StartedRun) -> bool {
         let patience = self.now();
         if patience.is_zero() {
             return false;
         }
-        let is_there = begun.look(patience);
+        let is_there = started.look(patience);
         self.note(is_there);
         is_there
     }

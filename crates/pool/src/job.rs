@@ -3,6 +3,7 @@
 //! Encoded with postcard behind a `u32` little-endian length. Bulk data (ELF, library) travels beside them as sealed
 //! memfds, never inside them.
 
+mod ask;
 mod batch;
 mod lines;
 mod profile;
@@ -12,7 +13,7 @@ pub use antares_abi::{CompileLimits, Stage, Tier};
 use antares_abi::{CompileOptions, Hints, Seen, Sha256Digest};
 use serde::{Deserialize, Serialize};
 
-use crate::terms::Judged;
+use crate::verdict::Judged;
 
 pub use batch::{BatchJob, BatchReport};
 pub use lines::{DEBUG_LINES_MAX, Lines};
@@ -27,7 +28,7 @@ pub use verify::{
 
 /// What a run worker is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RunWorkerJob<R = RunJob, V = VerifyJob, B = BatchJob> {
+pub enum RunWorkerJob<R = RunJob, V = VerifyJob, B = BatchJob, P = ProfileJob> {
     /// To run the script that is beside the job.
     Run(R),
     /// To verify the transaction that is beside the job.
@@ -35,7 +36,7 @@ pub enum RunWorkerJob<R = RunJob, V = VerifyJob, B = BatchJob> {
     /// To run the script that is beside the job with each of many inputs.
     Batch(B),
     /// To run the script or verify the transaction that is beside the job, and tell where its cycles went.
-    Profile(ProfileJob),
+    Profile(P),
 }
 
 /// What a run worker answers.

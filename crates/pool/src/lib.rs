@@ -10,13 +10,13 @@
 //! memory files. A child that does not answer in time, dies, or breaks its rules is a [`Verdict`] for its own caller.
 
 mod artifact;
-mod begun;
+mod call;
 mod cancel;
 mod child;
 mod code;
 mod control_group;
-mod errand;
 mod error;
+mod exchange;
 mod frame;
 mod heap;
 mod inspect;
@@ -29,15 +29,14 @@ mod pool;
 mod reuse;
 mod sealed;
 mod spare;
+mod started;
 mod supervisor;
-mod talk;
-mod terms;
+mod verdict;
 mod wire;
 mod zygote;
 
 pub use antares_sandbox::{Layer, LayerStatus, RUN_DATA_BYTES_MAX, Speculation};
 pub use artifact::{ArtifactError, verify_library};
-pub use begun::Begun;
 pub use cancel::{Cancel, Recall, Until};
 pub use child::{Files, Worker};
 pub use control_group::GroupConfig;
@@ -46,8 +45,10 @@ pub use frame::{JOB_BYTES_MAX, REPORT_BYTES_MAX};
 pub use heap::give_large_blocks_back;
 pub use output::OUTPUT_BYTES_MAX;
 pub use pool::{
-    BatchEnd, Compiled, Pool, PoolConfig, PoolStats, Verdict, WORKERS_MAX, batch_output_bytes, worker_path,
+    BatchEnd, Compiled, Pool, PoolConfig, PoolStats, WORKERS_MAX, batch_output_bytes, worker_path,
 };
 pub use reuse::{Renewal, Reuse, ReusePolicy};
 pub use sealed::Sealed;
+pub use started::StartedRun;
+pub use verdict::Verdict;
 pub use zygote::{ZygoteError, serve};

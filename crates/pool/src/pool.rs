@@ -2,50 +2,33 @@
 
 use std::{
     fs::File,
-    os::fd::AsFd,
+    os::fd::{AsFd, BorrowedFd},
     path::{Path, PathBuf},
     sync::{Arc, mpsc::sync_channel},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use antares_abi::HINTS_MAX;
 use antares_sandbox::{Layer, LayerStatus, Speculation};
 
 use crate::{
-    PoolError, REPORT_BYTES_MAX, Renewal, Reuse, ReusePolicy, Sealed, Until,
-    begun::Begun,
+    PoolError, Renewal, Reuse, ReusePolicy, Sealed, StartedRun, Until, Verdict,
+    call::{Call, Job},
     control_group::{GroupConfig, Groups},
-    errand::Errand,
     inspect::inspect,
     job::{
-        BatchJob, BatchReport, CompileJob, CompileReport, DEBUG_BYTES_LEAST, HOT_BYTES_MAX, HOT_PROGRAMS_MAX,
-        PROFILE_BYTES_MAX, ProfileJob, ProfileReport, RunJob, RunReport, RunWorkerJob, RunWorkerReport,
-        SAMPLES_BYTES_MAX, VerifyJob, VerifyReport,
+        BatchJob, BatchReport, CompileJob, CompileReport, ProfileJob, ProfileReport, RunJob, RunReport,
+        RunWorkerReport, VerifyJob, VerifyReport,
     },
     ledger::{Count, Ledger},
     output::take_output,
     reuse::Kind,
     sealed,
     supervisor::supervise,
-    terms::Terms,
 };
 
 /// Children alive at once, at most, whatever the configuration says.
 pub const WORKERS_MAX: usize = 1024;
-/// Bytes of a report beside its debug output: the lengths of 65,536 lines, texts of errors, figures.
-const REPORT_OVERHEAD_BYTES: usize = 512 << 10;
-
-/// Bytes of the reports of a transaction's groups, beside their debug output: at most 49,152 groups, and each cell's
-/// place in its groups.
-const GROUPS_BYTES_MAX: u64 = 8 << 20;
-
-/// Bytes of the programs that a verification reports as hot, with their hints: a number takes five at most.
-const HOT_BYTES: u64 = (HOT_PROGRAMS_MAX * (HOT_BYTES_MAX + 5 * HINTS_MAX + 64)) as u64;
-
-/// Bytes of the report of one run of a batch beside its debug output: the detail of an error is the longest part.
-const RUN_BYTES_MAX: usize = 8 << 10;
-
 /// What a line of debug output counts in a batch beside its bytes and its end.
 const BATCH_LINE_BYTES: u64 = 31;
 
@@ -75,50 +58,6 @@ impl PoolConfig {
     pub fn new(worker: PathBuf, workers_max: usize) -> Self {
         let (reuse, renewal, speculation) = Default::default();
         Self { worker, workers_max, allow_degraded: Vec::new(), reuse, renewal, speculation, group: None }
-    }
-}
-
-/// How a job ended, as far as the supervisor can tell.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict<T> {
-    /// The worker answered.
-    Done(T),
-    /// The wall-clock deadline passed; the worker was killed.
-    DeadlineExceeded,
-    /// The worker made a system call that its role does not allow; the kernel killed it.
-    SandboxViolation {
-        /// What is known about it, for people.
-        detail: String,
-    },
-    /// The worker died, or its answer made no sense.
-    WorkerLost {
-        /// What is known about it, for people.
-        detail: String,
-    },
-}
-
-impl<T> Verdict<T> {
-    /// The verdict with another answer.
-    pub fn map<U>(self, answer: impl FnOnce(T) -> U) -> Verdict<U> {
-        match self {
-            Self::Done(report) => Verdict::Done(answer(report)),
-            Self::DeadlineExceeded => Verdict::DeadlineExceeded,
-            Self::SandboxViolation { detail } => Verdict::SandboxViolation { detail },
-            Self::WorkerLost { detail } => Verdict::WorkerLost { detail },
-        }
-    }
-
-    /// What `next` makes of the answer, if there is one.
-    ///
-    /// # Errors
-    /// Those of `next`.
-    pub fn and_then<U, E>(self, next: impl FnOnce(T) -> Result<Verdict<U>, E>) -> Result<Verdict<U>, E> {
-        match self {
-            Self::Done(report) => next(report),
-            Self::DeadlineExceeded => Ok(Verdict::DeadlineExceeded),
-            Self::SandboxViolation { detail } => Ok(Verdict::SandboxViolation { detail }),
-            Self::WorkerLost { detail } => Ok(Verdict::WorkerLost { detail }),
-        }
     }
 }
 
@@ -233,34 +172,27 @@ impl Pool {
         Self { owner: Arc::clone(&self.owner), tenant: Arc::from(tenant) }
     }
 
-    /// The errand of a job that may share a worker with others of its kind.
-    fn errand<'a>(
-        &'a self,
-        elf: &'a Sealed,
-        library: Option<&'a Sealed>,
-        debug_bytes: u64,
-        reply_bytes_max: usize,
-        until: Until,
-    ) -> Errand<'a> {
+    /// What jobs must have in common to share a worker with one for `elf`, if any may.
+    fn kind(&self, elf: &Sealed, library: Option<&Sealed>) -> Option<Kind> {
         let kind = || Kind {
             tenant: Arc::clone(&self.tenant),
             script: elf.digest(),
             library: library.map(Sealed::digest),
         };
-        let ledger = Arc::clone(&self.owner.ledger);
-        let kind = (ledger.reuse().policy == ReusePolicy::PerArtifact).then(kind);
-        let debug_bytes = (debug_bytes, debug_bytes.max(DEBUG_BYTES_LEAST));
-        Errand {
-            elf: elf.as_fd(),
-            extras: library.map(AsFd::as_fd).into_iter().collect(),
-            terms: Terms { ledger, compiles: false, reply_bytes_max, until, kind, debug_bytes },
-        }
+        (self.owner.ledger.reuse().policy == ReusePolicy::PerArtifact).then(kind)
     }
 
-    /// The terms of a job that has a child to itself.
-    fn alone(&self, compiles: bool, debug_bytes: u64, reply_bytes_max: usize, until: Until) -> Terms {
-        let (ledger, debug_bytes) = (Arc::clone(&self.owner.ledger), (debug_bytes, debug_bytes));
-        Terms { ledger, compiles, reply_bytes_max, until, kind: None, debug_bytes }
+    /// Has `job` done by a worker: one that rests after a job of this `kind`, or a fresh one. `take` gets the parts of the answer.
+    fn call<J: Job>(
+        &self,
+        job: &J,
+        files: &[BorrowedFd<'_>],
+        kind: Option<Kind>,
+        until: Until,
+        take: impl FnMut(J::Reply),
+    ) -> Result<Verdict<J::Report>, PoolError> {
+        let verdict = Call::new(job, &self.owner.ledger, kind, until)?.run(files, take)?;
+        self.owner.ledger.expect_answer(verdict, |reply| job.report(reply))
     }
 
     /// Begins `job` in a child that has done such a job before, if one waits and a slot is free, and does not wait for the
@@ -274,11 +206,8 @@ impl Pool {
         elf: &Sealed,
         library: Option<&Sealed>,
         until: impl Into<Until>,
-    ) -> Result<Option<Begun>, PoolError> {
-        let reply_bytes_max =
-            report_bytes_max(job.debug_bytes_max.saturating_add(samples_bytes(job.sample_cycles, 1)));
-        let errand = self.errand(elf, library, job.debug_bytes_max, reply_bytes_max, until.into());
-        errand.begin(&RunWorkerJob::<_, &VerifyJob, &BatchJob>::Run(job))
+    ) -> Result<Option<StartedRun>, PoolError> {
+        Call::new(job, &self.owner.ledger, self.kind(elf, library), until.into())?.begin()
     }
 
     /// Runs `job` on the script `elf` in a child, fresh or of its kind ([`Reuse`]), with native code if `library` is given.
@@ -295,11 +224,7 @@ impl Pool {
         library: Option<&Sealed>,
         until: impl Into<Until>,
     ) -> Result<Verdict<RunReport>, PoolError> {
-        let reply_bytes_max =
-            report_bytes_max(job.debug_bytes_max.saturating_add(samples_bytes(job.sample_cycles, 1)));
-        let errand = self.errand(elf, library, job.debug_bytes_max, reply_bytes_max, until.into());
-        let verdict = errand.run(&RunWorkerJob::<_, &VerifyJob, &BatchJob>::Run(job))?;
-        self.owner.ledger.expect_answer(verdict, RunWorkerReport::into_run)
+        self.call(job, &script(elf, library), self.kind(elf, library), until.into(), drop)
     }
 
     /// Verifies `transaction` in a fresh child, with the native code of `files`: as many libraries as the job lists, and the
@@ -315,18 +240,9 @@ impl Pool {
         files: &[&Sealed],
         until: impl Into<Until>,
     ) -> Result<Verdict<VerifyReport>, PoolError> {
-        let beside = GROUPS_BYTES_MAX + HOT_BYTES + samples_bytes(job.sample_cycles, 1);
-        let debug_bytes = job.debug_bytes_max.saturating_add(beside);
-        let errand = Errand {
-            elf: transaction.as_fd(),
-            extras: files.iter().map(|file| file.as_fd()).collect(),
-            terms: self.alone(false, job.debug_bytes_max, report_bytes_max(debug_bytes), until.into()),
-        };
-        let verdict = errand.run(&RunWorkerJob::<&RunJob, _, &BatchJob>::Verify(job))?;
-        self.owner.ledger.expect_answer(verdict, |report| match report {
-            RunWorkerReport::Verify(report) => Some(report),
-            _ => None,
-        })
+        let files: Vec<_> =
+            std::iter::once(transaction.as_fd()).chain(files.iter().map(|file| file.as_fd())).collect();
+        self.call(job, &files, None, until.into(), drop)
     }
 
     /// Runs the script or verifies the transaction in `file` in a fresh child, in the interpreter, and tells where its cycles
@@ -336,22 +252,11 @@ impl Pool {
     /// As [`Pool::run`].
     pub fn profile(
         &self,
-        job: ProfileJob,
+        job: &ProfileJob,
         file: &Sealed,
         until: impl Into<Until>,
     ) -> Result<Verdict<ProfileReport>, PoolError> {
-        let (debug_bytes, beside) = match &job {
-            ProfileJob::Run(job) => (job.debug_bytes_max, 0),
-            ProfileJob::Verify(job) => (job.debug_bytes_max, GROUPS_BYTES_MAX + HOT_BYTES),
-        };
-        let report_bytes = debug_bytes.saturating_add(beside + PROFILE_BYTES_MAX as u64);
-        let terms = self.alone(false, debug_bytes, report_bytes_max(report_bytes), until.into());
-        let errand = Errand { elf: file.as_fd(), extras: Vec::new(), terms };
-        let verdict = errand.run(&RunWorkerJob::<&RunJob, &VerifyJob, &BatchJob>::Profile(job))?;
-        self.owner.ledger.expect_answer(verdict, |report| match report {
-            RunWorkerReport::Profile(report) if report.profile.len() <= PROFILE_BYTES_MAX => Some(report),
-            _ => None,
-        })
+        self.call(job, &[file.as_fd()], None, until.into(), drop)
     }
 
     /// Runs `elf` with each input of `job` in one child, one after another. Blocks as [`Pool::run`] does.
@@ -365,29 +270,18 @@ impl Pool {
         library: Option<&Sealed>,
         until: impl Into<Until>,
     ) -> Result<BatchEnd, PoolError> {
-        let runs_bytes = RUN_BYTES_MAX.saturating_mul(job.inputs.len());
-        let debug_bytes = report_bytes_max(job.debug_bytes_max.saturating_add(job.output_bytes_max));
-        // A worker stops to tell samples when it has told as many as fit.
-        let samples = usize::try_from(samples_bytes(job.sample_cycles, 2)).unwrap_or(0);
-        let reply_bytes_max = debug_bytes.saturating_add(runs_bytes).saturating_add(samples);
-        let errand = self.errand(elf, library, job.debug_bytes_max, reply_bytes_max, until.into());
-        let mut reports = Vec::new();
-        let mut is_understood = true;
-        let asked = RunWorkerJob::<&RunJob, &VerifyJob, _>::Batch(job);
-        let mut output_bytes = 0_u64;
-        let verdict = errand.run_in_parts(&asked, job.inputs.len(), |part| match part {
+        let (mut reports, mut is_understood, mut output_bytes) = (Vec::new(), true, 0_u64);
+        let take = |part| match part {
             // No run is begun when those before it have written as much as they may.
             RunWorkerReport::Run(report) if output_bytes < job.output_bytes_max.max(1) => {
                 output_bytes = output_bytes.saturating_add(batch_output_bytes(&report));
                 reports.push(report);
             }
             _ => is_understood = false,
-        })?;
-        let verdict = self.owner.ledger.expect_answer(verdict, |report| match report {
-            RunWorkerReport::Batch(report) if is_understood && report.runs == reports.len() as u64 => {
-                Some(report)
-            }
-            _ => None,
+        };
+        let verdict = self.call(job, &script(elf, library), self.kind(elf, library), until.into(), take)?;
+        let verdict = self.owner.ledger.expect_answer(verdict, |report| {
+            (is_understood && report.runs == reports.len() as u64).then_some(report)
         })?;
         Ok(BatchEnd { reports, verdict })
     }
@@ -421,12 +315,7 @@ impl Pool {
         }
         let output =
             File::from(sealed::create("antares-output").map_err(PoolError::io("make an output file"))?);
-        let errand = Errand {
-            elf: elf.as_fd(),
-            extras: vec![output.as_fd()],
-            terms: self.alone(true, 0, REPORT_OVERHEAD_BYTES, until),
-        };
-        errand.run(job)?.and_then(|report: CompileReport| {
+        self.call(job, &[elf.as_fd(), output.as_fd()], None, until, drop)?.and_then(|report| {
             let verdict = take_output(job.task, &report, output)?;
             if let Verdict::WorkerLost { .. } = verdict {
                 self.owner.ledger.count(Count::Lost);
@@ -462,20 +351,15 @@ impl Pool {
     }
 }
 
-/// Bytes of the sampled profiles of `runs`.
-fn samples_bytes(sample_cycles: u64, runs: u64) -> u64 {
-    if sample_cycles == 0 { 0 } else { runs.saturating_mul(SAMPLES_BYTES_MAX as u64) }
+/// The files of a job on a script.
+fn script<'a>(elf: &'a Sealed, library: Option<&'a Sealed>) -> Vec<BorrowedFd<'a>> {
+    std::iter::once(elf).chain(library).map(AsFd::as_fd).collect()
 }
 
 /// What the debug output of a run counts among that of its batch: for each line what it takes in an answer and in memory too.
 #[must_use]
 pub fn batch_output_bytes(report: &RunReport) -> u64 {
     report.debug.bytes().saturating_add(report.debug.count() as u64 * BATCH_LINE_BYTES)
-}
-
-fn report_bytes_max(debug_bytes_max: u64) -> usize {
-    let debug = usize::try_from(debug_bytes_max).unwrap_or(usize::MAX);
-    debug.saturating_add(REPORT_OVERHEAD_BYTES).min(REPORT_BYTES_MAX)
 }
 
 /// Path of the worker binary `name`: in `$ANTARES_WORKER_DIR`, or beside this executable, or one folder above it.

@@ -133,7 +133,7 @@ fn a_profile_adds_up_to_the_cycles_of_the_same_run() {
             Verdict::Done(report) => report,
             other => panic!("{other:?}"),
         };
-        let verdict = pool.profile(ProfileJob::Run(job), &elf(code), until).unwrap();
+        let verdict = pool.profile(&ProfileJob::Run(job), &elf(code), until).unwrap();
         let Verdict::Done(profiled) = verdict else { panic!("{verdict:?}") };
         let ProfiledReport::Run(report) = profiled.report else { panic!("not a run") };
         assert_eq!((&report.outcome, report.cycles), (&plain.outcome, plain.cycles));

@@ -92,7 +92,7 @@ pub(super) const ADMITTED: [Mutant; 13] = [
     ),
     service(
         "service-6-workers-talk-without-bound",
-        "crates/pool/src/terms.rs",
+        "crates/pool/src/verdict.rs",
         [" || self.debug().map(Lines::count).sum::<usize>() > DEBUG_LINES_MAX", ""],
         ["antares-pool", "escapes", "more_lines_than_there_may_be_are_not_taken"],
     ),
@@ -107,10 +107,10 @@ pub(super) const ADMITTED: [Mutant; 13] = [
     ),
     service(
         "service-7-a-stopped-worker-is-waited-for",
-        "crates/pool/src/talk.rs",
+        "crates/pool/src/call.rs",
         [
-            "const HANDOVER_MAX: Duration = Duration::from_secs(1);",
-            "const HANDOVER_MAX: Duration = Duration::from_secs(3_600);",
+            "const TAKEN_WITHIN: Duration = Duration::from_secs(1);",
+            "const TAKEN_WITHIN: Duration = Duration::from_secs(3_600);",
         ],
         [
             "antares-pool",

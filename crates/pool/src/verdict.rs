@@ -4,7 +4,6 @@ use std::{
     fmt::Write as _,
     fs::File,
     io::Read,
-    os::fd::OwnedFd,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -14,15 +13,15 @@ use antares_sandbox::call_name;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    PoolError, Verdict,
-    cancel::Until,
+    PoolError,
+    call::{Call, Lease},
     child::Reply,
+    exchange::Heard,
     frame,
-    job::{DEBUG_LINES_MAX, Lines},
-    ledger::{Count, FIRST_TURN, Fate, Ledger},
+    job::{DEBUG_BYTES_LEAST, DEBUG_LINES_MAX, Lines},
+    ledger::{Count, FIRST_TURN, Fate},
     line::Line,
-    reuse::{Kind, Warm},
-    talk::Heard,
+    reuse::Warm,
     wire::End,
 };
 
@@ -31,37 +30,46 @@ const END_WITHIN: Duration = Duration::from_secs(5);
 /// Bytes of a child's standard error that are kept.
 const LAST_WORDS_BYTES_MAX: usize = 4 << 10;
 
-/// On what terms a job is done.
-#[derive(Clone, Debug)]
-pub(crate) struct Terms {
-    pub(crate) ledger: Arc<Ledger>,
-    /// Whether the child's standard error is worth keeping, and its end worth waiting for.
-    pub(crate) compiles: bool,
-    pub(crate) reply_bytes_max: usize,
-    pub(crate) until: Until,
-    /// What other jobs must have in common with this one to share a worker, if they may.
-    pub(crate) kind: Option<Kind>,
-    /// Bytes of debug output that a worker for it must have memory for, and that a new one takes memory for.
-    pub(crate) debug_bytes: (u64, u64),
+/// How a job ended, as far as the supervisor can tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict<T> {
+    /// The worker answered.
+    Done(T),
+    /// The wall-clock deadline passed; the worker was killed.
+    DeadlineExceeded,
+    /// The worker made a system call that its role does not allow; the kernel killed it.
+    SandboxViolation {
+        /// What is known about it, for people.
+        detail: String,
+    },
+    /// The worker died, or its answer made no sense.
+    WorkerLost {
+        /// What is known about it, for people.
+        detail: String,
+    },
 }
 
-/// A child, from its slot to its end or its rest; whatever happens in between, it does not outlive this without.
-#[derive(Debug)]
-pub(crate) struct Admitted {
-    pub(crate) ledger: Arc<Ledger>,
-    pub(crate) ticket: u64,
-    pub(crate) line: Arc<Line>,
-    pub(crate) last_words: Option<OwnedFd>,
-    /// What it was, if it has done a job before.
-    pub(crate) warm: Option<Warm>,
-    /// Whether it rests, and is not to be ended.
-    pub(crate) rests: bool,
-}
+impl<T> Verdict<T> {
+    /// The verdict with another answer.
+    pub fn map<U>(self, answer: impl FnOnce(T) -> U) -> Verdict<U> {
+        match self {
+            Self::Done(report) => Verdict::Done(answer(report)),
+            Self::DeadlineExceeded => Verdict::DeadlineExceeded,
+            Self::SandboxViolation { detail } => Verdict::SandboxViolation { detail },
+            Self::WorkerLost { detail } => Verdict::WorkerLost { detail },
+        }
+    }
 
-impl Drop for Admitted {
-    fn drop(&mut self) {
-        if !self.rests {
-            self.ledger.forget(self.ticket);
+    /// What `next` makes of the answer, if there is one.
+    ///
+    /// # Errors
+    /// Those of `next`.
+    pub fn and_then<U, E>(self, next: impl FnOnce(T) -> Result<Verdict<U>, E>) -> Result<Verdict<U>, E> {
+        match self {
+            Self::Done(report) => next(report),
+            Self::DeadlineExceeded => Ok(Verdict::DeadlineExceeded),
+            Self::SandboxViolation { detail } => Ok(Verdict::SandboxViolation { detail }),
+            Self::WorkerLost { detail } => Ok(Verdict::WorkerLost { detail }),
         }
     }
 }
@@ -84,50 +92,21 @@ pub(crate) trait Judged {
 /// What is said of a worker whose answer [`Judged::talks_too_much`].
 pub(crate) const TALKS_TOO_MUCH: &str = "it answered with more debug output than it may";
 
-/// A job that was given to a child.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Given {
-    /// When.
-    pub(crate) since: Instant,
-    /// Where it begins in the line.
-    pub(crate) place: u32,
-}
-
-impl Given {
-    /// Now, to this child.
-    pub(crate) fn to(admitted: &Admitted) -> Self {
-        Self { since: Instant::now(), place: admitted.line.place() }
-    }
-
-    /// Whether the child died before it heard of this job, or does not read it.
-    pub(crate) fn was_not_heard(self, admitted: &Admitted, heard: &Heard) -> bool {
-        matches!(heard, Heard::Closed | Heard::NotTaken) && admitted.line.is_untouched_since(self.place)
-    }
-}
-
-/// A worker's answer, and whether it can do another job.
-struct Answer<R> {
-    verdict: Verdict<R>,
-    stays: bool,
-}
-
-impl Terms {
-    /// What `heard` means. The child is let go: to rest if it may, or to its end. `parts` is how many parts came before, and
+impl Call {
+    /// What `heard` means. The worker is let go: to rest if it may, or to its end. `parts` is how many parts came before, and
     /// whether all of them were clean.
     pub(crate) fn conclude<R: DeserializeOwned + Judged>(
         &self,
-        admitted: Admitted,
-        given: Given,
+        lease: Lease,
         heard: Heard,
-        parts: (u64, bool),
+        (runs, is_clean): (u64, bool),
     ) -> Result<Verdict<R>, PoolError> {
-        let (runs, is_clean) = parts;
-        let Answer { verdict, stays } = self.judge::<R>(&admitted, heard);
-        let is_wild = admitted.line.named_call() == Some(WILD_FAULT_CALL);
+        let (verdict, stays) = self.judge::<R>(&lease, heard);
+        let is_wild = lease.line.named_call() == Some(WILD_FAULT_CALL);
         let count = match &verdict {
             Verdict::Done(report) => {
                 if stays && is_clean && report.is_clean() {
-                    self.rest(admitted, runs.max(1), given.since);
+                    self.rest(lease, runs.max(1));
                 }
                 return Ok(verdict);
             }
@@ -138,39 +117,37 @@ impl Terms {
             Verdict::WorkerLost { .. } => Count::Lost,
         };
         self.ledger.count(count);
-        Ok(verdict.with_detail(|| said(admitted)))
+        Ok(verdict.with_detail(|| said(lease)))
     }
 
-    /// Lets the child wait for another job, if it may.
-    fn rest(&self, mut admitted: Admitted, runs: u64, since: Instant) {
+    /// Lets the worker wait for another job, if it may.
+    fn rest(&self, mut lease: Lease, runs: u64) {
         let Some(kind) = &self.kind else { return };
-        let mut warm = admitted.warm.clone().unwrap_or_else(|| Warm {
-            ticket: admitted.ticket,
+        let mut warm = lease.warm.clone().unwrap_or_else(|| Warm {
+            ticket: lease.ticket,
             turn: FIRST_TURN,
-            line: Arc::clone(&admitted.line),
+            line: Arc::clone(&lease.line),
             kind: kind.clone(),
-            debug_bytes_max: self.debug_bytes.1,
+            debug_bytes_max: self.debug_bytes_max.max(DEBUG_BYTES_LEAST),
             runs: 0,
             busy: Duration::ZERO,
         });
-        if warm.note(runs, since, self.ledger.reuse()) {
-            admitted.rests = true;
+        if warm.note(runs, lease.since, self.ledger.reuse()) {
+            lease.rests = true;
             self.ledger.rest(warm);
         }
     }
 
-    fn judge<R: DeserializeOwned + Judged>(&self, admitted: &Admitted, heard: Heard) -> Answer<R> {
-        let ends = |verdict| Answer { verdict, stays: false };
-        let lost = |detail| ends(Verdict::WorkerLost { detail });
+    /// What `heard` means, and whether the worker can do another job.
+    fn judge<R: DeserializeOwned + Judged>(&self, lease: &Lease, heard: Heard) -> (Verdict<R>, bool) {
+        let lost = |detail| (Verdict::WorkerLost { detail }, false);
+        let ended = || self.ledger.fate(lease.ticket, Instant::now() + END_WITHIN);
         let content = match heard {
             Heard::Reply(content) => content,
-            Heard::TimedOut => return ends(Verdict::DeadlineExceeded),
+            Heard::TimedOut => return (Verdict::DeadlineExceeded, false),
             Heard::Malformed { detail } => return lost(detail),
             Heard::NotTaken => return lost("it did not take its job".to_owned()),
-            Heard::Closed => {
-                let fate = self.ledger.fate(admitted.ticket, Instant::now() + END_WITHIN);
-                return ends(meaning(fate.as_ref(), &admitted.line));
-            }
+            Heard::Closed => return (meaning(ended().as_ref(), &lease.line), false),
         };
         let (report, stays) = match frame::decode(&content) {
             Ok(Reply::Done(report)) => (report, false),
@@ -179,17 +156,17 @@ impl Terms {
             Ok(Reply::Part(_)) => return lost("it answered with more parts than asked for".to_owned()),
             Err(error) => return lost(error.to_string()),
         };
-        if R::talks_too_much(&report, self.debug_bytes.0) {
+        if R::talks_too_much(&report, self.debug_bytes_max) {
             return lost(TALKS_TOO_MUCH.to_owned());
         }
         if self.compiles {
             // Its output may only be looked at when nobody can change it any more.
-            let fate = self.ledger.fate(admitted.ticket, Instant::now() + END_WITHIN);
+            let fate = ended();
             if fate != Some(Fate::Ended(End::Exit(0))) {
-                return ends(meaning(fate.as_ref(), &admitted.line));
+                return (meaning(fate.as_ref(), &lease.line), false);
             }
         }
-        Answer { verdict: Verdict::Done(report), stays }
+        (Verdict::Done(report), stays)
     }
 }
 
@@ -241,9 +218,9 @@ fn signal_name(signal: i32) -> String {
 }
 
 /// The end of what a child wrote to standard error, if it did. The pipe bounds it, and nobody waits for more.
-fn said(mut admitted: Admitted) -> Option<String> {
-    let last_words = admitted.last_words.take()?;
-    drop(admitted);
+fn said(mut lease: Lease) -> Option<String> {
+    let last_words = lease.last_words.take()?;
+    drop(lease);
     let mut bytes = Vec::new();
     // The error is the end of what is there now; what was read before it is kept.
     let _ = File::from(last_words).read_to_end(&mut bytes);

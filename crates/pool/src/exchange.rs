@@ -1,13 +1,13 @@
-//! One conversation with one child: the job goes out, the reply comes back, before a deadline and within a size.
+//! One exchange with one worker: the job goes out, the reply comes back, before a deadline and within a size.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::{
     frame::{self, LENGTH_BYTES},
     line::{BYTES, Line, ROOM, Spoiled},
 };
 
-/// What came of a conversation.
+/// What came of an exchange.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     /// The content of the reply's frame; not decoded.
@@ -28,60 +28,20 @@ impl From<Spoiled> for Heard {
     }
 }
 
-/// How long a child that waited for a job has to begin to read it. It does so at once, on any machine that is not stuck.
-const HANDOVER_MAX: Duration = Duration::from_secs(1);
-
-/// A job on its way to a child that waited for it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Handover {
-    /// Where it begins in the line.
-    place: u32,
-    by: Instant,
-}
-
-impl Handover {
-    /// Of what is written to `line` from now on.
-    pub(crate) fn begin(line: &Line) -> Self {
-        Self { place: line.place(), by: Instant::now() + HANDOVER_MAX }
-    }
-
-    /// Until when the child may still be waited for; none once it has begun to read.
-    pub(crate) fn pending(&self, line: &Line) -> Option<Instant> {
-        line.is_untouched_since(self.place).then_some(self.by)
-    }
-}
-
 /// Sends `job` (a frame) on `line` and reads frames of at most `reply_bytes_max` bytes together: any number that
-/// `take_part` takes, and one that it does not, which is the reply.
-pub(crate) fn converse(
+/// `take_part` takes, and one that it does not, which is the reply. Until `taken_by` the child has to begin to read.
+pub(crate) fn exchange(
     line: &Line,
     job: &[u8],
     reply_bytes_max: usize,
-    deadline: Instant,
-    handover: Option<Handover>,
-    mut take_part: impl FnMut(&[u8]) -> bool,
+    (deadline, taken_by): (Instant, Option<Instant>),
+    take_part: impl FnMut(&[u8]) -> bool,
 ) -> Heard {
-    if let Some(heard) = unasked(line) {
-        return heard;
-    }
-    let (mut talk, mut unsent, mut is_late) = (Talk::new(reply_bytes_max), job, false);
-    loop {
-        match line.put(unsent) {
-            Ok(count) => unsent = &unsent[count..],
-            Err(spoiled) => return spoiled.into(),
-        }
-        if let Some(heard) = talk.hear(line, &mut take_part) {
-            return heard;
-        }
-        if is_late {
-            return Heard::TimedOut;
-        }
-        let what = if unsent.is_empty() { BYTES } else { BYTES + ROOM };
-        // One that is late may still have left words: they are read after that is known.
-        match handover.and_then(|handover| handover.pending(line)).filter(|by| *by < deadline) {
-            Some(by) if Instant::now() >= by => return Heard::NotTaken,
-            Some(by) => drop(line.wait(what, Some(by))),
-            None => is_late = !line.wait(what, Some(deadline)),
+    match unasked(line) {
+        Some(heard) => heard,
+        None => {
+            let place = line.place();
+            Exchange::new(reply_bytes_max).finish(line, job, (place, taken_by), deadline, take_part)
         }
     }
 }
@@ -99,13 +59,13 @@ fn unasked(line: &Line) -> Option<Heard> {
 
 /// What has been heard so far.
 #[derive(Debug)]
-pub(crate) struct Talk {
+pub(crate) struct Exchange {
     received: Vec<u8>,
     /// Bytes that frames may still have.
     left: usize,
 }
 
-impl Talk {
+impl Exchange {
     /// Nothing yet, and at most `reply_bytes_max` bytes to come.
     pub(crate) fn new(reply_bytes_max: usize) -> Self {
         Self { received: Vec::new(), left: reply_bytes_max }
@@ -120,6 +80,38 @@ impl Talk {
             Ok(count) if count == job.len() => None,
             Ok(_) => Some(Heard::Malformed { detail: "it has not read the job before".to_owned() }),
             Err(spoiled) => Some(spoiled.into()),
+        }
+    }
+
+    /// Sends what is left of the job, and waits for the reply. What was written from `place` on is to be read until `taken_by`.
+    pub(crate) fn finish(
+        &mut self,
+        line: &Line,
+        mut unsent: &[u8],
+        (place, taken_by): (u32, Option<Instant>),
+        deadline: Instant,
+        mut take_part: impl FnMut(&[u8]) -> bool,
+    ) -> Heard {
+        let taken_by = taken_by.filter(|by| *by < deadline);
+        let mut is_late = false;
+        loop {
+            match line.put(unsent) {
+                Ok(count) => unsent = &unsent[count..],
+                Err(spoiled) => return spoiled.into(),
+            }
+            if let Some(heard) = self.hear(line, &mut take_part) {
+                return heard;
+            }
+            // One that is late may still have left words: they are read after that is known.
+            if is_late {
+                return Heard::TimedOut;
+            }
+            let what = if unsent.is_empty() { BYTES } else { BYTES + ROOM };
+            match taken_by.filter(|_| line.is_untouched_since(place)) {
+                Some(by) if Instant::now() >= by => return Heard::NotTaken,
+                Some(by) => drop(line.wait(what, Some(by))),
+                None => is_late = !line.wait(what, Some(deadline)),
+            }
         }
     }
 
@@ -184,7 +176,7 @@ fn receive(line: &Line, received: &mut Vec<u8>) -> Result<usize, Spoiled> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::{io::Write, time::Duration};
 
     use super::*;
     use crate::line::tests::pair;
@@ -201,7 +193,7 @@ mod tests {
                 theirs.wait(BYTES, None);
                 (&theirs).write_all(words).unwrap();
             });
-            converse(&ours, b"job", bytes_max, soon() + Duration::from_secs(5), None, take_part)
+            exchange(&ours, b"job", bytes_max, (soon() + Duration::from_secs(5), None), take_part)
         })
     }
 
@@ -232,22 +224,22 @@ mod tests {
     fn silence_ends_at_the_deadline_and_with_the_child() {
         let (ours, _theirs) = pair();
         let job = vec![0; 8 << 20];
-        assert_eq!(converse(&ours, &job, 2, soon(), None, |_| false), Heard::TimedOut);
+        assert_eq!(exchange(&ours, &job, 2, (soon(), None), |_| false), Heard::TimedOut);
         ours.close();
-        assert_eq!(converse(&ours, b"", 2, soon(), None, |_| false), Heard::Closed);
+        assert_eq!(exchange(&ours, b"", 2, (soon(), None), |_| false), Heard::Closed);
     }
 
     #[test]
     fn a_child_that_does_not_read_is_not_waited_for_until_the_deadline() {
         let (ours, theirs) = pair();
         let deadline = Instant::now() + Duration::from_secs(60);
-        let handover = Some(Handover { place: ours.place(), by: soon() });
-        assert_eq!(converse(&ours, b"job", 2, deadline, handover, |_| false), Heard::NotTaken);
+        let place = ours.place();
+        assert_eq!(exchange(&ours, b"job", 2, (deadline, Some(soon())), |_| false), Heard::NotTaken);
         // One that has begun to read has its time.
         theirs.take(&mut [0]).unwrap();
-        let handover = Some(Handover { place: 0, by: soon() });
         let deadline = soon() + Duration::from_millis(50);
-        assert_eq!(converse(&ours, b"job", 2, deadline, handover, |_| false), Heard::TimedOut);
+        let heard = Exchange::new(2).finish(&ours, b"job", (place, Some(soon())), deadline, |_| false);
+        assert_eq!(heard, Heard::TimedOut);
     }
 
     #[test]
@@ -255,8 +247,8 @@ mod tests {
         let (ours, theirs) = pair();
         theirs.leave(&[1, 0, 0, 0, 7, 1, 0, 0, 0, 8]).unwrap();
         let mut parts = Vec::new();
-        let mut talk = Talk::new(9);
-        let heard = talk.hear(&ours, &mut |part| {
+        let mut exchange = Exchange::new(9);
+        let heard = exchange.hear(&ours, &mut |part| {
             parts.extend_from_slice(part);
             true
         });
@@ -272,7 +264,7 @@ mod tests {
                 (&theirs).write_all(&[1, 0, 0, 0, 7]).unwrap();
                 ours.close();
             });
-            converse(&ours, b"job", 2, soon() + Duration::from_secs(5), None, |_| false)
+            exchange(&ours, b"job", 2, (soon() + Duration::from_secs(5), None), |_| false)
         });
         assert_eq!(heard, Heard::Reply(vec![7]));
     }
@@ -289,7 +281,7 @@ mod tests {
     fn what_nobody_asked_for_is_no_reply() {
         let (ours, theirs) = pair();
         (&theirs).write_all(&[1, 0, 0, 0, 7]).unwrap();
-        let heard = converse(&ours, b"job", 2, soon(), None, |_| false);
+        let heard = exchange(&ours, b"job", 2, (soon(), None), |_| false);
         assert!(matches!(heard, Heard::Malformed { .. }), "{heard:?}");
     }
 }

@@ -1,0 +1,283 @@
+//! One job's way through a pool: slot, worker, exchange.
+
+use std::{
+    io::ErrorKind,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use antares_sandbox::EXTRA_FDS_MAX;
+use rustix::pipe::{PipeFlags, pipe_with};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    PoolError, Until, Verdict,
+    child::Reply,
+    exchange::{Heard, exchange},
+    frame::{self, FrameError, JOB_BYTES_MAX},
+    ledger::{Admission, FIRST_TURN, Fate, Ledger, Link},
+    line::{Line, RING_BYTES},
+    reuse::{Kind, Warm},
+    started::StartedRun,
+    verdict::Judged,
+    wire::{self, Spawn},
+};
+
+/// How long a worker that waited for a job has to begin to read it. It does so at once, on any machine that is not stuck.
+const TAKEN_WITHIN: Duration = Duration::from_secs(1);
+
+/// A job: what a worker is asked, and what of its answers is for whoever asked.
+pub(crate) trait Job {
+    /// What workers of this kind answer, to whatever job.
+    type Reply: DeserializeOwned + Judged;
+    /// What answers this one.
+    type Report;
+    /// Whether the worker's standard error is worth keeping, and its end worth waiting for.
+    const COMPILES: bool = false;
+
+    /// What the worker is asked, as it travels.
+    fn message(&self) -> impl Serialize;
+
+    /// Bytes of debug output in the answer, at most.
+    fn debug_bytes_max(&self) -> u64;
+
+    /// Bytes of the answer and its parts, at most.
+    fn reply_bytes_max(&self) -> usize;
+
+    /// Parts that may come before the answer, at most.
+    fn parts_max(&self) -> usize {
+        0
+    }
+
+    /// The answer, if it is one to this job.
+    fn report(&self, reply: Self::Reply) -> Option<Self::Report>;
+}
+
+/// A job to be done, and on what terms.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) ledger: Arc<Ledger>,
+    /// The job.
+    pub(crate) frame: Vec<u8>,
+    /// As [`Job::COMPILES`].
+    pub(crate) compiles: bool,
+    pub(crate) reply_bytes_max: usize,
+    pub(crate) debug_bytes_max: u64,
+    parts_max: usize,
+    pub(crate) until: Until,
+    /// What other jobs must have in common with this one to share a worker, if they may.
+    pub(crate) kind: Option<Kind>,
+}
+
+/// A worker, from its slot to its end or its rest; whatever happens in between, it does not outlive this without.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    ledger: Arc<Ledger>,
+    pub(crate) ticket: u64,
+    pub(crate) line: Arc<Line>,
+    pub(crate) last_words: Option<OwnedFd>,
+    /// What it was, if it has done a job before.
+    pub(crate) warm: Option<Warm>,
+    /// Whether it rests, and is not to be ended.
+    pub(crate) rests: bool,
+    /// When it got the job.
+    pub(crate) since: Instant,
+    /// Where the job begins in the line.
+    pub(crate) place: u32,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if !self.rests {
+            self.ledger.forget(self.ticket);
+        }
+    }
+}
+
+impl Lease {
+    /// Of the worker at the other end of `line`, which gets its job now.
+    fn new(
+        ledger: &Arc<Ledger>,
+        ticket: u64,
+        line: Arc<Line>,
+        last_words: Option<OwnedFd>,
+        warm: Option<Warm>,
+    ) -> Self {
+        let (ledger, since, place) = (Arc::clone(ledger), Instant::now(), line.place());
+        Self { ledger, ticket, line, last_words, warm, rests: false, since, place }
+    }
+
+    /// Until when it has to begin to read its job, if it waited for one.
+    pub(crate) fn taken_by(&self) -> Option<Instant> {
+        self.warm.is_some().then(|| self.since + TAKEN_WITHIN)
+    }
+
+    /// Whether the worker died before it heard of its job, or does not read it.
+    pub(crate) fn did_not_hear(&self, heard: &Heard) -> bool {
+        matches!(heard, Heard::Closed | Heard::NotTaken) && self.line.is_untouched_since(self.place)
+    }
+}
+
+impl Call {
+    /// That of `job`, which may share a worker with others of its `kind`.
+    pub(crate) fn new<J: Job>(
+        job: &J,
+        ledger: &Arc<Ledger>,
+        kind: Option<Kind>,
+        until: Until,
+    ) -> Result<Self, PoolError> {
+        let frame = frame::encode(&job.message(), JOB_BYTES_MAX).map_err(|error| match error {
+            FrameError::TooLarge { bytes, bytes_max } => PoolError::JobTooLarge { bytes, bytes_max },
+            other => PoolError::Io { step: "encode a job", source: std::io::Error::other(other) },
+        })?;
+        Ok(Self {
+            ledger: Arc::clone(ledger),
+            frame,
+            compiles: J::COMPILES,
+            reply_bytes_max: job.reply_bytes_max(),
+            debug_bytes_max: job.debug_bytes_max(),
+            parts_max: job.parts_max(),
+            until,
+            kind,
+        })
+    }
+
+    /// Has it done by a worker, which gets `files`: the ELF, and at most `EXTRA_FDS_MAX` behind it. `take` gets the parts of the
+    /// answer.
+    pub(crate) fn run<R: DeserializeOwned + Judged>(
+        &self,
+        files: &[BorrowedFd<'_>],
+        mut take: impl FnMut(R),
+    ) -> Result<Verdict<R>, PoolError> {
+        let (mut runs, mut is_clean) = (0_u64, true);
+        let mut take_part = |content: &[u8]| match frame::decode(content) {
+            Ok(Reply::Part(part))
+                if runs < self.parts_max as u64 && !R::talks_too_much(&part, self.debug_bytes_max) =>
+            {
+                runs += 1;
+                is_clean &= R::is_clean(&part);
+                take(part);
+                true
+            }
+            _ => false,
+        };
+        // A new worker that dies before it hears of its job may do so because of what it is; one that waited was well once.
+        let mut may_lose_new = true;
+        loop {
+            let lease = self.admit(files)?;
+            let times = (self.until.deadline, lease.taken_by());
+            let heard = exchange(&lease.line, &self.frame, self.reply_bytes_max, times, &mut take_part);
+            let is_new = lease.warm.is_none();
+            let is_lost = lease.did_not_hear(&heard) && (!is_new || may_lose_new);
+            may_lose_new &= !is_new;
+            if !is_lost {
+                return self.conclude(lease, heard, (runs, is_clean));
+            }
+        }
+    }
+
+    /// Gives it to a worker that rests, if there is one and the job is short, and does not wait for the answer.
+    pub(crate) fn begin(self) -> Result<Option<StartedRun>, PoolError> {
+        if self.frame.len() > RING_BYTES {
+            return Ok(None);
+        }
+        let kind = self.kind.as_ref();
+        let Some(warm) = kind.and_then(|kind| self.ledger.try_wake(kind, self.debug_bytes_max)) else {
+            return Ok(None);
+        };
+        if let Some(cancel) = &self.until.cancel {
+            cancel.begin(&self.ledger);
+        }
+        let lease = self.woken(warm)?;
+        Ok(Some(StartedRun::new(self, lease)))
+    }
+
+    /// A worker that was woken, if the job is still wanted.
+    fn woken(&self, warm: Warm) -> Result<Lease, PoolError> {
+        let (ticket, line) = (warm.ticket, Arc::clone(&warm.line));
+        if !self.is_wanted(ticket, warm.turn) {
+            self.ledger.rest(warm);
+            return Err(PoolError::Cancelled);
+        }
+        Ok(Lease::new(&self.ledger, ticket, line, None, Some(warm)))
+    }
+
+    fn is_wanted(&self, ticket: u64, turn: u64) -> bool {
+        self.until.cancel.as_ref().is_none_or(|cancel| cancel.admitted(ticket, turn))
+    }
+
+    /// Waits for a slot, and for a worker that rests or a zygote that is asked for one. A zygote that died before it could be
+    /// asked did not lose anything: the next one is asked.
+    fn admit(&self, files: &[BorrowedFd<'_>]) -> Result<Lease, PoolError> {
+        loop {
+            if let Some(cancel) = &self.until.cancel {
+                cancel.begin(&self.ledger);
+            }
+            match self.ledger.admit(self.kind.as_ref(), self.debug_bytes_max, &self.until)? {
+                Admission::Warm(warm) => return self.woken(warm),
+                Admission::Fresh { ticket, link } => {
+                    if !self.is_wanted(ticket, FIRST_TURN) {
+                        let detail = PoolError::Cancelled.to_string();
+                        self.ledger.ended(ticket, Fate::NotSpawned { detail });
+                        self.ledger.forget(ticket);
+                        return Err(PoolError::Cancelled);
+                    }
+                    if let Some(lease) = self.make(ticket, &link, files)? {
+                        return Ok(lease);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Has the zygote make a worker. None if the zygote died before it heard of it.
+    fn make(&self, ticket: u64, link: &Link, files: &[BorrowedFd<'_>]) -> Result<Option<Lease>, PoolError> {
+        match self.spawn(ticket, link, files) {
+            Ok((line, last_words)) => {
+                self.ledger.wait_for_group(ticket, self.until.deadline);
+                Ok(Some(Lease::new(&self.ledger, ticket, line, last_words, None)))
+            }
+            Err(error) => {
+                // The zygote never heard of this ticket.
+                self.ledger.ended(ticket, Fate::NotSpawned { detail: error.to_string() });
+                self.ledger.forget(ticket);
+                let is_lost = matches!(&error, PoolError::Io { source, .. }
+                    if matches!(source.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset));
+                if !is_lost {
+                    return Err(error);
+                }
+                self.ledger.lost(link);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Asks the zygote for a worker; answers with our end of its line, and the reading end of its standard error.
+    fn spawn(
+        &self,
+        ticket: u64,
+        link: &Link,
+        files: &[BorrowedFd<'_>],
+    ) -> Result<(Arc<Line>, Option<OwnedFd>), PoolError> {
+        let (ours, theirs) = Line::create().map_err(PoolError::io("make a line to a worker"))?;
+        let ours = Arc::new(ours);
+        self.ledger.connect(ticket, &ours);
+        let (last_words, stderr) = if self.compiles {
+            let pipe = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK);
+            let (reader, writer) = pipe.map_err(PoolError::io("make a pipe for a worker"))?;
+            (Some(reader), Some(writer))
+        } else {
+            (None, None)
+        };
+        let extras = files.len().saturating_sub(1);
+        let extras = u8::try_from(extras).ok().filter(|count| usize::from(*count) <= EXTRA_FDS_MAX);
+        let extras = extras.ok_or(PoolError::TooManyFiles { most: EXTRA_FDS_MAX })?;
+        let spawn = Spawn { ticket, extras, has_stderr: stderr.is_some() };
+        let mut fds = vec![theirs.as_fd()];
+        fds.extend(files);
+        fds.extend(stderr.as_ref().map(AsFd::as_fd));
+        wire::send(link.socket.as_fd(), &spawn, &fds).map_err(PoolError::io("ask for a worker"))?;
+        Ok((ours, last_words))
+    }
+}

@@ -1,0 +1,64 @@
+//! A run that a worker is at while nobody sleeps for it: for callers that may look, and must not block.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    PoolError, Verdict,
+    call::{Call, Lease},
+    exchange::{Exchange, Heard},
+    job::{RunReport, RunWorkerReport},
+};
+
+/// A run that was given to a worker which waited for it. Dropping it ends the worker.
+#[derive(Debug)]
+pub struct StartedRun {
+    call: Call,
+    lease: Lease,
+    exchange: Exchange,
+    /// What was heard, once something was.
+    heard: Option<Heard>,
+}
+
+impl StartedRun {
+    /// Gives the job, a frame for which there is room, to the worker.
+    pub(crate) fn new(call: Call, lease: Lease) -> Self {
+        let mut exchange = Exchange::new(call.reply_bytes_max);
+        let heard = exchange.ask(&lease.line, &call.frame);
+        Self { call, lease, exchange, heard }
+    }
+
+    /// Looks for the answer, without sleeping, for `patience`. Whether it is there.
+    pub fn look(&mut self, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        loop {
+            if self.heard.is_none() {
+                self.heard = self.exchange.hear(&self.lease.line, &mut |_| false);
+            }
+            if self.heard.is_some() {
+                return true;
+            }
+            if Instant::now() >= until {
+                return false;
+            }
+            // The worker may be waiting for this very processor.
+            std::thread::yield_now();
+        }
+    }
+
+    /// Waits for the answer. None if the worker had died before it heard of the run, or does not read it; then it is to be run
+    /// anew.
+    ///
+    /// # Errors
+    /// As [`crate::Pool::run`].
+    pub fn wait(self) -> Result<Option<Verdict<RunReport>>, PoolError> {
+        let Self { call, lease, mut exchange, heard } = self;
+        let taken = (lease.place, lease.taken_by());
+        let wait = || exchange.finish(&lease.line, &[], taken, call.until.deadline, |_| false);
+        let heard = heard.unwrap_or_else(wait);
+        if lease.did_not_hear(&heard) {
+            return Ok(None);
+        }
+        let verdict = call.conclude(lease, heard, (0, true))?;
+        call.ledger.expect_answer(verdict, RunWorkerReport::into_run).map(Some)
+    }
+}
