@@ -180,6 +180,8 @@ impl Place {
             "TX" => transaction(),
             "FILE" if before == "--tx" => transaction(),
             "ARG" | "ARG..." => "0".to_owned(),
+            // What the repository has.
+            word if word.starts_with("docs/") => format!("{}/../{word}", env!("CARGO_MANIFEST_DIR")),
             word => word.to_owned(),
         };
         before.zip(words.iter().copied()).map(fill).collect()
