@@ -418,6 +418,17 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_child_has_its_line_where_nobody_else_knows() {
+        let (_, file) = Line::create().unwrap();
+        let lines = [(); 3].map(|()| Line::attach(file.as_fd()).unwrap());
+        let places = lines.each_ref().map(|line| line.memory().as_ptr().cast::<u8>() as usize);
+        assert!(places.iter().all(|place| CHILD_ADDRESSES.contains(place)), "{places:x?}");
+        assert!(places[0] != places[1] && places[1] != places[2], "{places:x?}");
+        // Not one behind the other either.
+        assert_ne!(places[0].abs_diff(places[1]), places[1].abs_diff(places[2]), "{places:x?}");
+    }
+
+    #[test]
     fn bytes_arrive_in_order_whatever_their_number() {
         let (ours, theirs) = pair();
         let sent: Vec<u8> = (0..1_000_003_u32).map(|index| (index % 251) as u8).collect();

@@ -60,6 +60,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
         &services::ADMITTED,
         &services::TOLD,
         &services::AUTHORED,
+        &services::CONTAINED,
     ]
     .into_iter()
     .flatten()

@@ -245,3 +245,34 @@ pub(super) const AUTHORED: [Mutant; 9] = [
         ["antares-cli", "serve", "a_server_of_another_kind_is_told_so"],
     ),
 ];
+
+/// Layers that make a wrong compiler, or a neighbour who measures, cost less.
+pub(super) const CONTAINED: [Mutant; 4] = [
+    service(
+        "contained-tenants-are-told-exact-times",
+        "runner-svc/src/convert.rs",
+        ["account.coarse_us(report.run_us))", "report.run_us)"],
+        ["antares-runner-svc", "grpc", "a_tenant_is_told_coarse_times"],
+    ),
+    service(
+        "contained-keys-without-the-patch-of-llvm",
+        "crates/abi/build.rs",
+        ["version.trim());", "version.trim().rsplit_once('.').map_or(\"\", |(minor, _)| minor));"],
+        ["antares-abi", "lib", "the_version_of_llvm_is_whole"],
+    ),
+    service(
+        "contained-speculation-is-limited-by-nobody",
+        "crates/sandbox/src/speculation.rs",
+        [
+            "Err(error) if error.raw_os_error() == Some(libc::EINVAL) => (false, \"not in this kernel\".to_owned()),",
+            "Err(error) if error.raw_os_error() == Some(libc::EINVAL) => (true, \"not in this kernel\".to_owned()),",
+        ],
+        ["antares-pool", "layers", "a_machine_without_limits_of_speculation_says_so"],
+    ),
+    service(
+        "contained-lines-where-anybody-looks",
+        "crates/pool/src/line.rs",
+        ["usize::from_le_bytes(random) % CHILD_ADDRESSES.len();", "usize::from_le_bytes(random) % 1;"],
+        ["antares-pool", "lib", "a_child_has_its_line_where_nobody_else_knows"],
+    ),
+];
