@@ -18,6 +18,7 @@ mod control_group;
 mod error;
 mod exchange;
 mod frame;
+mod futex;
 mod heap;
 mod inspect;
 pub mod job;

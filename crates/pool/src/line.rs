@@ -25,7 +25,10 @@ use rustix::{
     rand::{GetRandomFlags, getrandom},
 };
 
-use crate::sealed;
+use crate::{
+    futex::{sleep, wake},
+    sealed,
+};
 
 /// Bytes of each ring.
 pub(crate) const RING_BYTES: usize = 64 << 10;
@@ -357,24 +360,6 @@ fn offset(place: u32) -> usize {
 /// A count of bytes, which a ring's length bounds.
 fn to_word(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
-}
-
-/// Sleeps until `word` is woken, if it is still `seen`, for `left` at most.
-fn sleep(word: &AtomicU32, seen: u32, left: Option<Duration>) {
-    let limit = left.map(|left| libc::timespec {
-        // A year is as good as for ever, and fits.
-        tv_sec: libc::time_t::try_from(left.as_secs().min(31_536_000)).unwrap_or(libc::time_t::MAX),
-        tv_nsec: left.subsec_nanos().into(),
-    });
-    let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: the word and the limit live until the call returns. That it returns early is allowed.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, seen, limit) };
-}
-
-/// Wakes whoever sleeps at `word`.
-fn wake(word: &AtomicU32) {
-    // SAFETY: the kernel uses the word as an address alone.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) };
 }
 
 impl Read for &Line {
