@@ -101,7 +101,7 @@ antares=$target/release/antares
 
 say "2. Build the script: ECDSA verification on secp256k1, from the C sources of the crate secp256k1-sys"
 script=$scratch/secp256k1
-cargo run --quiet --release --package antares-tests --bin guests -- secp256k1 "$script"
+cargo run --quiet --release --package antares-guests -- secp256k1 "$script"
 echo "$(wc -c <"$script") bytes of RISC-V ELF"
 "$antares" explain "$script" --stage hash
 

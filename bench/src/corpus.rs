@@ -1,5 +1,7 @@
 //! Today's scripts, in the form in which they are published, against the interpreter in the same loop.
 
+pub(crate) mod through;
+
 use antares_abi::{CodeTier, Hints};
 use antares_tests::{
     corpus::{Form, OPTIONS, Program, RUNS, case, learn, programs},
@@ -7,7 +9,7 @@ use antares_tests::{
     oracle::Case,
     stopwatch::timed,
 };
-use antares_vm::{Library, Limits, Machine, Report, Script, Tier};
+use antares_vm::{Library, Limits, Machine, Report, RunScript, Tier};
 use anyhow::{Result, anyhow, ensure};
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -116,7 +118,7 @@ fn one(program: &Program, rounds: usize) -> Result<Row> {
 
 fn run(machine: &mut Machine, case: &Case, library: Option<&Library>) -> Result<(Report, f64)> {
     let script =
-        Script { elf: &case.elf, args: &case.args, vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 };
+        RunScript { elf: &case.elf, args: &case.args, vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 };
     let tier = if library.is_some() { Tier::Native } else { Tier::Interpreter };
     let (report, time) = timed(|| machine.run(&script, &LIMITS, tier, library));
     Ok((report?, time.as_secs_f64()))

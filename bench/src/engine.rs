@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use antares_tests::{native, stopwatch::timed};
-use antares_vm::{Library, Limits, Machine, Outcome, Report, Sampling, Script, Tier, limits::SAMPLE_CYCLES};
+use antares_vm::{
+    Library, Limits, Machine, Outcome, Report, RunScript, Sampling, Tier, limits::SAMPLE_CYCLES,
+};
 use anyhow::{Result, bail, ensure};
 use bytes::Bytes;
 
@@ -85,8 +87,8 @@ impl Engine {
     }
 }
 
-fn script<'a>(elf: &'a Bytes, args: &'a [Bytes]) -> Script<'a> {
-    Script { elf, args, vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 }
+fn script<'a>(elf: &'a Bytes, args: &'a [Bytes]) -> RunScript<'a> {
+    RunScript { elf, args, vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 }
 }
 
 fn exit_code(report: &Report) -> Result<i32> {

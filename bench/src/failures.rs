@@ -5,7 +5,7 @@ use antares_tests::{
     oracle::{self, Case},
     stopwatch::timed,
 };
-use antares_vm::{Library, Limits, Machine, Outcome, Script, Tier};
+use antares_vm::{Library, Limits, Machine, Outcome, RunScript, Tier};
 use anyhow::{Result, ensure};
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ pub(crate) fn measure() -> Result<Vec<Value>> {
 }
 
 fn run(machine: &mut Machine, case: &Case, library: &Library) -> Result<f64> {
-    let script = Script { elf: &case.elf, args: &[], vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 };
+    let script = RunScript { elf: &case.elf, args: &[], vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 };
     let limits = Limits { cycles_max: case.cycles_max, debug_bytes_max: 0 };
     let (report, time) = timed(|| machine.run(&script, &limits, Tier::Native, Some(library)));
     let report = report?;

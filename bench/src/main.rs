@@ -1,7 +1,8 @@
 //! `bench [--quick | --instructions] [NAME...]`: how fast scripts run, as ratios to peers in one interleaved loop:
 //! programs to the same C built for this machine, `transactions`, `failures` and `corpus` (today's scripts) to ckb-vm's
 //! `AsmMachine`; `rsa-cycles` stand beside published numbers, `profiling` is what always-on samples cost, and `service` (only when it is named) is the
-//! way through pool and gRPC beside its targets, and `capacity` what a cluster of many runners can do by that.
+//! way through pool and gRPC beside its targets, `corpus-service` and `corpus-cli` (likewise) are today's scripts on that way and by
+//! `antares run`, and `capacity` what a cluster of many runners can do by that.
 //!
 //! With `--quick` there are three rounds instead of fifteen. With `--instructions` instructions are counted instead of
 //! time, by callgrind. Prints tables and writes JSON files and a plot to `target/bench`.
@@ -29,16 +30,47 @@ use std::env;
 use anyhow::{Result, bail};
 use serde_json::json;
 
-use crate::{measure::measure, programs::PROGRAMS, report::Report};
+use crate::{
+    corpus::through::{self, CommandLine, OneService, Way},
+    measure::measure,
+    programs::PROGRAMS,
+    report::Report,
+};
 
 /// Names of what is measured beside programs.
 const TRANSACTIONS: &str = "transactions";
 const FAILURES: &str = "failures";
 const RSA: &str = "rsa-cycles";
 const CORPUS: &str = "corpus";
+const CORPUS_SERVICE: &str = "corpus-service";
+const CORPUS_CLI: &str = "corpus-cli";
 const SERVICE: &str = "service";
 const PROFILING: &str = "profiling";
 const CAPACITY: &str = "capacity";
+
+fn corpus_through<W: Way>(file: &str, rounds: usize) -> Result<()> {
+    report::write(file, &serde_json::to_string_pretty(&through::measure::<W>(rounds)?)?)
+}
+
+/// The programs that are wanted, against their twins and peers.
+fn programs(is_wanted: &impl Fn(&str) -> bool, rounds: usize) -> Result<()> {
+    if !PROGRAMS.iter().any(|program| is_wanted(program.name)) {
+        return Ok(());
+    }
+    if !peers::are_built() {
+        println!("without qemu, Wasmtime and PolkaVM: the package bench/peers is not built");
+    }
+    let mut report = Report::default();
+    for program in &PROGRAMS {
+        if is_wanted(program.name) {
+            let row = measure(program, rounds)?;
+            println!("{row}");
+            report.programs.push(row);
+        }
+    }
+    report.finish()?;
+    Ok(())
+}
 
 fn main() -> Result<()> {
     let mut wanted: Vec<String> = env::args().skip(1).collect();
@@ -55,7 +87,8 @@ fn main() -> Result<()> {
     };
     let (is_counting, is_quick, is_check) = (take("--instructions"), take("--quick"), take("--check"));
     let is_known = |name: &String| {
-        [TRANSACTIONS, FAILURES, RSA, CORPUS, SERVICE, PROFILING, CAPACITY].contains(&name.as_str())
+        [TRANSACTIONS, FAILURES, RSA, CORPUS, CORPUS_SERVICE, CORPUS_CLI, SERVICE, PROFILING, CAPACITY]
+            .contains(&name.as_str())
             || PROGRAMS.iter().any(|program| program.name == *name)
     };
     if let Some(unknown) = wanted.iter().find(|name| !is_known(name)) {
@@ -84,6 +117,13 @@ fn main() -> Result<()> {
     if is_wanted(CORPUS) {
         report::write("corpus.json", &serde_json::to_string_pretty(&corpus::measure(rounds)?)?)?;
     }
+    // They wait for full compiles, which takes minutes.
+    if is_named(CORPUS_SERVICE) {
+        corpus_through::<OneService>("corpus-service.json", rounds)?;
+    }
+    if is_named(CORPUS_CLI) {
+        corpus_through::<CommandLine>("corpus-cli.json", rounds)?;
+    }
     // It measures the machine's processors together, and so has none to spare for the others.
     if is_named(SERVICE) {
         service::measure(is_quick)?;
@@ -91,20 +131,5 @@ fn main() -> Result<()> {
     if is_named(CAPACITY) {
         if is_check { capacity::check()? } else { capacity::table()? }
     }
-    if !PROGRAMS.iter().any(|program| is_wanted(program.name)) {
-        return Ok(());
-    }
-    if !peers::are_built() {
-        println!("without qemu, Wasmtime and PolkaVM: the package bench/peers is not built");
-    }
-    let mut report = Report::default();
-    for program in &PROGRAMS {
-        if is_wanted(program.name) {
-            let row = measure(program, rounds)?;
-            println!("{row}");
-            report.programs.push(row);
-        }
-    }
-    report.finish()?;
-    Ok(())
+    programs(&is_wanted, rounds)
 }

@@ -6,7 +6,7 @@ mod grpc;
 mod pool;
 mod scripts;
 mod secured;
-mod server;
+pub(crate) mod server;
 mod spread;
 mod tiers;
 

@@ -4,7 +4,10 @@ use std::fs;
 
 use antares_tests::{guests::debugger_examples, stopwatch::timed, transactions::Native};
 use antares_transaction::{Environment, Mock};
-use antares_verifier::{Cancel, Engine, Interpreter, Limits, Outcome, Prepared, Report, Selection, Verifier};
+use antares_verifier::{
+    Engine, Interpreter, Prepared, Selection, StopHandle, TransactionLimits, TransactionOutcome,
+    TransactionReport, Verifier,
+};
 use antares_vm::{Tier, reserve_machines};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -14,7 +17,7 @@ use crate::report::Spread;
 /// Interleaved rounds.
 const ROUNDS: usize = 31;
 /// The limit of a main net block.
-const LIMITS: Limits = Limits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };
+const LIMITS: TransactionLimits = TransactionLimits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };
 /// ckb-debugger's examples.
 const NAMES: [&str; 3] = ["mock_tx", "dynamic", "spawn_cycle_mismatch_tx"];
 
@@ -81,10 +84,10 @@ fn one(name: &str) -> Result<Value> {
 }
 
 /// The report and the processor time of one verification, seconds.
-fn verify<E: Engine>(prepared: Prepared, engine: E) -> Result<(Report, f64)> {
+fn verify<E: Engine>(prepared: Prepared, engine: E) -> Result<(TransactionReport, f64)> {
     let (report, time) =
-        timed(|| Verifier::new(prepared, LIMITS, engine, Cancel::new()).verify(Selection::All));
+        timed(|| Verifier::new(prepared, LIMITS, engine, StopHandle::new()).verify(Selection::All));
     let report = report?;
-    ensure!(report.outcome == Outcome::Ok, "ended with {:?}", report.error());
+    ensure!(report.outcome == TransactionOutcome::Ok, "ended with {:?}", report.error());
     Ok((report, time.as_secs_f64()))
 }

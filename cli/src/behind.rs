@@ -1,5 +1,5 @@
-//! The full compile behind a command: a process of its own that outlives the command, at the lowest priority, one at a time for
-//! each cache. It writes to the cache and to nothing else; what it does not reach, the next command asks for again.
+//! The full compile behind a command, and the baseline's where it is missing: a process of its own that outlives the command, at
+//! the lowest priority, one at a time for each cache. It writes to the cache and to nothing else; what it does not reach, the next command asks for again.
 
 use std::{
     env,
@@ -11,9 +11,13 @@ use std::{
 };
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Hints, Isa, Sha256Digest};
-use antares_pool::{Sealed, job::Stage};
+use antares_pool::{Cancel, Sealed, job::Stage};
 
-use crate::{failure::Failure, kept::Kept, local};
+use crate::{
+    failure::Failure,
+    kept::Kept,
+    local::{self, Compiled},
+};
 
 /// The hidden command that the process runs.
 pub(crate) const COMMAND: &str = "compile-behind";
@@ -29,8 +33,8 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    fn key(&self) -> ArtifactKey {
-        let key = Sha256Digest::for_artifact(Sha256Digest::of(self.elf), self.options, CodeTier::Full);
+    fn key(&self, tier: CodeTier) -> ArtifactKey {
+        let key = Sha256Digest::for_artifact(Sha256Digest::of(self.elf), self.options, tier);
         key.with_hints(self.hints.digest())
     }
 }
@@ -61,7 +65,7 @@ pub(crate) fn start(kept: &Kept, wanted: &[Wanted<'_>]) {
 }
 
 fn is_settled(kept: &Kept, wanted: &Wanted<'_>) -> bool {
-    let key = wanted.key();
+    let key = wanted.key(CodeTier::Full);
     kept.has(key) || kept.is_marked(key)
 }
 
@@ -79,11 +83,20 @@ pub(crate) fn compile(folder: &Path) -> Result<ExitCode, Failure> {
     let pool = local::start("antares-compile-worker")?;
     for wanted in decode(&jobs).iter().filter(|wanted| !is_settled(&kept, wanted)) {
         let elf = local::seal(wanted.elf)?;
-        let key = wanted.key();
-        match local::compile_in(&pool, &elf, (wanted.options, &wanted.hints), Stage::Library) {
-            Ok(compiled) => {
-                compiled.output.read().and_then(|library| kept.put(key, &library)).map_err(ours)?;
-            }
+        let key = wanted.key(CodeTier::Full);
+        let source = (wanted.options, &wanted.hints);
+        let compile = |stage| local::compile_in(&pool, &elf, source, stage, &Cancel::new());
+        let put = |key, compiled: Compiled| {
+            compiled.output.read().and_then(|library| kept.put(key, &library)).map_err(ours)
+        };
+        let baseline = wanted.key(CodeTier::Baseline);
+        if !kept.has(baseline)
+            && let Ok(compiled) = compile(Stage::Baseline)
+        {
+            put(baseline, compiled)?;
+        }
+        match compile(Stage::Library) {
+            Ok(compiled) => put(key, compiled)?,
             Err(_) => kept.mark(key),
         }
     }

@@ -9,7 +9,7 @@ use std::{
 
 use antares_abi::Sha256Digest;
 use antares_serve::RawConfig;
-use antares_tier::{Listed, Place, Shared, SharedConfig, Space, Tier as _};
+use antares_tier::{CacheTier as _, ListedObject, Shared, SharedConfig, Space, StoreLocation};
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 
@@ -93,7 +93,7 @@ impl CacheArgs {
         if url.is_empty() {
             return Err(Failure::Usage(anyhow!("say which tier: --shared, or --config with shared.url")));
         }
-        let place = Place::open(&url).map_err(|error| Failure::Usage(error.into()))?;
+        let place = StoreLocation::open(&url).map_err(|error| Failure::Usage(error.into()))?;
         let limits = SharedConfig {
             get_time_max: REQUEST_TIME_MAX,
             put_time_max: REQUEST_TIME_MAX,
@@ -107,7 +107,7 @@ fn space(is_artifact: bool) -> Space {
     if is_artifact { Space::Artifact } else { Space::Script }
 }
 
-async fn listed(shared: &Shared, space: Space) -> Result<Vec<Listed>, Failure> {
+async fn listed(shared: &Shared, space: Space) -> Result<Vec<ListedObject>, Failure> {
     let mut all = Vec::new();
     let list = shared.list(space, |entry| {
         all.push(entry);

@@ -11,7 +11,7 @@ use std::{
 };
 
 use antares_abi::{ArtifactKey, CompileOptions, Hints, Sha256Digest};
-use antares_pool::{Sealed, verify_library};
+use antares_pool::{LeftEarly, Sealed, verify_library};
 use rustix::fs::OFlags;
 
 use crate::limits::{KEPT_AGAIN_AFTER, KEPT_BYTES_MAX, KEPT_FILES_MAX, LIBRARY_BYTES_MAX};
@@ -26,6 +26,9 @@ const WITHOUT: &str = "without";
 
 /// What the name of a file with hints ends with.
 const HINTS: &str = "hints";
+
+/// What the name of a file ends with that tells how often a library was left before a run's end.
+const LEFT: &str = "left";
 
 /// Times that the hints of a script may change; one that shows new ones for ever is left alone.
 const HINT_ROUNDS_MAX: u32 = 8;
@@ -62,9 +65,10 @@ impl Kept {
     pub(crate) fn get(&self, key: ArtifactKey) -> Option<Sealed> {
         let path = self.path(key);
         let file = open(&path).ok()?;
-        let library = read(&file, key).and_then(|bytes| {
+        // Hashed once, as it is sealed.
+        let library = unchecked(&file, key).and_then(|(digest, bytes)| {
             let sealed = Sealed::new("library", &bytes).ok()?;
-            verify_library(&sealed, sealed.digest()).ok()?;
+            verify_library(&sealed, digest).ok()?;
             Some(sealed)
         });
         match &library {
@@ -160,6 +164,30 @@ impl Kept {
         self.folder.join(key.to_string())
     }
 
+    /// Whether a run begins in the interpreter, since the last ones left this library before their end; that is counted.
+    pub(crate) fn begins_interpreted(&self, library: ArtifactKey) -> bool {
+        let Some(bytes) = self.get_as(LEFT, library) else { return false };
+        let before = LeftEarly::from_bytes(&bytes);
+        let mut known = before;
+        let is_interpreted = known.begins_interpreted();
+        if known != before {
+            self.put_as(LEFT, library, &known.to_bytes());
+        }
+        is_interpreted
+    }
+
+    /// Notes how a run with a library went: why it had to begin again, if it had. What is kept of runs that go well is nothing.
+    pub(crate) fn note_run(&self, library: ArtifactKey, restarted: Option<&str>) {
+        let bytes = self.get_as(LEFT, library);
+        let before = bytes.as_deref().map(LeftEarly::from_bytes);
+        match before.unwrap_or_default().after(restarted) {
+            None if bytes.is_none() => {}
+            None => drop(fs::remove_file(self.path(library).with_extension(LEFT))),
+            known if known == before => {}
+            Some(known) => self.put_as(LEFT, library, &known.to_bytes()),
+        }
+    }
+
     /// Removes what was used longest ago until the rest fits.
     fn make_room(&self) {
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
@@ -209,20 +237,30 @@ fn open(path: &Path) -> io::Result<File> {
 
 /// The library in a file, if the file is ours and as it was written.
 fn read(file: &File, key: ArtifactKey) -> Option<Vec<u8>> {
+    let (digest, content) = unchecked(file, key)?;
+    (Sha256Digest::of(&content) == digest).then_some(content)
+}
+
+/// The same, with the digest that it has to have.
+fn unchecked(file: &File, key: ArtifactKey) -> Option<(Sha256Digest, Vec<u8>)> {
     let found = file.metadata().ok()?;
+    let length = found.len().checked_sub(HEAD_BYTES as u64).filter(|length| *length <= LIBRARY_BYTES_MAX)?;
     if !found.is_file() || !is_private(&found) {
         return None;
     }
-    let mut bytes = Vec::new();
-    file.take(HEAD_BYTES as u64 + LIBRARY_BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
-    let library = bytes.get(HEAD_BYTES..)?.to_vec();
-    let head = [MAGIC.as_slice(), &key.0, &Sha256Digest::of(&library).0].concat();
-    (library.len() as u64 <= LIBRARY_BYTES_MAX && bytes[..HEAD_BYTES] == head).then_some(library)
+    let (mut head, mut content) = ([0; HEAD_BYTES], vec![0; usize::try_from(length).ok()?]);
+    let mut file = file;
+    file.read_exact(&mut head).ok()?;
+    file.read_exact(&mut content).ok()?;
+    let digest = head.strip_prefix(MAGIC)?.strip_prefix(&key.0)?;
+    Some((Sha256Digest(digest.try_into().ok()?), content))
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
+
+    use antares_pool::{EARLY_RUNS_MIN, EARLY_TRY_ONE_IN};
 
     use super::*;
 
@@ -279,6 +317,25 @@ mod tests {
         assert!(Kept::at(folder.path()).is_none());
         assert!(Kept::at(Path::new("/dev/null/antares")).is_none());
         assert!(Kept::at(Path::new("/proc/antares")).is_none());
+    }
+
+    #[test]
+    fn what_is_left_is_counted_until_a_run_goes_well() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = Kept::at(folder.path()).unwrap();
+        let files = || fs::read_dir(kept.folder()).unwrap().count();
+        kept.note_run(key(1), None);
+        kept.note_run(key(1), Some("out_of_cycles"));
+        assert_eq!((kept.begins_interpreted(key(1)), files()), (false, 0));
+        for _ in 0..EARLY_RUNS_MIN {
+            assert!(!kept.begins_interpreted(key(1)));
+            kept.note_run(key(1), Some("unsupported"));
+        }
+        let tried = (0..2 * EARLY_TRY_ONE_IN).filter(|_| !kept.begins_interpreted(key(1)));
+        assert_eq!((tried.count(), files()), (2, 1));
+        assert!(!kept.begins_interpreted(key(2)), "another library");
+        kept.note_run(key(1), None);
+        assert_eq!((kept.begins_interpreted(key(1)), files()), (false, 0));
     }
 
     #[test]

@@ -5,12 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_abi::{CompileOptions, Hints, Isa, Seen, Sha256Digest};
+use antares_abi::{CompileOptions, Hints, Isa, LoadedCode, Seen, Sha256Digest};
 use antares_pool::{
-    Pool, PoolConfig, PoolError, Sealed, Verdict as PoolVerdict,
+    Cancel, Pool, PoolConfig, PoolError, Sealed, Until, Verdict as PoolVerdict,
     job::{
-        CompileJob, CompileReport, CompileSummary, HotProgram, LibraryOf, Rules, RunJob, Stage, Tier,
-        TransactionForm, VerifyJob, VerifyReport,
+        CompileJob, CompileReport, CompileSummary, HotProgram, LibraryOf, Rules, RunJob, RunReport, Stage,
+        Tier, TransactionForm, VerifyJob, VerifyReport,
     },
     worker_path,
 };
@@ -22,11 +22,12 @@ use crate::{
     behind::Wanted,
     failure::Failure,
     limits::{CYCLES_MAX_DEFAULT, CompileLimits, DEADLINE_MS_DEFAULT, DEBUG_BYTES_MAX, WORKER_START_MAX},
+    meanwhile::{self, First},
     native::{Code, Native, beside},
     progress,
     report::{Outcome, Report},
     run::Request,
-    verdict::{self, Verdict},
+    verdict::{self, Interpreted, Verdict},
     verify,
 };
 
@@ -45,21 +46,23 @@ pub(crate) fn compile(
     source: (CompileOptions, &Hints),
     stage: Stage,
 ) -> Result<Compiled, Failure> {
-    compile_in(&start("antares-compile-worker")?, elf, source, stage)
+    compile_in(&start("antares-compile-worker")?, elf, source, stage, &Cancel::new())
 }
 
-/// The same in a worker of `pool`. A shared object has passed the checks without which nothing is mapped executable.
+/// The same in a worker of `pool`, until `cancel` takes it back. A shared object has passed the checks without which nothing is
+/// mapped executable.
 pub(crate) fn compile_in(
     pool: &Pool,
     elf: &Sealed,
     (options, hints): (CompileOptions, &Hints),
     stage: Stage,
+    cancel: &Cancel,
 ) -> Result<Compiled, Failure> {
     let limits = CompileLimits::default();
     let deadline = Instant::now() + Duration::from_millis(limits.wall_ms_max) + WORKER_START_MAX;
+    let until = Until::new(deadline, cancel);
     let job = CompileJob { options, task: stage.into(), hints: hints.clone(), limits };
-    let verdict =
-        progress::while_working("compiling", || pool.compile(&job, elf, deadline)).map_err(failed)?;
+    let verdict = progress::while_working("compiling", || pool.compile(&job, elf, until)).map_err(failed)?;
     let compiled = match verdict {
         PoolVerdict::Done(compiled) => compiled,
         PoolVerdict::DeadlineExceeded => {
@@ -84,13 +87,6 @@ pub(crate) fn compile_in(
 pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
     let elf = seal(&request.elf)?;
     let code = Code::new(request.code);
-    let find = || match request.tier {
-        Tier::Interpreter => Ok(None),
-        Tier::Native => code.find(&elf, request.options).map(Some),
-        Tier::Auto => Ok(code.find(&elf, request.options).map_err(|failure| tell_fallback(&failure)).ok()),
-    };
-    let (pool, native) = beside(|| start("antares-run-worker"), find);
-    let (pool, native) = (pool?, native?);
     let job = RunJob {
         options: request.options,
         tier: request.tier,
@@ -100,20 +96,38 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
         sample_cycles: 0,
         sample_salt: 0,
     };
-    let deadline = Instant::now() + request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
-    let library = native.as_ref().map(|native| &native.library);
-    let ended = |outcome, detail| Report::without_figures(outcome, detail, request.artifact());
-    let mut seen = None;
-    let mut report = match pool.run(&job, &elf, library, deadline).map_err(failed)? {
-        PoolVerdict::Done(mut run) => {
-            seen = run.seen.take();
-            Report::of_worker(run, request.artifact())
-        }
-        PoolVerdict::DeadlineExceeded => ended(Outcome::DeadlineExceeded, None),
-        PoolVerdict::SandboxViolation { detail } => ended(Outcome::SandboxViolation, Some(detail)),
-        PoolVerdict::WorkerLost { detail } => ended(Outcome::WorkerLost, Some(detail)),
+    let find = || match request.tier {
+        Tier::Interpreter => Ok(None),
+        Tier::Native => code.find(&elf, request.options).map(Some),
+        Tier::Auto => Ok(code.find(&elf, request.options).map_err(|failure| tell_fallback(&failure)).ok()),
     };
-    report.code_tier = native.as_ref().map(|native| native.tier);
+    let time = request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
+    let (pool, native) = if request.tier == Tier::Auto && code.is_first(&elf, request.options) {
+        match meanwhile::run(&code, (&elf, request.options), &job, time)? {
+            First::Interpreter(verdict, failure) => {
+                return Ok(interpreted_first(request, (&code, &elf), verdict, failure));
+            }
+            First::Compiler(pool, native) => (pool, Some(native)),
+        }
+    } else {
+        let (pool, native) = beside(|| start("antares-run-worker"), find);
+        (pool?, native?)
+    };
+    let is_spared =
+        request.tier == Tier::Auto && native.as_ref().is_some_and(|native| code.leaves_early(native));
+    let used = native.as_ref().filter(|_| !is_spared);
+    if is_spared {
+        tell_left_early();
+    }
+    let library = used.map(|native| &native.library);
+    let mut seen = None;
+    let mut verdict = pool.run(&job, &elf, library, Instant::now() + time).map_err(failed)?;
+    if let PoolVerdict::Done(run) = &mut verdict {
+        seen = run.seen.take();
+        used.inspect(|native| code.note_run(native, run.restarted.as_deref()));
+    }
+    let mut report = report_of(request, verdict);
+    report.code_tier = used.map(|native| native.tier);
     report.compile_ms = native.as_ref().map_or(0, |native| native.made_ms);
     if let Some(native) = native {
         let options = request.options;
@@ -121,6 +135,35 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
         code.improve(&[Wanted { elf: &request.elf, options, hints }]);
     }
     Ok(report)
+}
+
+/// What a first run says that the interpreter ended, before there was native code or because of its `failure`. If the compile was only
+/// late, the next run waits for it.
+fn interpreted_first(
+    request: &Request,
+    (code, elf): (&Code, &Sealed),
+    verdict: PoolVerdict<RunReport>,
+    failure: Option<Failure>,
+) -> Report {
+    if let Some(failure) = failure {
+        tell_fallback(&failure);
+    } else {
+        eprintln!("antares: the interpreter had the answer before there was native code (compiling)");
+        code.note_first(elf.digest(), request.options);
+        let hints = code.hints(elf.digest(), request.options);
+        code.improve(&[Wanted { elf: &request.elf, options: request.options, hints }]);
+    }
+    report_of(request, verdict)
+}
+
+fn report_of(request: &Request, verdict: PoolVerdict<RunReport>) -> Report {
+    let ended = |outcome, detail| Report::without_figures(outcome, detail, request.artifact());
+    match verdict {
+        PoolVerdict::Done(run) => Report::of_worker(run, request.artifact()),
+        PoolVerdict::DeadlineExceeded => ended(Outcome::DeadlineExceeded, None),
+        PoolVerdict::SandboxViolation { detail } => ended(Outcome::SandboxViolation, Some(detail)),
+        PoolVerdict::WorkerLost { detail } => ended(Outcome::WorkerLost, Some(detail)),
+    }
 }
 
 /// Verifies a transaction in a jailed worker, after compiles of its programs where the tier wants them.
@@ -155,10 +198,20 @@ pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
     let (mut found, mut met) = (Vec::new(), Vec::new());
     let verdict = match pool.verify(&job, &transaction, &files, deadline).map_err(failed)? {
         PoolVerdict::Done(VerifyReport::Done {
-            outcome, cycles, groups, hot, seen, read_us, run_us, ..
+            outcome,
+            cycles,
+            groups,
+            hot,
+            seen,
+            ran,
+            read_us,
+            run_us,
+            ..
         }) => {
+            let interpreted = hot.iter().map(|program| programs.interpreted(&code, program)).collect();
+            programs.note_ran(&code, &ran);
             (found, met) = (seen, hot);
-            Verdict::of_worker(outcome, cycles, groups, (read_us, run_us))
+            Verdict { interpreted, ..Verdict::of_worker(outcome, cycles, groups, (read_us, run_us)) }
         }
         PoolVerdict::Done(VerifyReport::Refused { detail, .. }) => {
             return Err(Failure::Usage(anyhow!("the transaction cannot be used: {detail}")));
@@ -171,20 +224,75 @@ pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
     Ok(verdict)
 }
 
-/// The programs of a transaction that have native code.
+/// Why a program has no native code, in the words of services.
+const LEAVES_EARLY: &str = "leaves_early";
+const PASSED_OVER: &str = "passed_over";
+
+/// The programs of a transaction, as far as they may have native code.
 #[derive(Default)]
 struct Programs {
+    /// Native code that goes along.
     libraries: Vec<(LibraryOf, Native)>,
     /// What each was made of.
     elfs: Vec<(Bytes, CompileOptions)>,
     /// Those that are no cells, in the order of their libraries.
     beside: Vec<Sealed>,
+    /// What does not go along, since it is left before its end.
+    spared: Vec<(Bytes, CompileOptions, Native)>,
+    /// What has no native code that goes along, and why.
+    without: Vec<(Sha256Digest, &'static str)>,
 }
 
 impl Programs {
     /// Whether a worker takes one more with `files` files.
     fn have_room(&self, files: usize) -> bool {
         self.libraries.len() + self.beside.len() + files <= PROGRAMS_MAX
+    }
+
+    /// Notes that there is no native code of a program.
+    fn go_without(&mut self, program: Sha256Digest, failure: &Failure) -> Option<Native> {
+        let is_refused = matches!(failure, Failure::Refused { .. });
+        self.without.push((program, if is_refused { "compile_refused" } else { "compile_failed" }));
+        None
+    }
+
+    /// Takes native code of a program; none if it is known to be left before its end.
+    fn spare(&mut self, code: &Code, elf: &Bytes, options: CompileOptions, native: Native) -> Option<Native> {
+        if !code.leaves_early(&native) {
+            return Some(native);
+        }
+        tell_left_early();
+        self.without.push((Sha256Digest::of(elf), LEAVES_EARLY));
+        self.spared.push((elf.clone(), options, native));
+        None
+    }
+
+    /// Notes how runs of native code went, by number.
+    fn note_ran(&self, code: &Code, ran: &[(u32, Option<String>)]) {
+        for (number, restarted) in ran {
+            let library = usize::try_from(*number).ok().and_then(|number| self.libraries.get(number));
+            library.inspect(|(_, native)| code.note_run(native, restarted.as_deref()));
+        }
+    }
+
+    /// What is told of a program that the interpreter ran.
+    fn interpreted(&self, code: &Code, program: &HotProgram) -> Interpreted {
+        let digest = Sha256Digest::of(&program.elf);
+        let without = self.without.iter().find_map(|(of, why)| (*of == digest).then_some(*why));
+        let has_code = self.elfs.iter().any(|(elf, _)| *elf == program.elf);
+        let why = match without {
+            Some(why) => why,
+            None if has_code => PASSED_OVER,
+            None if !code.is_kept() => "not_kept",
+            None => "new",
+        };
+        Interpreted {
+            sha256: digest.to_string(),
+            loaded_at: LoadedCode::read(&program.elf).map(|code| code.start),
+            size_bytes: program.elf.len() as u64,
+            cycles: program.cycles,
+            why: why.to_owned(),
+        }
     }
 
     /// Keeps what a run has `found` out about them, by number, and the hot programs that it has `met` beside them; has full code
@@ -196,7 +304,12 @@ impl Programs {
             let hints = code.learn(Sha256Digest::of(elf), *options, native, seen);
             Wanted { elf, options: *options, hints }
         });
-        let mut wanted: Vec<_> = known.collect();
+        let spared = self.spared.iter().map(|(elf, options, native)| Wanted {
+            elf,
+            options: *options,
+            hints: native.hints.clone(),
+        });
+        let mut wanted: Vec<_> = known.chain(spared).collect();
         // What is beside a transaction may run in any version that its own programs do.
         let versions: BTreeMap<u32, CompileOptions> =
             self.elfs.iter().map(|(_, options)| (options.vm_version, *options)).collect();
@@ -222,15 +335,22 @@ fn code_of_programs(request: &verify::Request, code: &Code) -> Result<Programs, 
         let elf = seal(&program.elf)?;
         for vm_version in program.vm_versions {
             let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
-            match code.find(&elf, options) {
+            let mut native = match code.find(&elf, options) {
                 Ok(_) if !found.have_room(1) => return Ok(found),
-                Ok(native) => {
-                    found.libraries.push((LibraryOf::Cell { data_hash: program.data_hash }, native));
-                    found.elfs.push((program.elf.clone(), options));
+                Ok(native) => Some(native),
+                Err(failure @ Failure::Refused { .. }) => found.go_without(elf.digest(), &failure),
+                Err(failure) if request.tier == Tier::Auto => {
+                    tell_fallback(&failure);
+                    found.go_without(elf.digest(), &failure)
                 }
-                Err(Failure::Refused { .. }) => {}
-                Err(failure) if request.tier == Tier::Auto => tell_fallback(&failure),
                 Err(failure) => return Err(failure),
+            };
+            if request.tier == Tier::Auto {
+                native = native.and_then(|native| found.spare(code, &program.elf, options, native));
+            }
+            if let Some(native) = native {
+                found.libraries.push((LibraryOf::Cell { data_hash: program.data_hash }, native));
+                found.elfs.push((program.elf.clone(), options));
             }
         }
     }
@@ -240,17 +360,27 @@ fn code_of_programs(request: &verify::Request, code: &Code) -> Result<Programs, 
 
 /// Adds what was met beside the programs in earlier runs. Nobody asked for it: it is no matter if there is no native code of it.
 fn find_beside(found: &mut Programs, code: &Code) -> Result<(), Failure> {
-    let met = found.elfs.iter().flat_map(|(elf, options)| {
-        let programs = code.beside(Sha256Digest::of(elf), *options);
-        programs.into_iter().map(|program| (Bytes::from(program), *options))
-    });
+    let spared = found.spared.iter().map(|(elf, options, _)| (elf, options));
+    let met =
+        found.elfs.iter().map(|(elf, options)| (elf, options)).chain(spared).flat_map(|(elf, options)| {
+            let programs = code.beside(Sha256Digest::of(elf), *options);
+            programs.into_iter().map(|program| (Bytes::from(program), *options))
+        });
     let met: Vec<(Bytes, CompileOptions)> = met.collect();
     for one in met {
-        if found.elfs.contains(&one) || !found.have_room(2) {
+        if found.elfs.contains(&one) {
             continue;
         }
         let program = seal(&one.0)?;
-        if let Ok(native) = code.find(&program, one.1) {
+        if !found.have_room(2) {
+            found.without.push((program.digest(), PASSED_OVER));
+            continue;
+        }
+        let native = match code.find(&program, one.1) {
+            Ok(native) => found.spare(code, &one.0, one.1, native),
+            Err(failure) => found.go_without(program.digest(), &failure),
+        };
+        if let Some(native) = native {
             found.libraries.push((LibraryOf::Beside, native));
             found.beside.push(program);
             found.elfs.push(one);
@@ -262,6 +392,12 @@ fn find_beside(found: &mut Programs, code: &Code) -> Result<(), Failure> {
 /// The bytes as a worker gets them.
 pub(crate) fn seal(elf: &[u8]) -> Result<Sealed, Failure> {
     Sealed::new("script", elf).context("cannot keep the script in memory").map_err(Failure::Service)
+}
+
+fn tell_left_early() {
+    eprintln!(
+        "antares: running in the interpreter alone: the last runs left native code early ({LEAVES_EARLY})"
+    );
 }
 
 fn tell_fallback(failure: &Failure) {

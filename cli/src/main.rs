@@ -26,6 +26,7 @@ mod kept;
 mod keys;
 mod limits;
 mod local;
+mod meanwhile;
 mod native;
 mod output;
 mod profile;

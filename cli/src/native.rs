@@ -2,9 +2,9 @@
 
 use std::{cell::OnceCell, thread};
 
-use antares_abi::{CodeTier, CompileOptions, Hints, Seen, Sha256Digest};
+use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Hints, Seen, Sha256Digest};
 use antares_pool::{
-    Pool, Sealed,
+    Cancel, LONG_COMPILE_BYTES, Pool, Sealed, executable_bytes,
     job::{HotProgram, Stage},
 };
 
@@ -18,6 +18,7 @@ use crate::{
 
 /// Native code, ready to be loaded.
 pub(crate) struct Native {
+    pub(crate) key: ArtifactKey,
     pub(crate) library: Sealed,
     pub(crate) tier: CodeTier,
     /// What was known of the script when it was made.
@@ -25,6 +26,9 @@ pub(crate) struct Native {
     /// Wall time of its compile, milliseconds; 0 if it was kept.
     pub(crate) made_ms: u64,
 }
+
+/// What the name of a file ends with that says that a script was run while its code was compiled.
+const MEANWHILE: &str = "meanwhile";
 
 /// Where native code comes from.
 pub(crate) struct Code {
@@ -40,29 +44,69 @@ impl Code {
 
     /// The best code that there is at once; the full tier's, if that is asked for.
     pub(crate) fn find(&self, elf: &Sealed, options: CompileOptions) -> Result<Native, Failure> {
-        let hints = self.kept.as_ref().map(|kept| kept.hints(elf.digest(), options)).unwrap_or_default();
-        match self.find_hinted(elf, options, &hints) {
+        self.find_until(elf, options, &Cancel::new())
+    }
+
+    /// The same, until `cancel` takes a compile back.
+    pub(crate) fn find_until(
+        &self,
+        elf: &Sealed,
+        options: CompileOptions,
+        cancel: &Cancel,
+    ) -> Result<Native, Failure> {
+        let hints = self.hints(elf.digest(), options);
+        match self.find_hinted(elf, options, &hints, cancel) {
             // Without hints it may be within the limits.
             Err(Failure::Refused { .. }) if !hints.is_empty() => {
-                self.find_hinted(elf, options, &Hints::default())
+                self.find_hinted(elf, options, &Hints::default(), cancel)
             }
             found => found,
         }
     }
 
-    fn find_hinted(&self, elf: &Sealed, options: CompileOptions, hints: &Hints) -> Result<Native, Failure> {
+    /// Whether a script has no native code yet, its compile takes long, and no run has done without for that reason.
+    pub(crate) fn is_first(&self, elf: &Sealed, options: CompileOptions) -> bool {
+        let Some(kept) = self.kept.as_ref().filter(|_| !self.is_full) else { return false };
+        let (key, hints) = (
+            |tier| Sha256Digest::for_artifact(elf.digest(), options, tier),
+            self.hints(elf.digest(), options),
+        );
+        let has_code = CodeTier::ALL.into_iter().any(|tier| kept.has(key(tier).with_hints(hints.digest())));
+        let is_long = || elf.read().is_ok_and(|elf| executable_bytes(&elf) >= LONG_COMPILE_BYTES);
+        !has_code && kept.get_as(MEANWHILE, key(CodeTier::Full)).is_none() && is_long()
+    }
+
+    /// Notes that a first run had no native code.
+    pub(crate) fn note_first(&self, elf: Sha256Digest, options: CompileOptions) {
+        if let Some(kept) = &self.kept {
+            kept.put_as(MEANWHILE, Sha256Digest::for_artifact(elf, options, CodeTier::Full), &[]);
+        }
+    }
+
+    /// Where the script was seen to go.
+    pub(crate) fn hints(&self, elf: Sha256Digest, options: CompileOptions) -> Hints {
+        self.kept.as_ref().map(|kept| kept.hints(elf, options)).unwrap_or_default()
+    }
+
+    fn find_hinted(
+        &self,
+        elf: &Sealed,
+        options: CompileOptions,
+        hints: &Hints,
+        cancel: &Cancel,
+    ) -> Result<Native, Failure> {
         if let Some(full) = self.kept(elf, options, hints, CodeTier::Full) {
             return Ok(full);
         }
         if self.is_full {
-            return self.make(elf, options, hints, CodeTier::Full);
+            return self.make(elf, (options, hints), CodeTier::Full, cancel);
         }
         if let Some(baseline) = self.kept(elf, options, hints, CodeTier::Baseline) {
             return Ok(baseline);
         }
-        match self.make(elf, options, hints, CodeTier::Baseline) {
+        match self.make(elf, (options, hints), CodeTier::Baseline, cancel) {
             // The other generator may manage what this one does not.
-            Err(Failure::Service(_)) => self.make(elf, options, hints, CodeTier::Full),
+            Err(Failure::Service(_)) => self.make(elf, (options, hints), CodeTier::Full, cancel),
             made => made,
         }
     }
@@ -78,6 +122,23 @@ impl Code {
         let (Some(kept), Some(seen)) = (&self.kept, seen) else { return native.hints.clone() };
         kept.put_hints(elf, options, &native.hints.learn(seen));
         kept.hints(elf, options)
+    }
+
+    /// Whether a run begins in the interpreter, since the last ones left this native code before their end; that is counted.
+    pub(crate) fn leaves_early(&self, native: &Native) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.begins_interpreted(native.key))
+    }
+
+    /// Notes how a run of native code went: why it had to begin again, if it had.
+    pub(crate) fn note_run(&self, native: &Native, restarted: Option<&str>) {
+        if let Some(kept) = &self.kept {
+            kept.note_run(native.key, restarted);
+        }
+    }
+
+    /// Whether anything is kept for the next time.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.kept.is_some()
     }
 
     /// The programs that were met beside this one, and were hot.
@@ -109,29 +170,29 @@ impl Code {
     fn kept(&self, elf: &Sealed, options: CompileOptions, hints: &Hints, tier: CodeTier) -> Option<Native> {
         let key = Sha256Digest::for_artifact(elf.digest(), options, tier).with_hints(hints.digest());
         let library = self.kept.as_ref()?.get(key)?;
-        Some(Native { library, tier, hints: hints.clone(), made_ms: 0 })
+        Some(Native { key, library, tier, hints: hints.clone(), made_ms: 0 })
     }
 
     fn make(
         &self,
         elf: &Sealed,
-        options: CompileOptions,
-        hints: &Hints,
+        (options, hints): (CompileOptions, &Hints),
         tier: CodeTier,
+        cancel: &Cancel,
     ) -> Result<Native, Failure> {
         let stage = match tier {
             CodeTier::Baseline => Stage::Baseline,
             CodeTier::Full => Stage::Library,
         };
-        let compiled = compile_in(self.compilers()?, elf, (options, hints), stage)?;
+        let compiled = compile_in(self.compilers()?, elf, (options, hints), stage, cancel)?;
         let library = compiled.output;
+        let key = Sha256Digest::for_artifact(elf.digest(), options, tier).with_hints(hints.digest());
         if let Some(kept) = &self.kept {
             // Without it the next run compiles again.
-            let key = Sha256Digest::for_artifact(elf.digest(), options, tier).with_hints(hints.digest());
             let _ = library.read().and_then(|bytes| kept.put(key, &bytes));
         }
         // Less than a millisecond was a compile, too.
-        Ok(Native { library, tier, hints: hints.clone(), made_ms: compiled.summary.compile_ms.max(1) })
+        Ok(Native { key, library, tier, hints: hints.clone(), made_ms: compiled.summary.compile_ms.max(1) })
     }
 
     fn compilers(&self) -> Result<&Pool, Failure> {

@@ -69,14 +69,28 @@ pub(crate) struct Group {
     pub native_cycles: u64,
     /// Of these in the interpreter.
     pub interpreted_cycles: u64,
+    /// Why native code was left and the group run again.
+    pub restarted: Option<String>,
     /// Lines of debug output, in order.
     pub debug: Vec<String>,
-    /// Why native code was left and the group run again.
-    #[serde(skip)]
-    pub restarted: Option<String>,
     /// First input, or else first output, with the script.
     #[serde(skip)]
     pub cell: String,
+}
+
+/// A program without native code that took its time in the interpreter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Interpreted {
+    /// Digest of its bytes; of what was loaded at run time, of its pages and their address.
+    pub sha256: String,
+    /// Address of the first page, if a script loaded it while it ran.
+    pub loaded_at: Option<u64>,
+    /// Length of its bytes.
+    pub size_bytes: u64,
+    /// In the interpreter.
+    pub cycles: u64,
+    /// Why it had no native code.
+    pub why: String,
 }
 
 /// What `antares verify --json` prints: these keys, in this order. A contract.
@@ -90,6 +104,8 @@ pub(crate) struct Verdict {
     pub groups: Vec<Group>,
     /// Why it did not end well.
     pub error: Option<String>,
+    /// Programs without native code that took their time, most cycles first.
+    pub interpreted: Vec<Interpreted>,
     /// Time to read and check the transaction, and to run its scripts, microseconds.
     #[serde(skip)]
     pub took_us: Option<(u64, u64)>,
@@ -98,7 +114,8 @@ pub(crate) struct Verdict {
 impl Verdict {
     /// A verdict of a verification that left no figures.
     pub(crate) fn without_figures(outcome: Outcome, error: String) -> Self {
-        Self { outcome, cycles: 0, groups: Vec::new(), error: Some(error), took_us: None }
+        let (groups, interpreted) = (Vec::new(), Vec::new());
+        Self { outcome, cycles: 0, groups, error: Some(error), interpreted, took_us: None }
     }
 
     /// What a worker answered.
@@ -117,7 +134,7 @@ impl Verdict {
         let error = error
             .or_else(|| (outcome == VerifyOutcome::OutputLimit).then(|| "too much debug output".to_owned()));
         let outcome = of_worker(outcome);
-        Self { outcome, cycles, groups, error, took_us: Some(took_us) }
+        Self { outcome, cycles, groups, error, interpreted: Vec::new(), took_us: Some(took_us) }
     }
 
     /// 0: accepted. 1: ended otherwise. 3: the worker was lost, so nothing is known of the transaction.
@@ -144,6 +161,7 @@ impl Verdict {
             }
             let _ = writeln!(text, "{}", group.to_text());
         }
+        self.interpreted.iter().for_each(|program| text += &program.to_text());
         let word = match self.outcome {
             Outcome::Ok => "ok",
             Outcome::DeadlineExceeded => "deadline exceeded; the worker was killed",
@@ -161,6 +179,21 @@ impl Verdict {
             let _ = writeln!(text, "  {}", printable(error));
         }
         text
+    }
+}
+
+impl Interpreted {
+    /// Its line.
+    fn to_text(&self) -> String {
+        let loaded = self.loaded_at.map(|address| format!(", loaded at {address:#x}"));
+        format!(
+            "interpreted: {} cycles of {}… ({} bytes{}): {}\n",
+            grouped(self.cycles),
+            self.sha256.get(..16).unwrap_or_default(),
+            grouped(self.size_bytes),
+            loaded.unwrap_or_default(),
+            printable(&self.why)
+        )
     }
 }
 
@@ -190,8 +223,8 @@ impl Group {
             cycles: group.cycles,
             native_cycles: group.native_cycles,
             interpreted_cycles: group.interpreted_cycles,
-            debug: group.debug.into(),
             restarted: group.restarted,
+            debug: group.debug.into(),
             cell,
         }
     }
@@ -211,7 +244,8 @@ impl Group {
             }
             (_, None, None) => "ok".to_owned(),
         };
-        let restarted = self.restarted.as_deref().map(|reason| format!(" (native code was left: {reason})"));
+        let restarted =
+            self.restarted.as_deref().map(|reason| format!(" (native code was left: {})", printable(reason)));
         format!(
             "{kind} {:<10} {}…  {ended:<28} {:>15} cycles, {} native, {} interpreted{}",
             self.cell,
@@ -260,20 +294,27 @@ mod tests {
         }
     }
 
+    fn program() -> Interpreted {
+        let (sha256, loaded_at, why) = ("ab".repeat(32), Some(0x1000), "new".to_owned());
+        Interpreted { sha256, loaded_at, size_bytes: 1200, cycles: 2_345_678, why }
+    }
+
     #[test]
     fn json_is_the_contract_s() {
         let groups = vec![group(VerifyOutcome::Failed), group(VerifyOutcome::NotRun)];
-        let verdict = Verdict::of_worker(VerifyOutcome::Failed, 1234, groups, (1, 2));
+        let interpreted = vec![program()];
+        let verdict =
+            Verdict { interpreted, ..Verdict::of_worker(VerifyOutcome::Failed, 1234, groups, (1, 2)) };
         let hash = "ab".repeat(32);
         let rest = "\"exit_code\":null,\"error\":";
-        let tail =
-            "\"cycles\":1234,\"native_cycles\":1200,\"interpreted_cycles\":34,\"debug\":[\"\\u001b[2J\"]";
+        let tail = "\"cycles\":1234,\"native_cycles\":1200,\"interpreted_cycles\":34,\"restarted\":null,\"debug\":[\"\\u001b[2J\"]";
         let expected = format!(
             "{{\"outcome\":\"failed\",\"cycles\":1234,\"groups\":[{{\"script_hash\":\"0x{hash}\",\"kind\":\"lock\",\
              \"outcome\":\"failed\",{rest}{{\"kind\":\"VMInternalError\",\"vm_error\":\"ElfBits\",\"source\":\
              \"Inputs[1].Lock\",\"detail\":\"VM Internal Error: ElfBits\"}},{tail}}},{{\"script_hash\":\"0x{hash}\",\
              \"kind\":\"lock\",\"outcome\":\"not_run\",{rest}null,{tail}}}],\"error\":\"TransactionScriptError {{ \
-             source: Inputs[1].Lock, cause: VM Internal Error: ElfBits }}\"}}\n"
+             source: Inputs[1].Lock, cause: VM Internal Error: ElfBits }}\",\"interpreted\":[{{\"sha256\":\"{hash}\",\"loaded_at\":4096,\"size_bytes\":1200,\
+             \"cycles\":2345678,\"why\":\"new\"}}]}}\n"
         );
         assert_eq!(verdict.to_json(), expected);
     }
@@ -281,7 +322,11 @@ mod tests {
     #[test]
     fn text_is_harmless() {
         let groups = vec![group(VerifyOutcome::Failed)];
-        let text = Verdict::of_worker(VerifyOutcome::Failed, 1234, groups, (1, 2)).to_text();
+        let program = Interpreted { why: "\u{1b}[2J".to_owned(), ..program() };
+        let verdict = Verdict::of_worker(VerifyOutcome::Failed, 1234, groups, (1, 2));
+        let text = Verdict { interpreted: vec![program], ..verdict }.to_text();
+        let line = "\ninterpreted: 2,345,678 cycles of abababababababab… (1,200 bytes, loaded at 0x1000): \\u{1b}[2J\n";
+        assert!(text.contains(line), "{text}");
         assert!(
             text.starts_with("| \\u{1b}[2J\nlock input.1    0xabababababababab…  error ElfBits "),
             "{text}"

@@ -13,28 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A transaction with one input, whose lock is the file `lock`, and a type script on the output that is not there.
-const TRANSACTION: &str = r#"{
-  "mock_info": {
-    "inputs": [{
-      "input": {"since": "0x0", "previous_output": {"tx_hash": "0x1111111111111111111111111111111111111111111111111111111111111111", "index": "0x0"}},
-      "output": {"capacity": "0x1", "lock": {"code_hash": "0x{{ hash lock }}", "hash_type": "HASH_TYPE", "args": "0x"}, "type": null},
-      "data": "0x", "header": null
-    }],
-    "cell_deps": [{
-      "cell_dep": {"out_point": {"tx_hash": "0x2222222222222222222222222222222222222222222222222222222222222222", "index": "0x0"}, "dep_type": "code"},
-      "output": {"capacity": "0x1", "lock": {"code_hash": "0x{{ hash lock }}", "hash_type": "data1", "args": "0x"}, "type": null},
-      "data": "0x{{ data lock }}", "header": null
-    }],
-    "header_deps": []
-  },
-  "tx": {
-    "version": "0x0",
-    "cell_deps": [{"out_point": {"tx_hash": "0x2222222222222222222222222222222222222222222222222222222222222222", "index": "0x0"}, "dep_type": "code"}],
-    "header_deps": [],
-    "inputs": [{"since": "0x0", "previous_output": {"tx_hash": "0x1111111111111111111111111111111111111111111111111111111111111111", "index": "0x0"}}],
-    "outputs": [], "outputs_data": [], "witnesses": []
-  }
-}"#;
+const TRANSACTION: &str = include_str!("transaction.json");
 
 /// A script that exits with `code`: `addi a7, zero, 93`, `addi a0, zero, code`, `ecall`.
 fn exits(code: u32) -> Vec<u8> {

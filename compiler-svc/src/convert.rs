@@ -46,8 +46,10 @@ pub(crate) fn options(options: Option<v1::ScriptOptions>) -> Result<CompileOptio
 pub(crate) struct CompileOrder {
     pub(crate) script: Sha256Digest,
     pub(crate) options: CompileOptions,
-    /// Whether the baseline's code will do.
-    pub(crate) is_soon: bool,
+    /// The least that is wanted.
+    pub(crate) least: CodeTier,
+    /// Only what is stored is wanted, no compile.
+    pub(crate) is_stored: bool,
 }
 
 /// What a compile is asked for.
@@ -58,7 +60,11 @@ pub(crate) fn compile_order(message: &v1::CompileRequest) -> Result<CompileOrder
         let problem = format!("has no value {}", message.least);
         Fault::invalid("OPTIONS_INVALID", format!("least {problem}")).violation("least", problem)
     })?;
-    Ok(CompileOrder { script, options, is_soon: least == v1::CodeTier::Baseline })
+    let least = match least {
+        v1::CodeTier::Baseline => CodeTier::Baseline,
+        v1::CodeTier::Full | v1::CodeTier::Unspecified => CodeTier::Full,
+    };
+    Ok(CompileOrder { script, options, least, is_stored: message.stored_only })
 }
 
 /// The answer to a compile.

@@ -20,6 +20,9 @@ use crate::{
 /// A full compile that failed behind its baseline is not tried again for so long.
 const RETRY: Duration = Duration::from_secs(600);
 
+/// A full compile waits for so long: the first run, which has the baseline's code, has the processor.
+const HEAD_START: Duration = Duration::from_millis(200);
+
 /// Failures that are remembered.
 const FAILURES_MAX: usize = 4096;
 
@@ -103,6 +106,37 @@ impl Compiler {
         }
     }
 
+    /// The stored artifact of `least`, or of a better tier; none if a compile would have to make it. `elf` is as in
+    /// [`Compiler::compile`].
+    ///
+    /// # Errors
+    /// The script is not stored, its compile is known to fail, or it cannot be known.
+    pub async fn find_stored(
+        &self,
+        (script, options): (Sha256Digest, CompileOptions),
+        least: CodeTier,
+        elf: Option<Bytes>,
+    ) -> Result<Option<Arc<Artifact>>, CompileError> {
+        self.may_ask(script, elf.as_ref())?;
+        let hints = self.hints(script, options).await?;
+        let order = |tier| Order::new(&self.account, script, options, tier, elf.clone()).hinted(&hints);
+        let least = if self.shared.limits.baseline { least } else { CodeTier::Full };
+        if least == CodeTier::Baseline
+            && let Some(artifact) = self.shared.find(&order(CodeTier::Full)).await?
+        {
+            return Ok(Some(Arc::new(artifact)));
+        }
+        let order = order(least);
+        if let Some(artifact) = self.shared.find(&order).await? {
+            return Ok(Some(Arc::new(artifact)));
+        }
+        match self.shared.remembered(&order).await? {
+            // Without hints it may be within the limits.
+            Some(error) if hints.is_empty() => Err(error),
+            _ => self.shared.elf_of(&order).await.map(|_| None),
+        }
+    }
+
     async fn best(
         &self,
         script: Sha256Digest,
@@ -152,6 +186,7 @@ impl Compiler {
         let compiler = self.clone();
         let follow = async move {
             let key = full.kept_key();
+            tokio::time::sleep(HEAD_START).await;
             // The semaphore is never closed.
             let _turn = compiler.shared.followers.turns.acquire().await;
             // Another one may have ended since the caller looked.

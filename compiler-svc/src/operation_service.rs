@@ -57,6 +57,11 @@ impl operation_service_server::OperationService for OperationService {
         let v1::StartCompileRequest { compile, priority } = request.into_inner();
         let order = compile_order(&compile.unwrap_or_default())?;
         notes.what(order.script);
+        if order.is_stored {
+            let problem = "is for calls of Compile";
+            let fault = Fault::invalid("OPTIONS_INVALID", format!("stored_only {problem}"));
+            return Err(fault.violation("compile.stored_only", problem).into());
+        }
         let priority = match v1::Priority::try_from(priority) {
             Ok(v1::Priority::WarmUp) => v1::Priority::WarmUp,
             Ok(v1::Priority::Interactive | v1::Priority::Unspecified) => v1::Priority::Interactive,

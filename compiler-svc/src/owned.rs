@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use antares_abi::{ArtifactKey, Sha256Digest};
+use antares_abi::{ArtifactKey, CodeTier, Sha256Digest};
 use antares_cache::{Cache, Put, Space};
 use antares_serve::{Account, Fault, Leaving};
 
@@ -167,9 +167,9 @@ impl Compiler {
 
     /// The artifact that `order` asks for.
     pub(crate) async fn compile_order(&self, order: &CompileOrder) -> Result<Arc<Artifact>, CompileError> {
-        match order.is_soon {
-            true => self.compile_soon(order.script, order.options, None).await,
-            false => self.compile(order.script, order.options, None).await,
+        match order.least {
+            CodeTier::Baseline => self.compile_soon(order.script, order.options, None).await,
+            CodeTier::Full => self.compile(order.script, order.options, None).await,
         }
     }
 

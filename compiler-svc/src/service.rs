@@ -156,7 +156,13 @@ impl compiler_service_server::CompilerService for Service {
         let (compiler, notes) = (self.compiler.of(Account::of(&request)), CallNotes::of(&request));
         let order = compile_order(request.get_ref())?;
         notes.what(order.script);
-        let artifact = compiler.compile_order(&order).await.map_err(Fault::from)?;
+        let artifact = if order.is_stored {
+            let found = compiler.find_stored((order.script, order.options), order.least, None).await;
+            let missing = || Fault::not_found("ARTIFACT_NOT_FOUND", "artifact", order.script.to_string());
+            found.map_err(Fault::from)?.ok_or_else(missing)?
+        } else {
+            compiler.compile_order(&order).await.map_err(Fault::from)?
+        };
         Ok(Response::new(compiled(&artifact)))
     }
 

@@ -6,7 +6,7 @@ use antares_abi::{CodeTier, CompileOptions, Sha256Digest};
 use antares_cache::{Cache, Pinned, Space};
 use antares_proto::v1::{self, StoredKind, store_service_server};
 use antares_serve::{CallNotes, Fault, is_operator};
-use antares_tier::Tier as _;
+use antares_tier::CacheTier as _;
 use tonic::{Request, Response, Status, async_trait};
 
 use crate::{

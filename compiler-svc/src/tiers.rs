@@ -11,7 +11,7 @@ use std::{
 use antares_abi::{ArtifactKey, Sha256Digest};
 use antares_cache::Space;
 use antares_serve::{Config, Metrics, SharedTier, chain};
-use antares_tier::{Memory, Place, PlaceError, Shared as SharedStore, SharedConfig, Tier as _};
+use antares_tier::{CacheTier as _, Memory, PlaceError, Shared as SharedStore, SharedConfig, StoreLocation};
 use antares_trust::Refusal;
 use bytes::Bytes;
 
@@ -91,7 +91,7 @@ impl Tiers {
     pub(crate) fn open(config: &Config, metrics: &Metrics) -> Result<Self, PlaceError> {
         let Some(tier) = &config.shared else { return Ok(Self(None)) };
         let limits = limits(config, tier);
-        let shared = SharedStore::open(Place::open(&tier.url)?, limits);
+        let shared = SharedStore::open(StoreLocation::open(&tier.url)?, limits);
         if tier.trusts_writers {
             let url = &tier.url;
             tracing::warn!(

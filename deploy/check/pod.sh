@@ -19,7 +19,7 @@ done
 [ "$(id -u)" = 0 ] || cannot "making a container needs root here; inside nobody is"
 
 guests=$binaries/guests
-[ -x "$guests" ] || { echo "pod: error: $guests is not built (cargo build --package antares-tests --bin guests)" >&2; exit 1; }
+[ -x "$guests" ] || { echo "pod: error: $guests is not built (cargo build --package antares-guests)" >&2; exit 1; }
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

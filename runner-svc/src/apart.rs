@@ -46,6 +46,7 @@ struct Whole {
     groups: Vec<GroupReport>,
     hot: Vec<HotProgram>,
     seen: Vec<(u32, antares_abi::Seen)>,
+    ran: Vec<(u32, Option<String>)>,
     samples: Sampled,
     times_us: (u64, u64),
 }
@@ -60,6 +61,7 @@ impl Whole {
             groups: groups.iter().map(not_run).collect(),
             hot: Vec::new(),
             seen: Vec::new(),
+            ran: Vec::new(),
             samples: Sampled::default(),
             times_us: (0, 0),
         }
@@ -83,7 +85,7 @@ impl Whole {
 
     /// Takes what the worker of group `number` says of that group, and of nothing else.
     fn take(&mut self, number: usize, report: VerifyReport) -> Result<(), String> {
-        let VerifyReport::Done { groups, hot, seen, samples, read_us, run_us, .. } = report else {
+        let VerifyReport::Done { groups, hot, seen, ran, samples, read_us, run_us, .. } = report else {
             return Ok(());
         };
         let Some(mine) = self.groups.get_mut(number) else { return Ok(()) };
@@ -106,6 +108,7 @@ impl Whole {
         self.samples.add(samples.as_deref(), mine);
         self.hot.extend(hot);
         self.seen.extend(seen);
+        self.ran.extend(ran);
         self.times_us.0 = self.times_us.0.saturating_add(read_us);
         self.times_us.1 = self.times_us.1.saturating_add(run_us);
         Ok(())
@@ -120,6 +123,7 @@ impl Whole {
             groups: self.groups,
             hot: self.hot,
             seen: self.seen,
+            ran: self.ran,
             samples: self.samples.into_samples().map(Box::new),
             read_us: self.times_us.0,
             run_us: self.times_us.1,
@@ -197,8 +201,17 @@ mod tests {
         let mut groups: Vec<_> = [0, 1].map(|number| not_run(&group(number))).into();
         (groups[1].outcome, groups[1].exit_code, groups[1].cycles) = (VerifyOutcome::Ok, Some(0), 70);
         change(&mut groups);
-        let (outcome, hot, seen) = (VerifyOutcome::Ok, Vec::new(), Vec::new());
-        VerifyReport::Done { outcome, cycles: 70, groups, hot, seen, samples: None, read_us: 1, run_us: 1 }
+        VerifyReport::Done {
+            outcome: VerifyOutcome::Ok,
+            cycles: 70,
+            groups,
+            hot: Vec::new(),
+            seen: Vec::new(),
+            ran: Vec::new(),
+            samples: None,
+            read_us: 1,
+            run_us: 1,
+        }
     }
 
     #[test]

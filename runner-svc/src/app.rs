@@ -19,9 +19,9 @@ use antares_serve::{App, Config, Health, Metrics, RawRunner};
 use tonic::service::Routes;
 
 use crate::{
-    execute::Runner,
     profile_service::{self, ProfileService},
     push,
+    runner::Runner,
     service::Service,
     source::ArtifactSource,
 };

@@ -12,10 +12,15 @@ use tracing::Instrument;
 
 use crate::{
     charge::charge_batch,
-    execute::{Ended, ExecuteError, Lent, Native, Origin, Prepared, Runner, Script},
-    library::Used,
+    ended::{Ended, ExecuteError, Found},
+    lend::Lent,
     limits::BATCH_OUTPUT_BYTES_MAX,
-    recheck::{BatchAgain, Found},
+    native::{Native, Origin},
+    order::Script,
+    prepare::Prepared,
+    ready::Used,
+    recheck::BatchAgain,
+    runner::Runner,
     sampling::next_salt,
     source::Fallback,
     tenant::Tenant,

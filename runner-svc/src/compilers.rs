@@ -15,11 +15,10 @@ use std::{
 
 use antares_abi::Sha256Digest;
 use antares_proto::v1::compiler_service_client::CompilerServiceClient;
-use antares_serve::{Config, Metrics, TlsClient, endpoint_at};
+use antares_serve::{Config, Metrics, TlsClient, TlsError, endpoint_at};
+use antares_trust::KeyError;
 use tokio::net::lookup_host;
 use tonic::transport::{self, Channel, Endpoint};
-
-use crate::remote::RemoteError;
 
 /// A compiler that could not be reached is asked last for so long.
 const PASSED_OVER: Duration = Duration::from_secs(1);
@@ -35,6 +34,23 @@ const MESSAGE_BYTES_MAX: usize = 20 << 20;
 
 /// How often a connection without traffic is pinged, so that one that is gone is noticed.
 const KEEPALIVE: Duration = Duration::from_secs(20);
+
+/// Why a compiler service cannot be a source.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    /// The URL is none.
+    #[error("runner.compiler_url")]
+    Url(#[from] transport::Error),
+    /// The files of TLS are of no use.
+    #[error("runner.compiler_ca, runner.compiler_certificate, runner.compiler_key")]
+    Tls(#[from] TlsError),
+    /// The token is of no use.
+    #[error("runner.compiler_token_file")]
+    Token(#[source] std::io::Error),
+    /// The list of trusted keys is of no use.
+    #[error("signing.trusted")]
+    Keys(#[from] KeyError),
+}
 
 /// One compiler.
 #[derive(Debug)]

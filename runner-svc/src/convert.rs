@@ -18,9 +18,11 @@ use antares_transaction::limits::TRANSACTION_BYTES_MAX;
 use bytes::Bytes;
 
 use crate::{
-    execute::{Ended, Execution, Order, Origin, Runner, Script},
+    ended::{Ended, Execution, Found},
     limits::SESSION_INPUTS_MAX,
-    recheck::Found,
+    native::Origin,
+    order::{Order, Script},
+    runner::Runner,
     sampling::next_salt,
     source::Fallback,
     tenant::Tenant,

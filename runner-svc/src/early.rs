@@ -1,6 +1,5 @@
-//! Native code that is left before its end, run after run, and cannot be helped by what runs teach: its script begins in the interpreter,
-//! which would run all of it anyway. Now and then native code is tried again, since other inputs may go elsewhere. Other native code of the
-//! script, as new hints give, has another key and begins anew.
+//! Which native code is left before its end, run after run: its script begins in the interpreter. Other native code of the script, as new
+//! hints give, has another key and begins anew.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -8,14 +7,10 @@ use std::{
 };
 
 use antares_abi::ArtifactKey;
-use antares_pool::job::{RunReport, Tier};
+use antares_pool::LeftEarly;
 use antares_serve::Account;
 
-use crate::{
-    execute::{Native, Origin, Shared},
-    limits::{EARLY_LIBRARIES_MAX, EARLY_RUNS_MIN, EARLY_TRY_ONE_IN},
-    source::Fallback,
-};
+use crate::limits::EARLY_LIBRARIES_MAX;
 
 /// Libraries that were left, of each tenant for itself: what one runs slows nobody else down.
 #[derive(Debug, Default)]
@@ -36,79 +31,43 @@ impl Runs {
 
 #[derive(Debug, Default)]
 struct State {
-    known: HashMap<Runs, Known>,
-    /// Oldest first; those that are known no more too.
+    known: HashMap<Runs, LeftEarly>,
+    /// The same, each once, oldest first.
     order: VecDeque<Runs>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Known {
-    /// Runs in a row that were left.
-    left: u32,
-    /// Runs that began in the interpreter since.
-    spared: u32,
 }
 
 impl Early {
     /// Whether a run begins in the interpreter, though this library is there.
     pub(crate) fn begins_interpreted(&self, runs: Runs) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(known) = state.known.get_mut(&runs).filter(|known| known.left >= EARLY_RUNS_MIN) else {
-            return false;
-        };
-        known.spared = known.spared.wrapping_add(1);
-        !known.spared.is_multiple_of(EARLY_TRY_ONE_IN)
+        state.known.get_mut(&runs).is_some_and(LeftEarly::begins_interpreted)
     }
 
-    /// Notes how a run with a library went: why it had to begin again, if it had. A limit of cycles says nothing of the library.
+    /// Notes how a run with a library went: why it had to begin again, if it had.
     pub(crate) fn note(&self, runs: Runs, restarted: Option<&str>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match restarted {
-            Some("out_of_cycles") => {}
-            None => drop(state.known.remove(&runs)),
-            Some(_) => {
-                if !state.known.contains_key(&runs) {
-                    state.order.push_back(runs);
-                    if state.order.len() > EARLY_LIBRARIES_MAX
-                        && let Some(oldest) = state.order.pop_front()
-                    {
-                        state.known.remove(&oldest);
-                    }
-                }
-                let known = state.known.entry(runs).or_default();
-                known.left = known.left.saturating_add(1);
-            }
+        let before = state.known.get(&runs).copied();
+        match before.unwrap_or_default().after(restarted) {
+            Some(known) => _ = state.known.insert(runs, known),
+            None => _ = state.known.remove(&runs),
         }
-    }
-}
-
-impl Shared {
-    /// Notes whether a run left its native code before its end.
-    pub(crate) fn note_left(&self, account: &Account, native: Option<Origin>, report: &RunReport) {
-        if let Some(native) = native {
-            self.early.note(Runs::of(account, native.key), report.restarted.as_deref());
+        match (before.is_some(), state.known.contains_key(&runs)) {
+            (false, true) => state.order.push_back(runs),
+            (true, false) => state.order.retain(|other| *other != runs),
+            _ => {}
         }
-    }
-
-    /// Native code, unless it is known to be left before its end.
-    pub(crate) fn unless_left_early(
-        &self,
-        account: &Account,
-        tier: Tier,
-        (native, fallback): (Option<Native>, Option<Fallback>),
-    ) -> (Option<Native>, Option<Fallback>) {
-        let runs = native.as_ref().map(|native| Runs::of(account, native.key));
-        if tier != Tier::Auto || !runs.is_some_and(|runs| self.early.begins_interpreted(runs)) {
-            return (native, fallback);
+        if state.order.len() > EARLY_LIBRARIES_MAX
+            && let Some(oldest) = state.order.pop_front()
+        {
+            state.known.remove(&oldest);
         }
-        self.metrics.note_fallback(Fallback::LeavesEarly);
-        (None, Some(Fallback::LeavesEarly))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use antares_abi::Sha256Digest;
+    use antares_pool::EARLY_RUNS_MIN;
 
     use super::*;
 
@@ -117,19 +76,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_again_and_again_is_tried_now_and_then() {
+    fn one_that_went_well_once_is_not_forgotten_early() {
         let early = Early::default();
-        for _ in 0..EARLY_RUNS_MIN {
-            assert!(!early.begins_interpreted(library(1)));
-            early.note(library(1), Some("unknown_target"));
-            early.note(library(1), Some("out_of_cycles"));
-            early.note(library(2), Some("out_of_cycles"));
+        for restarted in [Some("unsupported"), None, Some("unsupported")] {
+            early.note(library(0), restarted);
         }
-        assert!(!early.begins_interpreted(library(2)));
-        let tried = (0..4 * EARLY_TRY_ONE_IN).filter(|_| !early.begins_interpreted(library(1)));
-        assert_eq!(tried.count(), 4);
-        early.note(library(1), None);
-        assert!(!early.begins_interpreted(library(1)));
+        for number in 1..EARLY_LIBRARIES_MAX {
+            early.note(library(number), Some("unsupported"));
+        }
+        for _ in 1..EARLY_RUNS_MIN {
+            early.note(library(0), Some("unsupported"));
+        }
+        assert!(early.begins_interpreted(library(0)));
     }
 
     #[test]
@@ -142,6 +100,7 @@ mod tests {
             }
         }
         let state = early.0.lock().unwrap();
+        assert_eq!(state.order.len(), state.known.len());
         assert!(state.order.len() <= EARLY_LIBRARIES_MAX && state.known.len() <= EARLY_LIBRARIES_MAX);
     }
 }

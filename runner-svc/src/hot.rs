@@ -9,20 +9,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use antares_abi::{CompileOptions, LoadedCode, Seen, Sha256Digest};
-use antares_pool::{
-    Sealed,
-    job::{HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram},
-};
-use antares_serve::Account;
+use antares_abi::{CompileOptions, Sha256Digest};
+use antares_pool::Sealed;
 use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::{
-    execute::Shared,
-    library::seal,
     limits::{HOT_CELLS_MAX, HOT_QUEUE_MAX, HOT_REMEMBERED_MAX},
-    metrics::HotResult,
     source::Fallback,
 };
 
@@ -33,9 +26,9 @@ pub(crate) struct Hot {
     known: Mutex<VecDeque<Remembered>>,
     /// Those that cannot be had, and why; oldest first.
     failed: Mutex<VecDeque<(Sha256Digest, Fallback)>>,
-    queue: Arc<Semaphore>,
+    pub(crate) queue: Arc<Semaphore>,
     /// One is compiled at a time.
-    turn: Semaphore,
+    pub(crate) turn: Semaphore,
 }
 
 /// A program that has native code somewhere.
@@ -45,7 +38,7 @@ pub(crate) struct Remembered {
     pub(crate) bytes: Bytes,
     pub(crate) options: CompileOptions,
     /// Data hashes of programs in transactions that it was met in.
-    cells: Vec<[u8; 32]>,
+    pub(crate) cells: Vec<[u8; 32]>,
 }
 
 /// A hot program, for the answer.
@@ -86,12 +79,14 @@ impl Why {
 }
 
 /// Where programs were found hot.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Met {
     /// Data hashes of the transaction's programs.
     pub(crate) cells: Vec<[u8; 32]>,
     /// Their digests: they are compiled on another way.
     pub(crate) digests: Vec<Sha256Digest>,
+    /// What has no native code of them, and of what was met before, and why.
+    pub(crate) without: Vec<(Sha256Digest, Fallback)>,
     /// In which versions what they call may run.
     pub(crate) options: Vec<CompileOptions>,
 }
@@ -103,7 +98,7 @@ impl Hot {
     }
 
     /// Why the program had no native code in a run that began before this, in one of these versions.
-    fn why(&self, digest: Sha256Digest, options: &[CompileOptions]) -> Why {
+    pub(crate) fn why(&self, digest: Sha256Digest, options: &[CompileOptions]) -> Why {
         if let Some((_, fallback)) = self.failed().iter().find(|(failed, _)| *failed == digest) {
             return Why::Failed(*fallback);
         }
@@ -115,7 +110,7 @@ impl Hot {
     }
 
     /// Notes whether it can be had, and if not why.
-    fn note(&self, digest: Sha256Digest, failed: Option<Fallback>) {
+    pub(crate) fn note(&self, digest: Sha256Digest, failed: Option<Fallback>) {
         let mut all = self.failed();
         all.retain(|(known, _)| *known != digest);
         all.extend(failed.map(|fallback| (digest, fallback)));
@@ -139,7 +134,7 @@ impl Hot {
     }
 
     /// Notes that a program was met again. Answers whether it is known.
-    fn meet(&self, digest: Sha256Digest, options: CompileOptions, cells: &[[u8; 32]]) -> bool {
+    pub(crate) fn meet(&self, digest: Sha256Digest, options: CompileOptions, cells: &[[u8; 32]]) -> bool {
         let mut known = self.known();
         let found = known.iter_mut().find(|one| one.elf.digest() == digest && one.options == options);
         let Some(one) = found else { return false };
@@ -150,7 +145,7 @@ impl Hot {
         true
     }
 
-    fn remember(&self, one: Remembered) {
+    pub(crate) fn remember(&self, one: Remembered) {
         let mut known = self.known();
         known.push_back(one);
         if known.len() > HOT_REMEMBERED_MAX {
@@ -163,75 +158,12 @@ impl Hot {
     }
 }
 
-impl Shared {
-    /// Has `programs` compiled some time, if there is room in the queue. Nobody waits for it. Gives what to tell of them.
-    pub(crate) fn learn(
-        self: &Arc<Self>,
-        account: &Account,
-        programs: Vec<HotProgram>,
-        met: &Met,
-    ) -> Vec<Interpreted> {
-        let mut told = Vec::new();
-        for HotProgram { elf, cycles, seen } in programs.into_iter().take(HOT_PROGRAMS_MAX) {
-            if elf.len() > HOT_BYTES_MAX {
-                continue;
-            }
-            let digest = Sha256Digest::of(&elf);
-            // The answer has those anyway.
-            if met.digests.contains(&digest) {
-                continue;
-            }
-            let loaded_at = LoadedCode::read(&elf).map(|code| code.start);
-            let why = match self.hot.queue.clone().try_acquire_owned() {
-                Ok(place) => {
-                    let why = self.hot.why(digest, &met.options);
-                    let program = (Bytes::from(elf.clone()), seen);
-                    tokio::spawn(self.clone().learn_one(place, account.clone(), program, met.clone()));
-                    why
-                }
-                Err(_) => {
-                    self.metrics.note_hot(HotResult::Dropped);
-                    Why::QueueFull
-                }
-            };
-            told.push(Interpreted { digest, loaded_at, bytes: elf.len() as u64, cycles, why });
-        }
-        told
-    }
-
-    async fn learn_one(
-        self: Arc<Self>,
-        _place: OwnedSemaphorePermit,
-        account: Account,
-        (bytes, seen): (Bytes, Seen),
-        met: Met,
-    ) {
-        // The semaphore is never closed.
-        let Ok(_turn) = self.hot.turn.acquire().await else { return };
-        let Ok(elf) = seal("antares-program", bytes.clone()).await else { return };
-        let (digest, elf) = (elf.digest(), Arc::new(elf));
-        for options in met.options {
-            if self.hot.meet(digest, options, &met.cells) {
-                continue;
-            }
-            match self.library(&account, digest, Some(&bytes), options).await {
-                Ok(native) => {
-                    // What is loaded says nowhere where it is entered.
-                    if !seen.hints.is_empty() {
-                        self.learn_seen(&account, &native, seen.clone());
-                    }
-                    let (elf, bytes, cells) = (elf.clone(), bytes.clone(), met.cells.clone());
-                    self.hot.remember(Remembered { elf, bytes, options, cells });
-                    self.hot.note(digest, None);
-                    self.metrics.note_hot(HotResult::Compiled);
-                }
-                Err(error) => {
-                    tracing::debug!(script = %digest, %error, "a hot program has no native code");
-                    self.hot.note(digest, Some(error.fallback().unwrap_or(Fallback::CompileFailed)));
-                    self.metrics.note_hot(HotResult::Failed);
-                }
-            }
-        }
+impl Met {
+    /// Why a program has no native code that need not be compiled now: it is one of the transaction's, or what there is does not help.
+    pub(crate) fn why(&self, digest: Sha256Digest) -> Option<Why> {
+        let without = self.without.iter().find_map(|(of, fallback)| (*of == digest).then_some(*fallback));
+        let is_settled = without == Some(Fallback::LeavesEarly) || self.digests.contains(&digest);
+        is_settled.then(|| without.map_or(Why::PassedOver, Why::Failed))
     }
 }
 
@@ -259,6 +191,22 @@ mod tests {
         assert!(hot.meet(Sha256Digest::of(&[1]), OPTIONS, &[[2; 32]]));
         assert!(!hot.meet(Sha256Digest::of(&[1]), CompileOptions { vm_version: 2, ..OPTIONS }, &[[2; 32]]));
         assert_eq!(found(2), [2, 1]);
+    }
+
+    #[test]
+    fn what_has_code_that_does_not_help_is_not_compiled_again() {
+        let digest = |number: u8| Sha256Digest::of(&[number]);
+        let without = vec![
+            (digest(1), Fallback::CompileRefused),
+            (digest(3), Fallback::LeavesEarly),
+            (digest(4), Fallback::CompileFailed),
+        ];
+        let met = Met { digests: vec![digest(1), digest(2)], without, ..Met::default() };
+        assert_eq!(met.why(digest(1)), Some(Why::Failed(Fallback::CompileRefused)));
+        assert_eq!(met.why(digest(2)), Some(Why::PassedOver));
+        assert_eq!(met.why(digest(3)), Some(Why::Failed(Fallback::LeavesEarly)));
+        // These may be had by now.
+        assert_eq!((met.why(digest(4)), met.why(digest(5))), (None, None));
     }
 
     #[test]

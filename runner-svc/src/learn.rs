@@ -3,17 +3,13 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use antares_abi::{CompileOptions, Seen, Sha256Digest};
-use antares_pool::job::RunReport;
-use antares_serve::{Account, chain};
+use antares_abi::{CompileOptions, Sha256Digest};
+use antares_serve::Account;
 
-use crate::{
-    execute::{Ended, Native, Shared},
-    limits::{LEARNT_SCRIPTS_MAX, LEARNT_VAIN_MAX},
-};
+use crate::limits::{LEARNT_SCRIPTS_MAX, LEARNT_VAIN_MAX};
 
 /// A script as it is compiled, for all or for one tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,7 +65,7 @@ impl Learnt {
     }
 
     /// Whether a report on a script is worth sending; then one is on its way.
-    fn begin(&self, subject: Subject) -> bool {
+    pub(crate) fn begin(&self, subject: Subject) -> bool {
         let mut state = self.state();
         let known = state.entry(subject);
         let is_worth_it = !known.is_telling && known.vain < LEARNT_VAIN_MAX;
@@ -78,7 +74,7 @@ impl Learnt {
     }
 
     /// Notes what became of a report: the hints from then on, if they came.
-    fn end(&self, subject: Subject, hints: Option<Option<Sha256Digest>>) {
+    pub(crate) fn end(&self, subject: Subject, hints: Option<Option<Sha256Digest>>) {
         let mut state = self.state();
         let known = state.entry(subject);
         known.is_telling = false;
@@ -104,36 +100,6 @@ impl State {
             }
         }
         self.subjects.entry(subject).or_default()
-    }
-}
-
-impl Shared {
-    /// Tells the source what a run of `native` has seen that it did not know. Nobody waits for that.
-    pub(crate) fn learn_from(
-        self: &Arc<Self>,
-        account: &Account,
-        native: Option<&Native>,
-        ended: &Ended<RunReport>,
-    ) {
-        if let (Some(native), Ended::Reported(RunReport { seen: Some(seen), .. })) = (native, ended) {
-            self.learn_seen(account, native, seen.clone());
-        }
-    }
-
-    pub(crate) fn learn_seen(self: &Arc<Self>, account: &Account, native: &Native, seen: Seen) {
-        let (script, options) = (native.script, native.options);
-        let subject = Subject::of(account, script, options);
-        if !self.learnt.begin(subject) {
-            return;
-        }
-        let (shared, source) = (self.clone(), self.source.of(account));
-        tokio::spawn(async move {
-            let told = source.learn(script, options, seen).await;
-            if let Err(error) = &told {
-                tracing::info!(%script, error = chain(error), "the compiler does not learn where a script goes");
-            }
-            shared.learnt.end(subject, told.ok());
-        });
     }
 }
 

@@ -10,16 +10,23 @@ mod convert;
 mod early;
 #[cfg(feature = "embedded")]
 pub mod embedded;
+mod ended;
 mod execute;
 mod hedge;
 mod hot;
 mod learn;
+mod lend;
+mod lessons;
 mod library;
 mod limits;
 #[cfg(feature = "embedded")]
 mod local;
+mod meanwhile;
 mod metrics;
+mod native;
+mod order;
 mod patience;
+mod prepare;
 mod profile_service;
 mod profiles;
 mod programs;
@@ -30,7 +37,9 @@ mod ready;
 mod recheck;
 mod references;
 mod remote;
+mod runner;
 mod sampling;
+mod second;
 mod service;
 mod session;
 mod source;
@@ -38,8 +47,9 @@ mod status;
 mod tenant;
 mod verify;
 
-pub use execute::Runner;
+pub use compilers::RemoteError;
 #[cfg(feature = "embedded")]
 pub use local::LocalSource;
-pub use remote::{RemoteError, RemoteSource};
+pub use remote::RemoteSource;
+pub use runner::Runner;
 pub use source::{ArtifactSource, Fallback, Fetched, FetchedLibrary, SourceError, Wanted};

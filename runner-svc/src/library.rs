@@ -18,9 +18,11 @@ use tokio::time::timeout;
 use tracing::Span;
 
 use crate::{
-    execute::{Native, Shared},
     learn::Subject,
-    ready::ReadyKey,
+    meanwhile::Early,
+    native::Native,
+    ready::Used,
+    runner::Shared,
     source::{Fetched, FetchedLibrary, SourceError, Wanted},
     status::out_of_resources,
 };
@@ -35,6 +37,17 @@ impl Shared {
         account: &Account,
         script: Sha256Digest,
         elf: Option<&Bytes>,
+        options: CompileOptions,
+    ) -> Result<Native, SourceError> {
+        self.library_after(account, script, (elf, None), options).await
+    }
+
+    /// The same for a caller whose run may begin `early`.
+    pub(crate) async fn library_after(
+        &self,
+        account: &Account,
+        script: Sha256Digest,
+        (elf, early): (Option<&Bytes>, Option<Early>),
         options: CompileOptions,
     ) -> Result<Native, SourceError> {
         self.forget_distrusted();
@@ -53,9 +66,9 @@ impl Shared {
             return Ok(full);
         }
         let known = ready(CodeTier::Baseline);
-        let wanted =
-            Wanted { script, options, elf: elf.cloned(), known: known.as_ref().map(|known| known.key) };
-        let fetched = self.fetch(account, wanted);
+        let at_hand = known.as_ref().map(|known| known.key);
+        let wanted = Wanted { script, options, elf: elf.cloned(), known: at_hand, is_stored: false };
+        let fetched = self.fetch(account, wanted, early.filter(|_| known.is_none()));
         let Some(known) = known else {
             return fetched.await?.ok_or(SourceError::Internal);
         };
@@ -78,15 +91,29 @@ impl Shared {
     }
 
     /// What the source has, if it is not what is at hand; then it is kept ready.
-    async fn fetch(&self, account: &Account, wanted: Wanted) -> Result<Option<Native>, SourceError> {
-        let flight =
-            (Sha256Digest::for_artifact(wanted.script, wanted.options, CodeTier::Full), wanted.known);
-        // What one tenant may not have, another that waits for it may.
-        let flight = (Sha256Digest(account.apart().apply(flight.0.0)), flight.1);
+    async fn fetch(
+        &self,
+        account: &Account,
+        wanted: Wanted,
+        early: Option<Early>,
+    ) -> Result<Option<Native>, SourceError> {
+        let flight = flight(account, (wanted.script, wanted.options), wanted.known);
         let (source, refused) = (self.source.of(account), self.refused.clone());
+        let flights = self.libraries.clone();
         let fetched = self.libraries.join(flight, || async move {
             let (script, options) = (wanted.script, wanted.options);
-            let Some(fetched) = source.artifact(wanted).await? else { return Ok(None) };
+            let mut stored = None;
+            if let Some(early) = early.filter(Early::is_long) {
+                stored = source.artifact(Wanted { is_stored: true, ..wanted.clone() }).await?;
+                if stored.is_none() {
+                    early.run_until(flights.until_hurried(&flight)).await;
+                }
+            }
+            let fetched = match stored {
+                None => source.artifact(wanted).await?,
+                stored => stored,
+            };
+            let Some(fetched) = fetched else { return Ok(None) };
             let key = Sha256Digest::for_artifact(script, options, fetched.tier).with_hints(fetched.hints);
             if fetched.key != key {
                 return Err(SourceError::OtherVersion { expected: key, found: fetched.key });
@@ -112,18 +139,15 @@ impl Shared {
     }
 }
 
-/// Where a library is kept ready, for all or for one tenant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Used {
-    pub(crate) key: ArtifactKey,
-    /// What it is ready as, for this tenant.
-    pub(crate) ready: ReadyKey,
-}
-
-impl Used {
-    pub(crate) fn of(account: &Account, key: ArtifactKey) -> Self {
-        Self { key, ready: ReadyKey::Library(Sha256Digest(account.salt().apply(key.0))) }
-    }
+/// What all share who ask for native code of a script at the same time and have `known`. What one tenant may not have, another that
+/// waits for it may.
+pub(crate) fn flight(
+    account: &Account,
+    (script, options): (Sha256Digest, CompileOptions),
+    known: Option<ArtifactKey>,
+) -> (ArtifactKey, Option<ArtifactKey>) {
+    let full = Sha256Digest::for_artifact(script, options, CodeTier::Full);
+    (Sha256Digest(account.apart().apply(full.0)), known)
 }
 
 /// Why a library is of no use.

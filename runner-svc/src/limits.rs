@@ -21,12 +21,6 @@ pub(crate) const BATCH_OUTPUT_BYTES_MAX: u64 = 8 << 20;
 /// Bytes of each text about a mistake in a transaction. Statuses travel in headers, and the transaction decides the text.
 pub(crate) const MISTAKE_BYTES_MAX: usize = 600;
 
-/// Runs in a row whose native code was left before its end, after which runs begin in the interpreter.
-pub(crate) const EARLY_RUNS_MIN: u32 = 4;
-
-/// Of the runs that would begin in the interpreter, one in so many tries native code.
-pub(crate) const EARLY_TRY_ONE_IN: u32 = 16;
-
 /// Libraries that are remembered for having been left.
 pub(crate) const EARLY_LIBRARIES_MAX: usize = 1024;
 

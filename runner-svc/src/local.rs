@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use antares_abi::{CompileOptions, Seen, Sha256Digest};
+use antares_abi::{CodeTier, CompileOptions, Seen, Sha256Digest};
 use antares_compiler_svc::{CompileError, Compiler};
 use antares_serve::{Account, Fault};
 use antares_trust::Trust;
@@ -37,8 +37,15 @@ impl ArtifactSource for LocalSource {
             // The compile does without: it gets the bytes.
             tracing::warn!(script = %wanted.script, %error, "an inline script is not stored");
         }
-        let Wanted { script, options, elf, known } = wanted;
-        let artifact = self.0.compile_soon(script, options, elf).await.map_err(told)?;
+        let Wanted { script, options, elf, known, is_stored } = wanted;
+        let artifact = if is_stored {
+            match self.0.find_stored((script, options), CodeTier::Baseline, elf).await.map_err(told)? {
+                Some(artifact) => artifact,
+                None => return Ok(None),
+            }
+        } else {
+            self.0.compile_soon(script, options, elf).await.map_err(told)?
+        };
         Ok((known != Some(artifact.key)).then(|| Fetched {
             key: artifact.key,
             tier: artifact.tier,

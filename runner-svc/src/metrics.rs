@@ -11,12 +11,10 @@ use antares_serve::{Metrics, RUN_SECONDS, WorkerNumbers, set_gauge, set_total};
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 
 use crate::{
-    execute::{Ended, ExecuteError, Execution},
+    ended::{Ended, ExecuteError, Execution, Verified},
     profiles::ProfilesStats,
-    push::{PushResult, RECEIVERS},
     ready::ReadyStats,
     source::Fallback,
-    verify::{Verification, Verified},
 };
 
 /// All values of the label `outcome`: the verdicts, and then why there was none.
@@ -50,6 +48,31 @@ const VERIFICATIONS: [&str; 12] = [
     "no_artifact",
     "internal",
 ];
+
+/// All values of the label `receiver`.
+pub(crate) const RECEIVERS: [&str; 2] = ["otlp", "pyroscope"];
+
+/// What became of a profile that was to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PushResult {
+    Sent,
+    /// The receiver did not take it.
+    Failed,
+    /// It was not tried, since the receiver did not take others or time was up.
+    Dropped,
+}
+
+impl PushResult {
+    const ALL: [Self; 3] = [Self::Sent, Self::Failed, Self::Dropped];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Failed => "failed",
+            Self::Dropped => "dropped",
+        }
+    }
+}
 
 /// What became of a program that was found hot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,11 +274,11 @@ impl RunnerMetrics {
         }
     }
 
-    pub(crate) fn note_verification(&self, result: &Result<Verification, ExecuteError>) {
-        self.verifications.with_label_values(&[verification_name(result)]).inc();
-        let Ok(verification) = result else { return };
-        self.note_queue(verification.queue);
-        if let Ended::Reported(verified) = &verification.ended {
+    pub(crate) fn note_verification(&self, result: Result<(&Ended<Verified>, Duration), &ExecuteError>) {
+        self.verifications.with_label_values(&[verification_name(result.map(|(ended, _)| ended))]).inc();
+        let Ok((ended, queue)) = result else { return };
+        self.note_queue(queue);
+        if let Ended::Reported(verified) = ended {
             for group in &verified.groups {
                 self.native_cycles.inc_by(group.native_cycles);
                 self.interpreted_cycles.inc_by(group.interpreted_cycles);
@@ -403,9 +426,9 @@ fn error_name(error: &ExecuteError) -> &'static str {
 }
 
 /// Name of how a verification ended for metrics and logs.
-pub(crate) fn verification_name(result: &Result<Verification, ExecuteError>) -> &'static str {
+pub(crate) fn verification_name(result: Result<&Ended<Verified>, &ExecuteError>) -> &'static str {
     match result {
-        Ok(verification) => verified_name(&verification.ended),
+        Ok(ended) => verified_name(ended),
         Err(ExecuteError::Busy | ExecuteError::Pool(_) | ExecuteError::Internal) => "internal",
         Err(error) => error_name(error),
     }

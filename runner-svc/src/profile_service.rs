@@ -11,8 +11,9 @@ use antares_serve::{Account, Fault, Page, PageAnswer};
 use tonic::{Request, Response, Status, async_trait};
 
 use crate::{
-    execute::{Runner, Script},
     limits::{PROFILE_PROGRAMS_MAX, PROFILE_ROWS_DEFAULT, PROFILE_ROWS_MAX},
+    order::Script,
+    runner::Runner,
     tenant::tenant,
 };
 

@@ -322,7 +322,7 @@ impl Profiles {
 
 #[cfg(test)]
 mod tests {
-    use antares_profile::{Frame, Program};
+    use antares_profile::{Frame, ProfiledProgram};
 
     use super::*;
 
@@ -372,7 +372,7 @@ mod tests {
     #[test]
     fn more_stacks_than_there_is_room_for_keep_the_shares_of_what_runs() {
         let store = Profiles::new(Duration::from_secs(3600), false);
-        let program = Program { elf: None, vm_version: 2, isa: 3 };
+        let program = ProfiledProgram { elf: None, vm_version: 2, isa: 3 };
         let mut sum = 0;
         // Two functions have a quarter and three quarters, from ever new callers.
         for run in 0..400 {

@@ -14,8 +14,10 @@ use tokio::{task::JoinSet, time::timeout_at};
 use tracing::Instrument;
 
 use crate::{
-    execute::{ExecuteError, Native, Origin, Shared},
+    ended::ExecuteError,
     hot::Remembered,
+    native::{Native, Origin},
+    runner::Shared,
     source::{Fallback, SourceError},
 };
 
@@ -47,6 +49,7 @@ impl From<Remembered> for Candidate {
 #[derive(Clone, Debug)]
 pub(crate) struct FoundProgram {
     place: Place,
+    digest: Sha256Digest,
     vm_version: u32,
     pub(crate) native: Option<Native>,
     fallback: Option<Fallback>,
@@ -62,6 +65,11 @@ pub(crate) struct ProgramUse {
 }
 
 impl FoundProgram {
+    /// What it is, and why it has no native code, if it has none.
+    pub(crate) fn fallback(&self) -> (Sha256Digest, Option<Fallback>) {
+        (self.digest, self.fallback)
+    }
+
     /// How its native code was had, if it is a cell.
     pub(crate) fn to_use(&self) -> Option<ProgramUse> {
         let Place::Cell(data_hash) = self.place else { return None };
@@ -104,6 +112,7 @@ impl Shared {
         let until = if tier == Tier::Native { deadline } else { Instant::now() + left / 2 };
         let late = |candidate: &Candidate| FoundProgram {
             place: candidate.place.clone(),
+            digest: candidate.digest,
             vm_version: candidate.options.vm_version,
             native: None,
             fallback: Some(Fallback::Deadline),
@@ -131,6 +140,11 @@ impl Shared {
             match fetched {
                 Ok(found) => program.native = Some(found),
                 Err(error) => program.fallback = Some(fallback(error, tier)?),
+            }
+        }
+        for program in &mut programs {
+            if self.leaves_early(account, tier, program.native.as_ref()) {
+                (program.native, program.fallback) = (None, Some(Fallback::LeavesEarly));
             }
         }
         programs

@@ -5,10 +5,11 @@
 
 mod otlp;
 mod pyroscope;
+mod window;
 
 use std::{
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime},
 };
 
 use antares_serve::ProfilePush;
@@ -18,61 +19,16 @@ use tokio::{
 };
 
 use crate::{
-    execute::Runner,
     limits::PUSH_FAILURES_MAX,
+    metrics::{PushResult, RECEIVERS},
     profile_service::{Named, with_programs, work},
-    push::{otlp::Otlp, pyroscope::Pyroscope},
+    push::{
+        otlp::Otlp,
+        pyroscope::Pyroscope,
+        window::{PushError, Window},
+    },
+    runner::Runner,
 };
-
-/// All values of the label `receiver`.
-pub(crate) const RECEIVERS: [&str; 2] = ["otlp", "pyroscope"];
-
-/// What became of a profile that was to be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PushResult {
-    Sent,
-    /// The receiver did not take it.
-    Failed,
-    /// It was not tried, since the receiver did not take others or time was up.
-    Dropped,
-}
-
-impl PushResult {
-    pub(crate) const ALL: [Self; 3] = [Self::Sent, Self::Failed, Self::Dropped];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Sent => "sent",
-            Self::Failed => "failed",
-            Self::Dropped => "dropped",
-        }
-    }
-}
-
-/// Why a receiver did not take a profile.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum PushError {
-    #[error("the receiver did not answer within {0:?}")]
-    Timeout(Duration),
-    #[error("the receiver answered {0}")]
-    Refused(String),
-    #[error("the receiver cannot be reached: {0}")]
-    Unreachable(String),
-    #[error("the profile cannot be written")]
-    Unwritten,
-}
-
-/// The time that a profile is about.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Window {
-    pub(crate) start: SystemTime,
-    pub(crate) end: SystemTime,
-}
-
-/// Time since 1970; zero before that.
-pub(crate) fn since_epoch(time: SystemTime) -> Duration {
-    time.duration_since(UNIX_EPOCH).unwrap_or_default()
-}
 
 /// One receiver.
 enum Receiver {

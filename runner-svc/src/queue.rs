@@ -101,6 +101,13 @@ impl Queue {
         wait.await.map_err(|_| Full)
     }
 
+    /// A slot for `tenant`, if one is free now.
+    pub(crate) fn try_acquire(self: &Arc<Self>, tenant: &Tenant) -> Option<Slot> {
+        let mut state = self.state();
+        state.free = state.free.checked_sub(1)?;
+        Some(Slot { queue: Arc::clone(self), tenant: tenant.clone() })
+    }
+
     /// Hands a slot on to the next who waits.
     fn give_back(self: &Arc<Self>) {
         loop {
@@ -270,6 +277,19 @@ mod tests {
             }
         }
         found
+    }
+
+    #[tokio::test]
+    async fn what_can_wait_takes_no_slot_that_is_waited_for() {
+        let queue = queue(1, 1);
+        let tenant = named("one");
+        let slot = queue.try_acquire(&tenant).unwrap();
+        let mut calls = [Box::pin(queue.acquire(&tenant))];
+        assert!(ended(&mut calls).await.is_empty() && queue.try_acquire(&tenant).is_none());
+        drop(slot);
+        assert!(queue.try_acquire(&tenant).is_none());
+        drop(ended(&mut calls).await);
+        assert!(queue.try_acquire(&tenant).is_some());
     }
 
     #[tokio::test]

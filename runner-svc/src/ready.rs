@@ -6,16 +6,31 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use antares_abi::Sha256Digest;
+use antares_abi::{ArtifactKey, Sha256Digest};
 use antares_pool::Sealed;
+use antares_serve::Account;
 
-use crate::{library::Used, quarantine::Quarantine};
+use crate::quarantine::Quarantine;
 
 /// What is kept: a script by its digest, a library by its artifact key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ReadyKey {
     Script(Sha256Digest),
     Library(Sha256Digest),
+}
+
+/// Where a library is kept ready, for all or for one tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Used {
+    pub(crate) key: ArtifactKey,
+    /// What it is ready as, for this tenant.
+    pub(crate) ready: ReadyKey,
+}
+
+impl Used {
+    pub(crate) fn of(account: &Account, key: ArtifactKey) -> Self {
+        Self { key, ready: ReadyKey::Library(Sha256Digest(account.salt().apply(key.0))) }
+    }
 }
 
 /// Bytes that the kernel gives a file at a time.

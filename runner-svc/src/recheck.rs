@@ -9,11 +9,11 @@ use antares_pool::{
         BatchJob, GroupReport, RunJob, RunOutcome, RunReport, Tier, VerifyJob, VerifyOutcome, VerifyReport,
     },
 };
-use antares_serve::{Account, Metrics};
+use antares_serve::Metrics;
 use prometheus::IntCounterVec;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::sync::Semaphore;
 
-use crate::{execute::Shared, library::Used, tenant::Tenant, verify::Verified};
+use crate::ended::{Found, Verified};
 
 /// How much longer than the native run's limit the interpreter may take.
 const PATIENCE: u32 = 4;
@@ -21,32 +21,11 @@ const PATIENCE: u32 = 4;
 /// Runs that the lot fell on and that are run again at once; beyond that they are passed over.
 const AT_ONCE: usize = 2;
 
-/// How a second run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    Equal,
-    Different,
-    /// There was no room or no time for it.
-    PassedOver,
-}
-
-impl Found {
-    const ALL: [Self; 3] = [Self::Equal, Self::Different, Self::PassedOver];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Equal => "equal",
-            Self::Different => "different",
-            Self::PassedOver => "passed_over",
-        }
-    }
-}
-
 /// Which runs are run again, and what came of it.
 pub(crate) struct Recheck {
     /// One native run in so many; 0 for none.
     one_in: u64,
-    places: Arc<Semaphore>,
+    pub(crate) places: Arc<Semaphore>,
     results: IntCounterVec,
 }
 
@@ -65,10 +44,10 @@ pub(crate) trait Again: Send + Sized + 'static {
 
 /// Native work that is to be done again.
 pub(crate) struct Second<A> {
-    work: A,
-    time: Duration,
+    pub(crate) work: A,
+    pub(crate) time: Duration,
     /// Whether a caller waits for it, and pays.
-    is_asked: bool,
+    pub(crate) is_asked: bool,
 }
 
 /// One run.
@@ -187,87 +166,8 @@ impl Recheck {
         (is_asked || is_drawn()).then(|| Second { work: work(), time, is_asked })
     }
 
-    fn note(&self, result: Found) {
+    pub(crate) fn note(&self, result: Found) {
         self.results.with_label_values(&[result.name()]).inc();
-    }
-}
-
-impl Shared {
-    /// Does `second` again and compares with what its first run, by the native code `used`, told: before the answer if the caller asked,
-    /// else behind it. Gives what is to be believed, and for a caller who asked what came of it.
-    pub(crate) async fn recheck<A: Again>(
-        self: &Arc<Self>,
-        tenant: &Tenant,
-        used: &[Used],
-        second: Second<A>,
-        first: A::Told,
-    ) -> (A::Told, Option<Found>) {
-        if second.is_asked {
-            let (found, interpreted) = self.run_again(tenant, used, second, &first).await;
-            return (interpreted.unwrap_or(first), Some(found));
-        }
-        let Ok(place) = self.recheck.places.clone().try_acquire_owned() else {
-            self.recheck.note(Found::PassedOver);
-            return (first, None);
-        };
-        let (shared, tenant, used, native) = (self.clone(), tenant.clone(), used.to_vec(), first.clone());
-        tokio::spawn(async move {
-            shared.run_again(&tenant, &used, second, &native).await;
-            drop(place);
-        });
-        (first, None)
-    }
-
-    /// Gives what came of it, and what the interpreter told if that is another answer.
-    async fn run_again<A: Again>(
-        &self,
-        tenant: &Tenant,
-        used: &[Used],
-        second: Second<A>,
-        first: &A::Told,
-    ) -> (Found, Option<A::Told>) {
-        let interpreted = self.interpret(tenant, second).await;
-        let difference = interpreted.as_ref().map(|interpreted| A::difference(first, interpreted));
-        let (found, believed) = match difference {
-            None => (Found::PassedOver, None),
-            Some(None) => (Found::Equal, None),
-            Some(Some(detail)) => {
-                self.ready.bar(used, &detail);
-                (Found::Different, interpreted)
-            }
-        };
-        self.recheck.note(found);
-        (found, believed)
-    }
-
-    async fn interpret<A: Again>(&self, tenant: &Tenant, second: Second<A>) -> Option<A::Told> {
-        let (slot, _) = self.slot(tenant).await.ok()?;
-        let Second { work, time, is_asked } = second;
-        let began = Instant::now();
-        let mut bill = is_asked.then(|| Bill { account: &tenant.account, began, cycles: None });
-        let run = move |pool: &Pool, until| work.run(pool, until);
-        let told = self.lend(slot, time, (began + time).into(), run).await.ok().and_then(|lent| lent.answer);
-        if let Some(bill) = &mut bill {
-            bill.cycles = told.as_ref().map(A::cycles);
-        }
-        told
-    }
-}
-
-/// What a second run costs whoever asked for it, also if nobody waits for its end.
-struct Bill<'a> {
-    account: &'a Account,
-    began: Instant,
-    /// None if it told none: then its time counts.
-    cycles: Option<u64>,
-}
-
-impl Drop for Bill<'_> {
-    fn drop(&mut self) {
-        match self.cycles {
-            Some(cycles) => self.account.ran(cycles),
-            None => self.account.ran_for(self.began.elapsed(), u64::MAX),
-        }
     }
 }
 

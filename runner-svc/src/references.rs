@@ -10,9 +10,7 @@ use bytes::Bytes;
 use tonic::Status;
 
 use crate::{
-    execute::{ExecuteError, Runner, Script},
-    source::SourceError,
-    status::transaction_fault,
+    ended::ExecuteError, order::Script, runner::Runner, source::SourceError, status::transaction_fault,
 };
 
 impl Runner {

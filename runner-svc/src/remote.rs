@@ -10,21 +10,21 @@ use antares_proto::v1::{
     self, compiler_service_client::CompilerServiceClient, get_artifact_response, get_script_response,
     upload_request,
 };
-use antares_serve::{Account, CHUNK_BYTES, Config, Metrics, TENANT, TlsError, TokenFile, inject};
-use antares_trust::{KeyError, Trust};
+use antares_serve::{Account, CHUNK_BYTES, Config, Metrics, TENANT, TokenFile, inject};
+use antares_trust::Trust;
 use bytes::Bytes;
 use tokio::time::timeout;
 use tonic::{
     Request, Status, Streaming, async_trait,
     metadata::{Ascii, MetadataValue},
-    transport::{self, Channel},
+    transport::Channel,
 };
 
 use crate::{
-    compilers::{Compilers, Member},
+    compilers::{Compilers, Member, RemoteError},
     hedge::{Asked, Hedges, is_last_word},
     source::{ArtifactSource, Fetched, FetchedLibrary, SourceError, Wanted},
-    status::told,
+    status::{is_not_compiled, told},
 };
 
 /// Compiler services elsewhere. Connects when it is needed, and again after it was lost.
@@ -41,23 +41,6 @@ pub struct RemoteSource {
 }
 
 type Client = CompilerServiceClient<Channel>;
-
-/// Why a compiler service cannot be a source.
-#[derive(Debug, thiserror::Error)]
-pub enum RemoteError {
-    /// The URL is none.
-    #[error("runner.compiler_url")]
-    Url(#[from] transport::Error),
-    /// The files of TLS are of no use.
-    #[error("runner.compiler_ca, runner.compiler_certificate, runner.compiler_key")]
-    Tls(#[from] TlsError),
-    /// The token is of no use.
-    #[error("runner.compiler_token_file")]
-    Token(#[source] std::io::Error),
-    /// The list of trusted keys is of no use.
-    #[error("signing.trusted")]
-    Keys(#[from] KeyError),
-}
 
 impl RemoteSource {
     /// The service that `config` names, with TLS if its URL says so. Call it within a runtime.
@@ -121,22 +104,30 @@ impl RemoteSource {
         }
     }
 
-    async fn compile(&self, client: &Client, wanted: &Wanted) -> Result<v1::CompileResponse, SourceError> {
+    /// What the compiler answers; none if only what is stored is wanted, and nothing is.
+    async fn compile(
+        &self,
+        client: &Client,
+        wanted: &Wanted,
+    ) -> Result<Option<v1::CompileResponse>, SourceError> {
         let options = options(wanted.options);
         let message = || v1::CompileRequest {
             script_sha256: wanted.script.to_string(),
             options: Some(options.clone()),
             least: v1::CodeTier::Baseline.into(),
+            stored_only: wanted.is_stored,
         };
-        let first = client.clone().compile(self.request(message())).await;
-        let error = match first {
-            Ok(response) => return Ok(response.into_inner()),
-            Err(status) => told(wanted.script, status),
+        let ask = || async {
+            match client.clone().compile(self.request(message())).await {
+                Ok(response) => Ok(Some(response.into_inner())),
+                Err(status) if wanted.is_stored && is_not_compiled(&status) => Ok(None),
+                Err(status) => Err(told(wanted.script, status)),
+            }
         };
-        let (SourceError::ScriptNotFound(_), Some(elf)) = (&error, &wanted.elf) else { return Err(error) };
+        let first = ask().await;
+        let (Err(SourceError::ScriptNotFound(_)), Some(elf)) = (&first, &wanted.elf) else { return first };
         self.upload(client, wanted.script, elf.clone()).await?;
-        let second = client.clone().compile(self.request(message())).await;
-        second.map(tonic::Response::into_inner).map_err(|status| told(wanted.script, status))
+        ask().await
     }
 
     async fn upload(&self, client: &Client, script: Sha256Digest, elf: Bytes) -> Result<(), SourceError> {
@@ -179,7 +170,7 @@ impl RemoteSource {
     }
 
     async fn artifact_of(&self, client: &Client, wanted: &Wanted) -> Result<Option<Fetched>, SourceError> {
-        let compiled = self.compile(client, wanted).await?;
+        let Some(compiled) = self.compile(client, wanted).await? else { return Ok(None) };
         let key = parse(&compiled.artifact_key)?;
         if wanted.known == Some(key) {
             return Ok(None);
@@ -188,7 +179,7 @@ impl RemoteSource {
             Ok(blob) => (compiled, blob),
             // Evicted, or found corrupt, since the answer: compiled again, once.
             Err(status) if matches!(told(wanted.script, status.clone()), SourceError::ScriptNotFound(_)) => {
-                let compiled = self.compile(client, wanted).await?;
+                let Some(compiled) = self.compile(client, wanted).await? else { return Ok(None) };
                 let blob = self.download(client, parse(&compiled.artifact_key)?).await;
                 (compiled, blob.map_err(|status| told(wanted.script, status))?)
             }

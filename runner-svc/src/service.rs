@@ -15,9 +15,11 @@ use crate::{
         capabilities, executed, order,
         transaction::{verified, verify_order},
     },
-    execute::{Ended, ExecuteError, Execution, Order, Runner},
+    ended::{Ended, ExecuteError, Execution},
     limits::SESSION_ANSWERS_MAX,
     metrics::{ended_name, verification_name},
+    order::Order,
+    runner::Runner,
     session::{AnswerStream, Session},
     tenant::tenant,
     verify::VerifyOrder,
@@ -176,7 +178,10 @@ impl runner_service_server::RunnerService for Service {
         let verification = async {
             let result = self.runner.verify(order, deadline).await.inspect_err(tell_error);
             let span = tracing::Span::current();
-            span.record("outcome", verification_name(&result));
+            span.record(
+                "outcome",
+                verification_name(result.as_ref().map(|verification| &verification.ended)),
+            );
             if let Ok(verification) = &result
                 && let Ended::Reported(verified) = &verification.ended
             {

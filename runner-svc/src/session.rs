@@ -21,8 +21,10 @@ use tonic::{Status, Streaming};
 use crate::{
     batch::{Context, Input, Lot},
     convert::batch::{session_input, session_order, session_result, session_started},
-    execute::{Ended, ExecuteError, Prepared, Runner},
+    ended::{Ended, ExecuteError},
     limits::{INPUT_BYTES, SESSION_BYTES_MAX, SESSION_INPUTS_MAX},
+    prepare::Prepared,
+    runner::Runner,
     tenant::Tenant,
 };
 

@@ -51,6 +51,8 @@ pub struct Wanted {
     pub elf: Option<Bytes>,
     /// An artifact of it that is at hand already.
     pub known: Option<ArtifactKey>,
+    /// Only what is stored is wanted, no compile.
+    pub is_stored: bool,
 }
 
 /// Why a script or an artifact could not be had. Cloned to everybody who waited for it.
@@ -119,11 +121,13 @@ pub enum Fallback {
     Quarantined,
     /// The last runs left the script's native code before their end, and began again.
     LeavesEarly,
+    /// The interpreter, which began meanwhile, was done before the first compile.
+    Compiling,
 }
 
 impl Fallback {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::CompileRefused,
         Self::CompileTimeout,
         Self::CompileFailed,
@@ -133,6 +137,7 @@ impl Fallback {
         Self::Deadline,
         Self::Quarantined,
         Self::LeavesEarly,
+        Self::Compiling,
     ];
 
     /// Name for answers and metrics.
@@ -148,6 +153,7 @@ impl Fallback {
             Self::Deadline => "deadline",
             Self::Quarantined => "quarantined",
             Self::LeavesEarly => "leaves_early",
+            Self::Compiling => "compiling",
         }
     }
 }
@@ -180,8 +186,8 @@ pub trait ArtifactSource: Send + Sync + 'static {
     /// Whose native code is taken; none where everything that the source gives is.
     fn trust(&self) -> Option<Arc<Trust>>;
 
-    /// The best artifact of a script that there is at once, compiled if need be; none if that is the one that is at hand. The
-    /// caller checks it.
+    /// The best artifact of a script that there is at once, compiled if need be; none if that is the one that is at hand, or if only a
+    /// stored one is wanted and there is none. The caller checks it.
     ///
     /// # Errors
     /// There is none.

@@ -9,7 +9,7 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use crate::{
-    execute::ExecuteError,
+    ended::ExecuteError,
     limits::MISTAKE_BYTES_MAX,
     source::{Fallback, SourceError},
 };
@@ -108,6 +108,12 @@ pub(crate) fn told(script: Sha256Digest, status: Status) -> SourceError {
         _ => Fallback::CompileFailed,
     };
     SourceError::NoArtifact { why, status: Box::new(status) }
+}
+
+/// Whether a compiler says that it has the script, and no native code of it.
+pub(crate) fn is_not_compiled(status: &Status) -> bool {
+    let details = status.get_error_details();
+    details.error_info().is_some_and(|info| info.reason == "ARTIFACT_NOT_FOUND")
 }
 
 #[cfg(test)]

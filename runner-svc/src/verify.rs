@@ -10,8 +10,7 @@ use antares_abi::{CompileOptions, Isa, Sha256Digest};
 use antares_pool::{
     Pool, Sealed,
     job::{
-        CellName, GroupKind, GroupReport, LibraryOf, Rules, Tier, TransactionForm, VerifyJob, VerifyOutcome,
-        VerifyReport,
+        CellName, GroupKind, GroupReport, LibraryOf, Rules, Tier, TransactionForm, VerifyJob, VerifyReport,
     },
 };
 use antares_serve::past_span;
@@ -25,11 +24,14 @@ use tracing::{Instrument, Span};
 use crate::{
     apart,
     charge::charge_verification,
-    execute::{Ended, ExecuteError, Native, Runner, Shared},
+    ended::{Ended, ExecuteError, Found, Verified},
     hot::{Interpreted, Met},
-    library::{Used, seal},
+    library::seal,
+    native::Native,
     programs::{Candidate, FoundProgram, Place, ProgramUse, files},
-    recheck::{Found, VerifyAgain},
+    ready::Used,
+    recheck::VerifyAgain,
+    runner::{Runner, Shared},
     sampling::next_salt,
     tenant::Tenant,
 };
@@ -55,16 +57,6 @@ pub(crate) struct VerifyOrder {
     pub(crate) recheck: bool,
 }
 
-/// What a worker told of a transaction.
-#[derive(Clone, Debug)]
-pub(crate) struct Verified {
-    pub(crate) outcome: VerifyOutcome,
-    pub(crate) cycles: u64,
-    pub(crate) groups: Vec<GroupReport>,
-    pub(crate) read_us: u64,
-    pub(crate) run_us: u64,
-}
-
 /// A verification that came to an end.
 #[derive(Clone, Debug)]
 pub(crate) struct Verification {
@@ -88,7 +80,8 @@ impl Runner {
     ) -> Result<Verification, ExecuteError> {
         let steps = self.shared.clone().verify_steps(order, deadline);
         let result = timeout_at(deadline.into(), steps).await.unwrap_or(Err(ExecuteError::CallDeadline));
-        self.shared.metrics.note_verification(&result);
+        let told = result.as_ref().map(|verification| (&verification.ended, verification.queue));
+        self.shared.metrics.note_verification(told);
         result
     }
 }
@@ -104,12 +97,14 @@ impl Shared {
         account.may_run().map_err(ExecuteError::Quota)?;
         let Told { mut candidates, groups } =
             self.read(&order).instrument(tracing::info_span!("transaction")).await?;
-        let met = met(&candidates);
+        let mut met = met(&candidates);
         candidates.extend(self.hot.find(&met.cells).into_iter().map(Candidate::from));
         let sealed = Arc::new(seal("antares-transaction", order.transaction.clone()).await?);
         let span = tracing::info_span!("artifacts", count = candidates.len());
         let programs =
             self.clone().natives(account, candidates, order.tier, deadline).instrument(span).await?;
+        let without = programs.iter().map(FoundProgram::fallback);
+        met.without = without.filter_map(|(digest, fallback)| Some((digest, fallback?))).collect();
         let made_ms = programs.iter().filter_map(|program| program.native.as_ref()?.made_ms).max();
         let fetch = started.elapsed().saturating_sub(Duration::from_millis(made_ms.unwrap_or(0)));
         let (slot, queue) = self.slot(&order.tenant).instrument(tracing::info_span!("queue")).await?;
@@ -169,7 +164,8 @@ impl Shared {
         };
         let VerifyOrder { tenant, .. } = order;
         match report {
-            VerifyReport::Done { outcome, cycles, groups, hot, seen, samples, read_us, run_us } => {
+            VerifyReport::Done { outcome, cycles, groups, hot, seen, ran, samples, read_us, run_us } => {
+                self.note_ran(&tenant.account, learning, ran);
                 let native = native_cycles(&groups);
                 self.keep_samples(&tenant.name, None, samples.as_deref(), (cycles, native));
                 let interpreted = self.learn(&tenant.account, hot, met);
@@ -235,7 +231,7 @@ fn read(order: &VerifyOrder) -> Result<Told, ExecuteError> {
 
 /// Where these candidates are, for programs that turn out to be hot beside them.
 fn met(candidates: &[Candidate]) -> Met {
-    let mut met = Met { cells: Vec::new(), digests: Vec::new(), options: Vec::new() };
+    let mut met = Met::default();
     for candidate in candidates {
         if let Place::Cell(data_hash) = candidate.place {
             met.cells.push(data_hash);

@@ -7,7 +7,7 @@ use antares_tests::{
     elf::{Elf, Segment},
     native,
 };
-use antares_vm::{Limits, Machine, Outcome, Script, Tier};
+use antares_vm::{Limits, Machine, Outcome, RunScript, Tier};
 use bytes::Bytes;
 
 /// Where the code is said to be.
@@ -149,7 +149,7 @@ fn elf() -> Bytes {
 pub(crate) fn run(machine: &mut Machine, module: &Module, cycles_max: u64) -> Ran {
     let library = native::load(&antares_baseline::compile(module).unwrap()).unwrap();
     let elf = elf();
-    let script = Script { elf: &elf, args: &[], vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 };
+    let script = RunScript { elf: &elf, args: &[], vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 };
     let limits = Limits { cycles_max, debug_bytes_max: 0 };
     let report = machine.run(&script, &limits, Tier::Native, Some(&library)).unwrap();
     Ran {

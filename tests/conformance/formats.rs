@@ -7,7 +7,7 @@ use antares_abi::{CompileOptions, Isa};
 use antares_profile::Profile;
 use antares_profile_view::{Format, Programs, View, read_archive};
 use antares_tests::guests;
-use antares_vm::{Limits, Machine, Script};
+use antares_vm::{Limits, Machine, RunScript};
 use bytes::Bytes;
 
 /// A C program with a function that is inlined, one that is not, and a loop.
@@ -57,7 +57,7 @@ fn guest(folder: &Path, more: &[&str]) -> Option<Bytes> {
 fn profile(elf: &Bytes, args: &[Bytes]) -> (Profile, Programs) {
     let limits = Limits { cycles_max: 1 << 30, debug_bytes_max: 1 << 20 };
     let isa = Isa::of_version(2).0;
-    let script = Script { elf, args, vm_version: 2, isa };
+    let script = RunScript { elf, args, vm_version: 2, isa };
     let (report, recording) = Machine::new().unwrap().profile(&script, &limits).unwrap();
     let profile = recording.to_profile();
     assert_eq!(profile.sum().cycles, report.cycles);

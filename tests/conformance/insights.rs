@@ -8,7 +8,7 @@ use antares_tests::{
     elf::{Cut, Elf, Segment},
     guests,
 };
-use antares_vm::{Limits, Machine, Script};
+use antares_vm::{Limits, Machine, RunScript};
 use bytes::Bytes;
 
 fn profile(elf: &[u8]) -> (Profile, Programs) {
@@ -16,7 +16,7 @@ fn profile(elf: &[u8]) -> (Profile, Programs) {
     let elf = Bytes::copy_from_slice(elf);
     let args = [Bytes::from_static(b"-"), Bytes::from_static(b"1")];
     let isa = antares_abi::Isa::of_version(2).0;
-    let script = Script { elf: &elf, args: &args, vm_version: 2, isa };
+    let script = RunScript { elf: &elf, args: &args, vm_version: 2, isa };
     let (report, recording) = Machine::new().unwrap().profile(&script, &limits).unwrap();
     assert_eq!(report.outcome, antares_vm::Outcome::Exit(0));
     let mut programs = Programs::new();
@@ -82,7 +82,7 @@ fn findings_of(elf: &[u8]) -> (Vec<Finding>, u64) {
     let limits = Limits { cycles_max: 20_000_000, debug_bytes_max: 1 << 20 };
     let elf = Bytes::copy_from_slice(elf);
     let args = [Bytes::from_static(b"-"), Bytes::from_static(b"1")];
-    let script = Script { elf: &elf, args: &args, vm_version: 2, isa: antares_abi::Isa::of_version(2).0 };
+    let script = RunScript { elf: &elf, args: &args, vm_version: 2, isa: antares_abi::Isa::of_version(2).0 };
     let (_, recording) = Machine::new().unwrap().profile(&script, &limits).unwrap();
     let (profile, mut programs) = (recording.to_profile(), Programs::new());
     programs.add(&elf);

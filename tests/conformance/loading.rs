@@ -8,7 +8,9 @@ use antares_tests::{
     transactions::{Native, locked_by},
 };
 use antares_transaction::{Environment, Mock};
-use antares_verifier::{Cancel, Limits, Outcome, Prepared, Report, Selection, Verifier};
+use antares_verifier::{
+    Prepared, Selection, StopHandle, TransactionLimits, TransactionOutcome, TransactionReport, Verifier,
+};
 use antares_vm::{Program, Tier, Unknown};
 use bytes::Bytes;
 use ckb_types::core::ScriptHashType;
@@ -49,14 +51,14 @@ impl Stage {
     }
 
     /// Runs with native code of all that is known, and learns.
-    fn run(&mut self, limits: Limits) -> Report {
+    fn run(&mut self, limits: TransactionLimits) -> TransactionReport {
         let environment = Environment::default();
         let prepared = Prepared::new(&self.mock, &environment).unwrap();
         let lock = self.program(&self.lock, &self.hints, self.tiers[0]);
         let loaded = self.loaded.iter().map(|one| self.program(&one.file, &one.hints, self.tiers[1]));
         let programs: Vec<_> = std::iter::once(lock).chain(loaded).collect();
         let engine = Native::of(Tier::Native, programs);
-        let verifier = Verifier::new(prepared, limits, engine.clone(), Cancel::new());
+        let verifier = Verifier::new(prepared, limits, engine.clone(), StopHandle::new());
         let report = verifier.verify(Selection::All).unwrap();
         for (program, seen) in engine.seen() {
             match self.loaded.iter_mut().find(|one| one.file == program.elf()) {
@@ -77,7 +79,12 @@ impl Stage {
         let expected = expected.unwrap();
         for run in 1..=ROUNDS_MAX {
             let report = self.run(LIMITS);
-            assert_eq!((report.outcome, report.cycles), (Outcome::Ok, expected), "{:?}", report.error());
+            assert_eq!(
+                (report.outcome, report.cycles),
+                (TransactionOutcome::Ok, expected),
+                "{:?}",
+                report.error()
+            );
             assert_eq!(report.groups[0].debug, lines);
             let counts = &report.groups[0].counts;
             if counts.restarted.is_none() && counts.interpreted_cycles == 0 {
@@ -111,8 +118,10 @@ fn a_loaded_library_is_native_from_the_third_run_on() {
             // Limits are exact.
             let (cycles, _) = oracle(&stage.mock, &Environment::default(), LIMITS);
             let cycles_max = cycles.unwrap();
-            for (cycles_max, outcome) in [(cycles_max, Outcome::Ok), (cycles_max - 1, Outcome::Failed)] {
-                assert_eq!(stage.run(Limits { cycles_max, ..LIMITS }).outcome, outcome);
+            for (cycles_max, outcome) in
+                [(cycles_max, TransactionOutcome::Ok), (cycles_max - 1, TransactionOutcome::Failed)]
+            {
+                assert_eq!(stage.run(TransactionLimits { cycles_max, ..LIMITS }).outcome, outcome);
             }
         }
     }

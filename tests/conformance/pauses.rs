@@ -11,7 +11,7 @@ use std::{
 
 use antares_abi::Isa;
 use antares_tests::{guests, native};
-use antares_vm::{NativeMachine, Program, Session, Tier};
+use antares_vm::{MachineSession, NativeMachine, Program, Tier};
 use bytes::Bytes;
 use ckb_vm::{
     DefaultMachineBuilder, DefaultMachineRunner, Error, Register, SupportMachine, Syscalls,
@@ -97,7 +97,7 @@ fn paused_scripts_end_as_if_they_were_not() {
             let library = native::compile(&elf, options).unwrap().unwrap();
             let program = Arc::new(Program::new(elf.clone(), library).unwrap());
             let expected = run::<AsmMachine>(&elf, &args, vm_version, false);
-            let session = Session::new(Tier::Native, vec![program]);
+            let session = MachineSession::new(Tier::Native, vec![program]);
             let once = session.enter(|| run::<NativeMachine>(&elf, &args, vm_version, false));
             assert_eq!((once, session.restarted()), (expected, None), "{name}, version {vm_version}");
             let (code, cycles, pauses) =

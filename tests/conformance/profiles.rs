@@ -10,9 +10,10 @@ use antares_tests::{
 };
 use antares_transaction::{Environment, Mock};
 use antares_verifier::{
-    Cancel, Counts, Engine, Limits, Outcome, Prepared, Selection, Verifier, limits::SWITCH_CYCLES,
+    Engine, Prepared, Selection, StopHandle, TierCycles, TransactionLimits, TransactionOutcome, Verifier,
+    limits::SWITCH_CYCLES,
 };
-use antares_vm::{GroupRecording, Machine, ProfileSession, ProfiledMachine, Script};
+use antares_vm::{GroupRecording, Machine, ProfileSession, ProfiledMachine, RunScript};
 use bytes::Bytes;
 
 use crate::check::script;
@@ -29,7 +30,7 @@ fn check(name: &str, elf: &Bytes, args: &[&str], vm_version: u32, cycles_max: u6
     let theirs = oracle::run(&case);
     let mut machine = Machine::new().unwrap();
     let limits = antares_vm::Limits { cycles_max, debug_bytes_max: 1 << 20 };
-    let ours = Script { elf, args: &args, vm_version, isa: options.isa.0 };
+    let ours = RunScript { elf, args: &args, vm_version, isa: options.isa.0 };
     let (report, recording) = machine.profile(&ours, &limits).unwrap();
     assert_eq!(report.cycles, theirs.cycles, "{name}, version {vm_version}: {:?}", report.outcome);
     let outcome = match &report.outcome {
@@ -104,7 +105,7 @@ impl Engine for &Profiled {
         self.session.attempt(&mut attempt)
     }
 
-    fn take_counts(&self) -> Option<Counts> {
+    fn take_counts(&self) -> Option<TierCycles> {
         self.groups.borrow_mut().push(self.session.take());
         None
     }
@@ -113,16 +114,16 @@ impl Engine for &Profiled {
 #[track_caller]
 fn check_transaction(name: &str, json: &[u8], environment: &Environment, cycles_max: u64) -> Profile {
     let mock = Mock::from_json(json).unwrap();
-    let limits = Limits { cycles_max, debug_bytes_max: 1 << 20 };
+    let limits = TransactionLimits { cycles_max, debug_bytes_max: 1 << 20 };
     let prepared = Prepared::new(&mock, environment).unwrap();
-    let theirs = Verifier::new(prepared.clone(), limits, antares_verifier::Interpreter, Cancel::new());
+    let theirs = Verifier::new(prepared.clone(), limits, antares_verifier::Interpreter, StopHandle::new());
     let theirs = theirs.verify(Selection::All).unwrap();
     let profiled = Profiled::default();
-    let ours = Verifier::new(prepared, limits, &profiled, Cancel::new()).verify(Selection::All).unwrap();
+    let ours = Verifier::new(prepared, limits, &profiled, StopHandle::new()).verify(Selection::All).unwrap();
     assert_eq!((ours.outcome, ours.cycles), (theirs.outcome, theirs.cycles), "{name}");
     let mut all = Profile::new();
     let groups = profiled.groups.take();
-    let ran = ours.groups.iter().filter(|group| group.outcome != Outcome::NotRun);
+    let ran = ours.groups.iter().filter(|group| group.outcome != TransactionOutcome::NotRun);
     let programs = ran.filter(|group| group.counts.interpreted_cycles > 0);
     for (report, group) in programs.zip(&groups) {
         let profile = group.recording.to_profile();

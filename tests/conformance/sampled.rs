@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use antares_abi::{CodeTier, Hints};
 use antares_program::{read, recover};
 use antares_tests::{guests, kept, native};
-use antares_vm::{Library, Limits, Machine, Place, Recording, Report, Sampling, Script, Tier};
+use antares_vm::{Library, Limits, Machine, Place, Recording, Report, RunScript, Sampling, Tier};
 use bytes::Bytes;
 
 use crate::check::script;
@@ -45,8 +45,8 @@ impl Guest {
         Self { name, elf, args, functions }
     }
 
-    fn script(&self) -> Script<'_> {
-        Script { elf: &self.elf, args: &self.args, vm_version: 2, isa: script(2).isa.0 }
+    fn script(&self) -> RunScript<'_> {
+        RunScript { elf: &self.elf, args: &self.args, vm_version: 2, isa: script(2).isa.0 }
     }
 
     fn library(&self, tier: CodeTier) -> Library {

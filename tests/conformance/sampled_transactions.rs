@@ -9,13 +9,16 @@ use std::{
 use antares_program::{read, recover};
 use antares_tests::{guests::debugger_examples, transactions::Native};
 use antares_transaction::{Environment, Mock, template};
-use antares_verifier::{Cancel, CellName, GroupKind, Limits, Outcome, Prepared, Report, Selection, Verifier};
+use antares_verifier::{
+    CellName, GroupKind, Prepared, Selection, StopHandle, TransactionLimits, TransactionOutcome,
+    TransactionReport, Verifier,
+};
 use antares_vm::{Place, Recording, Sampling, Tier};
 use bytes::Bytes;
 
 use crate::{check::script, profiles::Profiled};
 
-const LIMITS: Limits = Limits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };
+const LIMITS: TransactionLimits = TransactionLimits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };
 
 /// How a transaction is sampled.
 #[derive(Clone, Copy)]
@@ -151,8 +154,12 @@ impl Functions {
     }
 }
 
-fn verify<E: antares_verifier::Engine>(prepared: &Prepared, selection: &Selection, engine: E) -> Report {
-    let verifier = Verifier::new(prepared.clone(), LIMITS, engine, Cancel::new());
+fn verify<E: antares_verifier::Engine>(
+    prepared: &Prepared,
+    selection: &Selection,
+    engine: E,
+) -> TransactionReport {
+    let verifier = Verifier::new(prepared.clone(), LIMITS, engine, StopHandle::new());
     verifier.verify(*selection).unwrap()
 }
 
@@ -176,7 +183,7 @@ fn check(name: &str, json: &[u8], selection: &Selection, how: How) -> usize {
         let report = verify(&prepared, selection, engine.clone());
         assert_eq!((report.outcome, report.cycles), (exact.outcome, exact.cycles), "{name}");
         let recordings = engine.samples();
-        let ran = report.groups.iter().filter(|group| group.outcome != Outcome::NotRun);
+        let ran = report.groups.iter().filter(|group| group.outcome != TransactionOutcome::NotRun);
         let ran: Vec<_> = ran.filter(|group| group.counts.native_cycles > 0).collect();
         assert_eq!((recordings.len(), ran.len()), (wanted.len(), wanted.len()), "{name}");
         made = 0;

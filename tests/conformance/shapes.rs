@@ -22,13 +22,17 @@ const DATA: u64 = 0x30_0000;
 /// Processor time for 100 KB of code at the most. It is a third of it when the machine is idle.
 const SECONDS_PER_100_KB_MAX: f64 = 20.0;
 
-/// `words` at the start, with 64 KiB of data.
-fn elf(words: &[u32]) -> Vec<u8> {
+/// Bytes of IR's text for an instruction at the most.
+const IR_BYTES_PER_INSTRUCTION_MAX: usize = 100;
+
+/// `words` at the start, with 64 KiB of data that begin with `table`.
+fn elf(words: &[u32], table: &[u64]) -> Vec<u8> {
     let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let memory_bytes = code.len() as u64;
+    let data = table.iter().flat_map(|word| word.to_le_bytes()).collect();
     let segments = vec![
         Segment { address: START, flags: 5, bytes: code, memory_bytes },
-        Segment { address: DATA, flags: 6, bytes: Vec::new(), memory_bytes: 64 << 10 },
+        Segment { address: DATA, flags: 6, bytes: data, memory_bytes: 64 << 10 },
     ];
     Elf { entry: START, segments, symbols: None }.to_bytes()
 }
@@ -40,7 +44,12 @@ fn exit() -> [u32; 2] {
 /// Compiles and compares; says how long a compile took.
 #[track_caller]
 fn check(name: &str, words: &[u32], is_optimized: bool) {
-    let elf = elf(words);
+    check_with_table(name, words, &[], is_optimized);
+}
+
+#[track_caller]
+fn check_with_table(name: &str, words: &[u32], table: &[u64], is_optimized: bool) {
+    let elf = elf(words, table);
     // Passes keep no slot on the stack that a register can have.
     let llvm = native::output(&elf, script(2), Stage::Llvm).unwrap().bytes;
     assert_eq!(!String::from_utf8_lossy(&llvm).contains(" = alloca "), is_optimized, "{name}");
@@ -110,6 +119,48 @@ fn thousands_of_tiny_functions() {
         words.extend([encode::i(0x13, 0, 10, 10, (function % 2000) as i32), encode::i(0x67, 0, 0, 1, 0)]);
     }
     check("tiny functions", &words, false);
+}
+
+/// The code of an interpreter that dispatches at the end of each of its labels, and where these are: `labels * labels` edges.
+fn interpreter(labels: u32) -> (Vec<u32>, Vec<u64>) {
+    let (counter, state, limit, base) = (18, 19, 20, 21);
+    let add = |rd, rs1, rs2| encode::r(0x33, 0, 0, rd, rs1, rs2);
+    let add_number = |rd, rs1, number| encode::i(0x13, 0, rd, rs1, number);
+    let shift = |rd, rs1, by| encode::i(0x13, 1, rd, rs1, by);
+    let mut words = vec![encode::u(0x37, base, DATA as u32), add_number(state, 0, 1)];
+    words.extend([encode::u(0x37, limit, 0x5000), add_number(counter, 0, 0)]);
+    let end = words.len() + 1;
+    words.extend(encode::jal(0, 12));
+    words.extend(exit());
+    let mut table = Vec::new();
+    for label in 0..=labels {
+        // The first dispatch is nobody's.
+        if label > 0 {
+            table.push(START + 4 * words.len() as u64);
+            words.push(add_number(10, 10, (label % 100) as i32));
+        }
+        words.push(add_number(counter, counter, 1));
+        words.extend(encode::b(4, counter, limit, 8));
+        words.extend(encode::jal(0, 4 * (end as i64 - words.len() as i64)));
+        words.extend([shift(7, state, 5), add(state, state, 7), add_number(state, state, 7)]);
+        words.extend([add_number(5, 0, labels as i32), encode::r(0x33, 7, 1, 5, state, 5), shift(5, 5, 3)]);
+        words.extend([add(5, 5, base), encode::i(3, 3, 5, 5, 0), encode::i(0x67, 0, 0, 5, 0)]);
+    }
+    (words, table)
+}
+
+/// Each dispatch by itself has an edge to each label: for everybody who follows edges, time and memory would grow as their square.
+#[test]
+fn labels_with_a_dispatch_each() {
+    // Of 2,000 labels nothing is optimized.
+    for (name, labels, is_optimized) in [("labels", 600, true), ("many labels", 2000, false)] {
+        let (words, table) = interpreter(labels);
+        let ir = native::output(&elf(&words, &table), script(2), Stage::Ir).unwrap().bytes;
+        let per_word = ir.len() / words.len();
+        println!("{name}: {per_word} bytes of IR for an instruction");
+        assert!(per_word < IR_BYTES_PER_INSTRUCTION_MAX, "{name}: {per_word}");
+        check_with_table(name, &words, &table, is_optimized);
+    }
 }
 
 /// Functions that end in each other, a million times, as gcc makes of state machines: a jump each, not a call that uses up the

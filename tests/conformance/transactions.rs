@@ -14,8 +14,8 @@ use antares_tests::{
 };
 use antares_transaction::{CellFields, DepFields, Environment, Fields, Mock, template};
 use antares_verifier::{
-    Cancel, CellName, Counts, GroupKind, GroupReport, Interpreter, Limits, Outcome, Prepared, Report,
-    Selection, Verifier,
+    CellName, GroupKind, GroupReport, Interpreter, Prepared, Selection, StopHandle, TierCycles,
+    TransactionLimits, TransactionOutcome, TransactionReport, Verifier,
 };
 use antares_vm::Tier;
 use ckb_chain_spec::consensus::ConsensusBuilder;
@@ -26,28 +26,38 @@ use ckb_types::{
     prelude::*,
 };
 
-const LIMITS: Limits = Limits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };
+const LIMITS: TransactionLimits = TransactionLimits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };
 
 fn example(name: &str) -> Vec<u8> {
     fs::read(debugger_examples().unwrap().join(name)).unwrap()
 }
 
-fn verify(mock: &Mock, environment: &Environment, limits: Limits, selection: Selection) -> Report {
+fn verify(
+    mock: &Mock,
+    environment: &Environment,
+    limits: TransactionLimits,
+    selection: Selection,
+) -> TransactionReport {
     let prepared = Prepared::new(mock, environment).unwrap();
-    Verifier::new(prepared, limits, Interpreter, Cancel::new()).verify(selection).unwrap()
+    Verifier::new(prepared, limits, Interpreter, StopHandle::new()).verify(selection).unwrap()
 }
 
 /// The same in native code, and in the interpreter behind the same seam.
-fn verify_natively(mock: &Mock, environment: &Environment, limits: Limits, tier: Tier) -> Report {
+fn verify_natively(
+    mock: &Mock,
+    environment: &Environment,
+    limits: TransactionLimits,
+    tier: Tier,
+) -> TransactionReport {
     let prepared = Prepared::new(mock, environment).unwrap();
     let engine = Native::new(mock, &prepared, environment, tier).unwrap();
-    Verifier::new(prepared, limits, engine, Cancel::new()).verify(Selection::All).unwrap()
+    Verifier::new(prepared, limits, engine, StopHandle::new()).verify(Selection::All).unwrap()
 }
 
 /// A report without what depends on the tier.
-fn verdict(mut report: Report) -> Report {
+fn verdict(mut report: TransactionReport) -> TransactionReport {
     for group in &mut report.groups {
-        group.counts = Counts::default();
+        group.counts = TierCycles::default();
     }
     report
 }
@@ -73,13 +83,13 @@ fn oracle(mock: &MockTransaction, environment: &Environment, cycles_max: u64) ->
 
 /// Verifies with both and compares.
 #[track_caller]
-fn check(mock: &Mock, environment: &Environment, cycles_max: u64) -> Report {
-    let limits = Limits { cycles_max, ..LIMITS };
+fn check(mock: &Mock, environment: &Environment, cycles_max: u64) -> TransactionReport {
+    let limits = TransactionLimits { cycles_max, ..LIMITS };
     let report = verify(mock, environment, limits, Selection::All);
     match oracle(mock.as_ckb(), environment, cycles_max) {
-        Ok(cycles) => assert_eq!((report.outcome, report.cycles), (Outcome::Ok, cycles)),
+        Ok(cycles) => assert_eq!((report.outcome, report.cycles), (TransactionOutcome::Ok, cycles)),
         Err(error) => {
-            assert_eq!(report.outcome, Outcome::Failed);
+            assert_eq!(report.outcome, TransactionOutcome::Failed);
             let ours = report.error().unwrap().to_string();
             // ckb-script's error names its kind before itself.
             assert!(error.contains(&ours), "{ours}\n{error}");
@@ -97,7 +107,7 @@ fn one(mock: &Mock, kind: GroupKind, cell: CellName) -> (u64, Option<i8>) {
     let selection = Selection::Group { kind, cell };
     let report = verify(mock, &Environment::default(), LIMITS, selection);
     let ran: Vec<&GroupReport> =
-        report.groups.iter().filter(|group| group.outcome != Outcome::NotRun).collect();
+        report.groups.iter().filter(|group| group.outcome != TransactionOutcome::NotRun).collect();
     assert_eq!(ran.len(), 1);
     (ran[0].cycles, ran[0].exit_code)
 }
@@ -111,7 +121,7 @@ fn example_transactions_have_their_cycles() {
     ] {
         let mock = Mock::from_json(&example(name)).unwrap();
         let report = check(&mock, &Environment::default(), LIMITS.cycles_max);
-        assert_eq!((report.outcome, report.cycles), (Outcome::Ok, cycles), "{name}");
+        assert_eq!((report.outcome, report.cycles), (TransactionOutcome::Ok, cycles), "{name}");
         // The limit is exact, and what is one short fails as in ckb-script.
         check(&mock, &Environment::default(), cycles);
         let short = check(&mock, &Environment::default(), cycles - 1);
@@ -125,7 +135,7 @@ fn native_code_carries_the_work() {
         let mock = Mock::from_json(&example(name)).unwrap();
         let report = verify_natively(&mock, &Environment::default(), LIMITS, Tier::Auto);
         for group in report.groups {
-            let Counts { native_cycles, interpreted_cycles, restarted } = group.counts;
+            let TierCycles { native_cycles, interpreted_cycles, restarted } = group.counts;
             println!(
                 "{name} {:?}: {native_cycles} cycles native, {interpreted_cycles} interpreted",
                 group.kind
@@ -255,7 +265,7 @@ fn bad_scripts_end_as_in_ckb_script() {
         let report = check(&with_lock(&code), &Environment::default(), LIMITS.cycles_max);
         let error = report.error().unwrap();
         assert_eq!((error.name, error.vm_error), ("VMInternalError", Some(expected)), "{name}: {error}");
-        assert_eq!(report.groups[1].outcome, Outcome::NotRun, "{name}");
+        assert_eq!(report.groups[1].outcome, TransactionOutcome::NotRun, "{name}");
         for version in 0..2 {
             check(&with_lock(&code), &Environment::of_version(version), LIMITS.cycles_max);
         }
@@ -270,26 +280,31 @@ fn debug_output_is_limited() {
     let bytes: usize = report.groups[1].debug.iter().map(|line| line.len() + 1).sum();
     assert!(lines > 500, "{lines} lines");
     let limited = |debug_bytes_max| {
-        verify(&mock, &Environment::default(), Limits { debug_bytes_max, ..LIMITS }, Selection::All)
+        verify(
+            &mock,
+            &Environment::default(),
+            TransactionLimits { debug_bytes_max, ..LIMITS },
+            Selection::All,
+        )
     };
     assert_eq!(limited(bytes as u64), report);
     let short = limited(bytes as u64 - 1);
-    assert_eq!((short.outcome, short.groups[1].debug.len()), (Outcome::OutputLimit, lines - 1));
+    assert_eq!((short.outcome, short.groups[1].debug.len()), (TransactionOutcome::OutputLimit, lines - 1));
 }
 
 #[test]
 fn a_verification_is_cancelled_from_another_thread() {
     let mock = with_lock(&guests::bytes("attack-loop").unwrap());
-    let endless = Limits { cycles_max: u64::MAX, ..LIMITS };
+    let endless = TransactionLimits { cycles_max: u64::MAX, ..LIMITS };
     let environment = Environment::default();
     for tier in [Tier::Native, Tier::Interpreter] {
         let prepared = Prepared::new(&mock, &environment).unwrap();
         let engine = Native::new(&mock, &prepared, &environment, tier).unwrap();
-        let start = |cancel: &Cancel| {
+        let start = |cancel: &StopHandle| {
             let (prepared, engine) = (prepared.clone(), engine.clone());
             Verifier::new(prepared, endless, engine, cancel.clone()).verify(Selection::All).unwrap()
         };
-        let cancel = Cancel::new();
+        let cancel = StopHandle::new();
         let (report, late) = thread::scope(|scope| {
             let running = scope.spawn(|| start(&cancel));
             thread::sleep(Duration::from_millis(500));
@@ -297,7 +312,7 @@ fn a_verification_is_cancelled_from_another_thread() {
             cancel.cancel();
             (running.join().unwrap(), since.elapsed())
         });
-        assert_eq!(report.outcome, Outcome::Cancelled);
+        assert_eq!(report.outcome, TransactionOutcome::Cancelled);
         // Nothing was run again for it.
         assert_eq!(report.groups[0].counts.restarted, None);
         assert_eq!(report.groups[0].counts.native_cycles > 0, tier == Tier::Native);

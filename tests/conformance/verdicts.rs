@@ -11,7 +11,9 @@ use antares_tests::{
     transactions::{Native, locked_by},
 };
 use antares_transaction::{Environment, Mock};
-use antares_verifier::{Cancel, Limits, Outcome, Prepared, Report, Selection, Verifier};
+use antares_verifier::{
+    Prepared, Selection, StopHandle, TransactionLimits, TransactionOutcome, TransactionReport, Verifier,
+};
 use antares_vm::Tier;
 use bytes::Bytes;
 use ckb_chain_spec::consensus::ConsensusBuilder;
@@ -20,7 +22,8 @@ use ckb_script::{TransactionScriptsVerifier, TxVerifyEnv, types::DebugPrinter};
 use ckb_types::core::{EpochNumberWithFraction, HeaderView, ScriptHashType, cell::resolve_transaction};
 use ckb_vm::{elf::parse_elf, memory::FLAG_EXECUTABLE};
 
-pub(crate) const LIMITS: Limits = Limits { cycles_max: 1_000_000_000, debug_bytes_max: 1 << 20 };
+pub(crate) const LIMITS: TransactionLimits =
+    TransactionLimits { cycles_max: 1_000_000_000, debug_bytes_max: 1 << 20 };
 
 /// Code that is loaded at run time: 8 KiB, of which nothing runs.
 fn blob() -> Bytes {
@@ -31,7 +34,7 @@ fn blob() -> Bytes {
 pub(crate) fn oracle(
     mock: &Mock,
     environment: &Environment,
-    limits: Limits,
+    limits: TransactionLimits,
 ) -> (Result<u64, String>, Vec<String>) {
     let mock = mock.as_ckb();
     let resource = Resource::from_mock_tx(mock).unwrap();
@@ -57,16 +60,25 @@ pub(crate) fn oracle(
     (result, std::mem::take(&mut *lines.lock().unwrap()))
 }
 
-fn natively(mock: &Mock, environment: &Environment, tier: Tier, limits: Limits) -> Report {
+fn natively(
+    mock: &Mock,
+    environment: &Environment,
+    tier: Tier,
+    limits: TransactionLimits,
+) -> TransactionReport {
     let prepared = Prepared::new(mock, environment).unwrap();
     let engine = Native::new(mock, &prepared, environment, tier).unwrap();
-    Verifier::new(prepared, limits, engine, Cancel::new()).verify(Selection::All).unwrap()
+    Verifier::new(prepared, limits, engine, StopHandle::new()).verify(Selection::All).unwrap()
 }
 
 /// Runs `code` as a lock, with `others` as further deps, and compares all tiers with ckb-script. Gives the error's words, and how native
 /// code fared.
 #[track_caller]
-pub(crate) fn check(code: &[u8], others: &[Bytes], hash_type: ScriptHashType) -> (Option<String>, Report) {
+pub(crate) fn check(
+    code: &[u8],
+    others: &[Bytes],
+    hash_type: ScriptHashType,
+) -> (Option<String>, TransactionReport) {
     check_within(code, others, hash_type, LIMITS.cycles_max)
 }
 
@@ -77,8 +89,8 @@ pub(crate) fn check_within(
     others: &[Bytes],
     hash_type: ScriptHashType,
     cycles_max: u64,
-) -> (Option<String>, Report) {
-    let limits = Limits { cycles_max, ..LIMITS };
+) -> (Option<String>, TransactionReport) {
+    let limits = TransactionLimits { cycles_max, ..LIMITS };
     let deps = [&[Bytes::copy_from_slice(code)], others].concat();
     let mock = locked_by(&deps, hash_type).unwrap();
     let environment = Environment::default();
@@ -90,7 +102,9 @@ pub(crate) fn check_within(
         let group = &report.groups[0];
         assert_eq!(group.debug, lines, "{tier:?}");
         match &expected {
-            Ok(cycles) => assert_eq!((report.outcome, report.cycles), (Outcome::Ok, *cycles), "{tier:?}"),
+            Ok(cycles) => {
+                assert_eq!((report.outcome, report.cycles), (TransactionOutcome::Ok, *cycles), "{tier:?}")
+            }
             Err(text) => {
                 let ours = report.error().unwrap_or_else(|| panic!("{tier:?} accepts: {text}")).to_string();
                 assert!(text.contains(&ours), "{tier:?}: {ours}\n{text}");

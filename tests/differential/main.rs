@@ -43,6 +43,36 @@ fn programs_of_the_baseline_are_equal() {
     check_compiled(2, CodeTier::Baseline);
 }
 
+/// Batches of which LLVM once made what the check of machine code does not know: a table's address made twice, an element of a vector by
+/// its number, an index of which a part is known; or a division in 128 bits, for which it calls a function that nobody has. In another
+/// one `sp` moves in every iteration, which used up what the verifier spends on a function.
+#[test]
+fn libraries_that_were_refused_once_are_accepted() {
+    let seeds = [
+        0xbebb_152b_b0eb_3ed6,
+        0x20ed_1dc5_aeac_82d0,
+        0xb2c6_b205_1055_858d,
+        0x261d_777c_a010_e370,
+        0x47f1_a429_7e45_5206,
+    ];
+    for seed in seeds {
+        let campaign = Campaign { seed: 1, programs: 1, native: Some(CodeTier::Full), only: None };
+        let mut tally = Tally::default();
+        let failure = campaign.batch(&mut Machine::new().unwrap(), seed, &mut tally).unwrap();
+        assert!(failure.is_none(), "batch {seed:#x}: {tally}");
+    }
+}
+
+/// A batch with a loop that stores by one pointer in two widths, of which LLVM's vectorizer changed the order.
+#[test]
+fn programs_that_differed_once_are_equal() {
+    let only = Some(Choice::Generated(Kind::Counted));
+    let campaign = Campaign { seed: 1, programs: 1, native: Some(CodeTier::Full), only };
+    let mut tally = Tally::default();
+    let failure = campaign.batch(&mut Machine::new().unwrap(), 0xa18c_d0bc_4b77_689c, &mut tally).unwrap();
+    assert!(failure.is_none(), "{tally}");
+}
+
 fn check_compiled(seed: u64, tier: CodeTier) {
     let tally = check(Campaign { seed, programs: 20_000, native: Some(tier), only: None });
     // A generator whose programs mostly leave native code would test the interpreter against itself. Mutants are

@@ -335,6 +335,17 @@ fn a_loop_without_a_cycle_limit_check_is_noticed() {
 }
 
 #[test]
+fn where_no_path_leads_no_cycle_limit_is_asked_for() {
+    let mut module = module("checks_across_blocks");
+    let is_left = |block: &&Block| matches!(block.terminator, Terminator::Return { .. });
+    let function = module.functions.iter_mut().find(|function| function.blocks.iter().any(|b| is_left(&b)));
+    let blocks = &mut function.expect("somebody returns").blocks;
+    let unreached = Block { is_metered: false, ..blocks.iter().find(is_left).unwrap().clone() };
+    blocks.push(unreached);
+    assert_eq!(refused(&module), []);
+}
+
+#[test]
 fn a_span_of_one_byte_more_is_noticed_unless_another_shows_it() {
     let (mut noticed, mut shown) = (0, 0);
     for name in LOOPS {

@@ -2,6 +2,8 @@
 //! ends as a violation, loudly, and from then on the script is interpreted.
 #![allow(clippy::cast_possible_truncation, reason = "addresses of a small library, on 64 bits")]
 
+use std::os::unix::fs::symlink;
+
 use antares_abi::{CodeTier, CompileOptions, Isa, Sha256Digest};
 use antares_cache::{Cache, CacheConfig, Put, Space};
 use antares_proto::v1::{Outcome, Tier};
@@ -123,6 +125,27 @@ async fn checks_that_were_left_out_cost_one_run() {
     assert_eq!((again.verdict.unwrap(), again.fallback.as_str()), (verdict, "quarantined"));
     assert!(client.execute(stored(&elf, &["x"], Tier::Native)).await.is_err());
     assert_eq!(server.metric("antares_wild_faults_total{role=\"run\"}"), 1.0);
+    server.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_optimiser_only_claims_is_compiled_without_it() {
+    let data = tempfile::tempdir().unwrap();
+    let workers = tempfile::tempdir().unwrap();
+    symlink(env!("CARGO_BIN_EXE_wrong-optimizer"), workers.path().join("antares-compile-worker")).unwrap();
+    let folder = format!("ANTARES_WORKER_DIR={}", workers.path().display());
+    std::fs::write(data.path().join("environment"), folder).unwrap();
+    let server = Server::start_with(&data, SECTIONS);
+    let mut client = Client::connect(&server).await;
+    let elf = guests::assemble(STRAY).unwrap();
+    client.upload(&elf).await.unwrap();
+    // Native code all the same, and with the check of the stray address.
+    let native = client.execute(stored(&elf, &["x"], Tier::Native)).await.unwrap();
+    let interpreted = client.execute(stored(&elf, &["x"], Tier::Interpreter)).await.unwrap();
+    assert_eq!(native.verdict.as_ref().unwrap().outcome(), Outcome::Error);
+    assert_eq!(native.verdict, interpreted.verdict);
+    assert_eq!(server.metric("antares_compile_unproved_total"), 1.0);
+    assert_eq!(server.metric("antares_wild_faults_total{role=\"run\"}"), 0.0);
     server.stop();
 }
 

@@ -231,3 +231,54 @@ async fn what_always_leaves_native_code_begins_in_the_interpreter() {
     }
     assert!(fallbacks.contains(&"leaves_early".to_owned()), "{fallbacks:?}");
 }
+
+/// A lock that runs natively and goes on as another program, which always leaves native code: that one alone does without.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_transaction_what_always_leaves_native_code_begins_in_the_interpreter() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let client = Client::connect(&server).await;
+    // exec of the cell dep 1, the whole cell.
+    let exec = "li a0, 1\nli a1, 3\nli a2, 0\nli a3, 0\nli a4, 0\nli a5, 0\nli a7, 2043\necall\n";
+    let store = "li t0, 0x8000\nsd zero, 0(t0)\nli t1, 600000\n1:\naddi t1, t1, -1\nbnez t1, 1b\nli a0, 0\nli a7, 93\necall\n";
+    let [lock, leaver] = [exec, store]
+        .map(|text| Bytes::from(guests::assemble(&format!(".globl _start\n_start:\n{text}")).unwrap()));
+    let mock = locked_by(&[lock.clone(), leaver.clone()], ScriptHashType::Data2).unwrap();
+    let json = serde_json::to_vec(&ReprMockTransaction::from(mock.as_ckb().clone())).unwrap();
+    let leaver = Sha256Digest::of(&leaver).to_string();
+    let (mut cycles, mut begun_there) = (None, 0);
+    // Code of the full tier, which comes meanwhile, is judged anew.
+    for run in 0..48 {
+        let request = v1::VerifyTransactionRequest {
+            transaction: Some(Transaction::MockJson(json.clone().into())),
+            ..v1::VerifyTransactionRequest::default()
+        };
+        let answer = client.runner.clone().verify_transaction(request).await.unwrap().into_inner();
+        assert_eq!((answer.outcome(), answer.programs.len()), (VerifyOutcome::Ok, 2), "{answer:?}");
+        assert_eq!(*cycles.get_or_insert(answer.cycles), answer.cycles);
+        let spared =
+            answer.programs.iter().map(|program| program.fallback == "leaves_early").collect::<Vec<_>>();
+        let tiers = answer.groups[0].tiers.as_ref().unwrap();
+        let told = answer.interpreted.iter().map(|program| (program.sha256.as_str(), program.why.as_str()));
+        let told: Vec<_> = told.collect();
+        if spared == [false, true] {
+            assert_eq!((tiers.restarted.as_str(), tiers.native_cycles > 0), ("", true), "{answer:?}");
+            assert_eq!(told, [(leaver.as_str(), "leaves_early")]);
+        } else {
+            assert_eq!((spared, tiers.restarted.as_str()), (vec![false; 2], "bad_address"), "{answer:?}");
+            assert_eq!(told, []);
+        }
+        begun_there += u32::from(tiers.restarted.is_empty());
+        assert!(run >= 4 || begun_there == 0);
+    }
+    assert!((24..44).contains(&begun_there), "{begun_there}");
+    let native = v1::VerifyTransactionRequest {
+        transaction: Some(Transaction::MockJson(json.into())),
+        tier: Tier::Native.into(),
+        ..v1::VerifyTransactionRequest::default()
+    };
+    let answer = client.runner.clone().verify_transaction(native).await.unwrap().into_inner();
+    assert_eq!(answer.groups[0].tiers.as_ref().unwrap().restarted, "bad_address");
+    let spared = server.metric("antares_fallbacks_total{reason=\"leaves_early\"}");
+    assert_eq!(spared, f64::from(begun_there));
+}

@@ -25,6 +25,7 @@ mod lasting;
 mod learning;
 mod link;
 mod loading;
+mod meanwhile;
 mod miscompiles;
 mod neighbours;
 mod network;

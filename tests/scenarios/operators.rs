@@ -26,7 +26,7 @@ async fn channel(server: &Server) -> Channel {
 
 fn compile(elf: &[u8]) -> Option<v1::CompileRequest> {
     let script_sha256 = Sha256Digest::of(elf).to_string();
-    Some(v1::CompileRequest { script_sha256, options: None, least: 0 })
+    Some(v1::CompileRequest { script_sha256, ..Default::default() })
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -76,7 +76,7 @@ impl Tenant {
 
     pub(crate) async fn compile(&mut self, elf: &[u8]) -> Result<v1::CompileResponse, Status> {
         let script_sha256 = Sha256Digest::of(elf).to_string();
-        let request = v1::CompileRequest { script_sha256, options: None, least: 0 };
+        let request = v1::CompileRequest { script_sha256, ..Default::default() };
         Ok(self.compiler.compile(request).await?.into_inner())
     }
 

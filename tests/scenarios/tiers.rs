@@ -25,8 +25,8 @@ fn sections(folder: &Path, more: &str) -> String {
 fn request(elf: &[u8]) -> v1::CompileRequest {
     v1::CompileRequest {
         script_sha256: Sha256Digest::of(elf).to_string(),
-        options: None,
         least: v1::CodeTier::Full.into(),
+        ..v1::CompileRequest::default()
     }
 }
 

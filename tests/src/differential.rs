@@ -8,7 +8,7 @@ use std::{fmt, sync::Arc};
 
 use antares_abi::Seen;
 use antares_vm::{
-    LeaveReason, Library, Limits, Machine, NativeMachine, Outcome, Report, Script, Session, Tier,
+    LeaveReason, Library, Limits, Machine, MachineSession, NativeMachine, Outcome, Report, RunScript, Tier,
 };
 use anyhow::Result;
 use ckb_vm::MEMORY_FRAMESIZE;
@@ -68,7 +68,7 @@ pub fn compare(
     library: Option<&Library>,
 ) -> Result<Result<Equal, Difference>> {
     let expected = oracle::run(case);
-    let script = Script {
+    let script = RunScript {
         elf: &case.elf,
         args: &case.args,
         vm_version: case.options.vm_version,
@@ -105,7 +105,7 @@ pub fn compare(
 /// # Errors
 ///
 /// The first thing that differs.
-pub fn compare_in(session: &Arc<Session>, case: &Case) -> Result<Equal, Difference> {
+pub fn compare_in(session: &Arc<MachineSession>, case: &Case) -> Result<Equal, Difference> {
     let expected = oracle::run(case);
     let run = session.attempt(|| oracle::run_on::<NativeMachine>(case));
     let counts = session.take_counts();

@@ -4,11 +4,12 @@
 #![allow(clippy::cast_possible_truncation, reason = "only built where usize is 64 bits")]
 #![forbid(unsafe_code)]
 
+pub use antares_guests::{self as guests, crates};
+
 pub mod asm;
 pub mod authorities;
 pub mod corpus;
 pub mod coverage;
-pub mod crates;
 pub mod csmith;
 pub mod differential;
 pub mod elf;
@@ -19,7 +20,6 @@ pub mod fuzzing;
     reason = "random bits are cut to the width of a field"
 )]
 pub mod generate;
-pub mod guests;
 pub mod kept;
 pub mod native;
 pub mod oracle;

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use antares_abi::{CompileOptions, Isa, Seen};
 use antares_transaction::{CellFields, DepFields, Environment, Fields, Mock, programs};
-use antares_verifier::{Counts, Engine, Prepared};
-use antares_vm::{NativeMachine, Program, Recording, Sampling, Session, Tier, Unknown};
+use antares_verifier::{Engine, Prepared, TierCycles};
+use antares_vm::{MachineSession, NativeMachine, Program, Recording, Sampling, Tier, Unknown};
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use ckb_types::{
@@ -19,7 +19,7 @@ use crate::kept;
 /// The machine of antares-vm as an engine.
 #[derive(Clone, Debug)]
 pub struct Native {
-    session: Arc<Session>,
+    session: Arc<MachineSession>,
     samples: Arc<Mutex<Vec<Recording>>>,
     unknown: Arc<Mutex<Vec<Unknown>>>,
 }
@@ -41,13 +41,21 @@ impl Native {
                 compiled.extend(Program::new(elf.clone(), library).map(Arc::new));
             }
         }
-        Ok(Self { session: Session::new(tier, compiled), samples: Arc::default(), unknown: Arc::default() })
+        Ok(Self {
+            session: MachineSession::new(tier, compiled),
+            samples: Arc::default(),
+            unknown: Arc::default(),
+        })
     }
 
     /// With the native code of `programs`.
     #[must_use]
     pub fn of(tier: Tier, programs: Vec<Arc<Program>>) -> Self {
-        Self { session: Session::new(tier, programs), samples: Arc::default(), unknown: Arc::default() }
+        Self {
+            session: MachineSession::new(tier, programs),
+            samples: Arc::default(),
+            unknown: Arc::default(),
+        }
     }
 
     /// The same engine, nobody else's yet, which tells of all code that is loaded at run time.
@@ -88,14 +96,14 @@ impl Engine for Native {
         self.session.attempt(attempt)
     }
 
-    fn take_counts(&self) -> Option<Counts> {
+    fn take_counts(&self) -> Option<TierCycles> {
         let sampled = self.session.take_samples(0);
         self.samples.lock().unwrap_or_else(PoisonError::into_inner).extend(sampled);
         let mut counts = self.session.take_counts();
         self.unknown.lock().unwrap_or_else(PoisonError::into_inner).append(&mut counts.unknown);
         let (native_cycles, interpreted_cycles) = (counts.native_cycles, counts.interpreted_cycles);
         let restarted = counts.restarted.map(|reason| reason.name());
-        Some(Counts { native_cycles, interpreted_cycles, restarted })
+        Some(TierCycles { native_cycles, interpreted_cycles, restarted })
     }
 }
 

@@ -21,7 +21,7 @@ use antares_compiler::{CompileError, CompileLimits, Request, Stage};
 use antares_vm::{Library, Program, Tier};
 use bytes::Bytes;
 
-pub use antares_vm::{NativeMachine, Session};
+pub use antares_vm::{NativeMachine, MachineSession};
 
 /// Programs by the key of their artifact; `None` for what the compiler refuses.
 static PROGRAMS: LazyLock<Mutex<HashMap<Sha256Digest, Option<Arc<Program>>>>> = LazyLock::new(Mutex::default);
@@ -32,7 +32,7 @@ static TEMPORARY: AtomicU64 = AtomicU64::new(0);
 /// # Panics
 ///
 /// The environment is not set, or the compiler fails.
-pub fn session() -> Arc<Session> {
+pub fn session() -> Arc<MachineSession> {
     let tier = match setting("ANTARES_TIER").as_str() {
         "auto" => Tier::Auto,
         "native" => Tier::Native,
@@ -40,9 +40,9 @@ pub fn session() -> Arc<Session> {
         other => panic!("ANTARES_TIER={other}"),
     };
     if tier == Tier::Interpreter {
-        return Session::new(tier, Vec::new());
+        return MachineSession::new(tier, Vec::new());
     }
-    Session::with_finder(tier, Box::new(find))
+    MachineSession::with_finder(tier, Box::new(find))
 }
 
 /// Notes what ran where.
@@ -50,7 +50,7 @@ pub fn session() -> Arc<Session> {
 /// # Panics
 ///
 /// The file cannot be written.
-pub fn report(session: &Session) {
+pub fn report(session: &MachineSession) {
     let counts = session.take_counts();
     let left = counts.restarted.map_or("-", |reason| reason.name());
     // The test harness names its threads after the tests.

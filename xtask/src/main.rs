@@ -7,6 +7,7 @@ mod mutants;
 mod sources;
 mod texts;
 mod tree;
+mod types;
 
 use std::process::ExitCode;
 
@@ -18,7 +19,7 @@ use tree::Tree;
 /// A rule or a family of rules.
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 3] = [manifests::check, sources::check, texts::check];
+const CHECKS: [Check; 4] = [manifests::check, sources::check, texts::check, types::check];
 
 fn main() -> anyhow::Result<ExitCode> {
     match std::env::args().nth(1).as_deref() {

@@ -114,7 +114,8 @@ const OURS: [(&str, &[&str]); 30] = [
 ];
 
 /// Members that check others and may depend on any of them.
-const SEE_EVERYTHING: [&str; 4] = ["antares-tests", "antares-bench", "antares-peers", "antares-fuzz"];
+const SEE_EVERYTHING: [&str; 5] =
+    ["antares-guests", "antares-tests", "antares-bench", "antares-peers", "antares-fuzz"];
 
 /// Crates of others that only the named ones of ours may know.
 const FENCED: [(&[&str], &[&str]); 8] = [

@@ -142,9 +142,10 @@ fn test_alone(copy: &Path, [package, binary, name]: [&str; 3]) -> anyhow::Result
 
 /// Runs what makes programs or transactions and compares: the first line that says what differs.
 fn generate(copy: &Path, binary: &str, words: [&str; 3]) -> anyhow::Result<Option<String>> {
-    build(copy, &["build", "--quiet", "--release", "--package=antares-tests", "--bin", binary])?;
+    // The profile of the tests, in which only what the mistake touches is built again.
+    build(copy, &["build", "--quiet", "--package=antares-tests", "--bin", binary])?;
     let mut command = Command::new("timeout");
-    command.arg(SECONDS_MAX).arg(copy.join("target/release").join(binary));
+    command.arg(SECONDS_MAX).arg(copy.join("target/debug").join(binary));
     let output = command.args(words).current_dir(copy).output()?;
     if output.status.success() {
         return Ok(None);

@@ -139,8 +139,12 @@ fn resets(rounds: usize, results: &mut Results) -> Result<()> {
         let script = Script::dirtying(pages)?;
         let library = antares_tests::native::load(&script.library)?;
         let (mut machine, elf) = (Machine::new()?, Bytes::from(script.elf));
-        let script =
-            antares_vm::Script { elf: &elf, args: &[], vm_version: OPTIONS.vm_version, isa: OPTIONS.isa.0 };
+        let script = antares_vm::RunScript {
+            elf: &elf,
+            args: &[],
+            vm_version: OPTIONS.vm_version,
+            isa: OPTIONS.isa.0,
+        };
         let limits = Limits { cycles_max: CYCLES_MAX, debug_bytes_max: 0 };
         let mut times = Vec::new();
         for _ in 0..500 * rounds {

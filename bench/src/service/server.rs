@@ -15,16 +15,16 @@ use anyhow::{Context, Result};
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A running server; killed, and its data removed, when it is dropped.
-pub(super) struct Server {
+pub(crate) struct Server {
     process: Child,
     data: PathBuf,
     /// `host:port` of gRPC.
-    pub(super) address: String,
+    pub(crate) address: String,
 }
 
 impl Server {
     /// Starts a server on an empty store, with more sections of configuration, and waits until it listens.
-    pub(super) fn start(name: &str, sections: &str) -> Result<Self> {
+    pub(crate) fn start(name: &str, sections: &str) -> Result<Self> {
         let data = std::env::temp_dir().join(format!("antares-bench-{name}-{}", std::process::id()));
         fs::create_dir_all(&data)?;
         let config = data.join("antares.toml");
@@ -54,7 +54,7 @@ impl Server {
     }
 
     /// Processor time of the server and all its workers, dead or alive, seconds.
-    pub(super) fn processor_seconds(&self) -> f64 {
+    pub(crate) fn processor_seconds(&self) -> f64 {
         let mut processes = vec![self.process.id()];
         let mut ticks = 0;
         while let Some(process) = processes.pop() {
@@ -69,7 +69,7 @@ impl Server {
     }
 
     /// Processor time of the server and of all its workers that live, nanoseconds: exact for what takes little.
-    pub(super) fn processor_nanos(&self) -> u64 {
+    pub(crate) fn processor_nanos(&self) -> u64 {
         let mut processes = vec![self.process.id()];
         let mut nanos = 0;
         while let Some(process) = processes.pop() {

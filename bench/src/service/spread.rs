@@ -83,8 +83,11 @@ async fn compiles(
             .collect();
         client.upload(tokio_stream::iter(parts)).await?;
         let before = server.processor_seconds();
-        let mut request =
-            v1::CompileRequest { script_sha256: sha256, options: None, least: v1::CodeTier::Baseline.into() };
+        let mut request = v1::CompileRequest {
+            script_sha256: sha256,
+            least: v1::CodeTier::Baseline.into(),
+            ..Default::default()
+        };
         let first_us = client.compile(request.clone()).await?.into_inner().compile_ms.max(1) as f64 * 1e3;
         request.least = v1::CodeTier::Full.into();
         let key = client.compile(request).await?.into_inner().artifact_key;

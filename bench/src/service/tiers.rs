@@ -9,7 +9,7 @@ use std::{
 };
 
 use antares_cache::{Cache, CacheConfig};
-use antares_tier::{Memory, Place, Shared, SharedConfig, Space, Tier};
+use antares_tier::{CacheTier, Memory, Shared, SharedConfig, Space, StoreLocation};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 
@@ -80,7 +80,7 @@ fn key(number: u8) -> [u8; 32] {
 /// Everything that entries are read from.
 struct Tiers {
     folder: PathBuf,
-    tiers: Vec<(&'static str, Box<dyn Tier>)>,
+    tiers: Vec<(&'static str, Box<dyn CacheTier>)>,
     _s3: Option<S3>,
 }
 
@@ -93,14 +93,14 @@ impl Tiers {
             ..CacheConfig::new(folder.join("sled"), 256 << 20)
         };
         let objects = format!("file://{}", folder.join("objects").display());
-        let mut tiers: Vec<(_, Box<dyn Tier>)> = vec![
+        let mut tiers: Vec<(_, Box<dyn CacheTier>)> = vec![
             ("tier_memory", Box::new(Memory::new(64 << 20))),
             ("tier_sled", Box::new(Cache::open(config)?)),
-            ("tier_folder", Box::new(Shared::open(Place::open(&objects)?, patient))),
+            ("tier_folder", Box::new(Shared::open(StoreLocation::open(&objects)?, patient))),
         ];
         let s3 = S3::start()?;
         if let Some(s3) = &s3 {
-            let place = Place::s3_at(&format!("http://{}", s3.1), "bench")?;
+            let place = StoreLocation::s3_at(&format!("http://{}", s3.1), "bench")?;
             tiers.push(("tier_s3", Box::new(Shared::open(place, patient))));
         }
         Ok(Self { folder: folder.to_owned(), tiers, _s3: s3 })

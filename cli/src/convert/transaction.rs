@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 
 use super::{run_limits, tier};
 use crate::{
-    verdict::{self, Verdict},
+    verdict::{self, Interpreted, Verdict},
     verify::Request,
 };
 
@@ -55,7 +55,9 @@ pub(crate) fn verdict(response: v1::VerifyTransactionResponse) -> anyhow::Result
     };
     let timings = response.timings.unwrap_or_default();
     let groups = response.groups.into_iter().map(group_report).collect::<anyhow::Result<_>>()?;
-    Ok(Verdict::of_worker(outcome, response.cycles, groups, (timings.load_us, timings.run_us)))
+    let interpreted = response.interpreted.into_iter().map(interpreted).collect();
+    let verdict = Verdict::of_worker(outcome, response.cycles, groups, (timings.load_us, timings.run_us));
+    Ok(Verdict { interpreted, ..verdict })
 }
 
 /// Why programs were run by the interpreter, each reason once.
@@ -66,6 +68,11 @@ pub(crate) fn fallbacks(response: &v1::VerifyTransactionResponse) -> Vec<&str> {
     // What the compiler refuses is no trouble: it may be no program at all.
     reasons.retain(|reason| !matches!(*reason, "" | "compile_refused"));
     reasons
+}
+
+fn interpreted(program: v1::InterpretedProgram) -> Interpreted {
+    let v1::InterpretedProgram { sha256, loaded_at, size_bytes, cycles, why } = program;
+    Interpreted { sha256, loaded_at, size_bytes, cycles, why }
 }
 
 fn outcome(outcome: v1::VerifyOutcome) -> anyhow::Result<VerifyOutcome> {
@@ -130,12 +137,14 @@ mod tests {
         let mut response = v1::VerifyTransactionResponse {
             cycles: 7,
             groups: vec![group],
+            interpreted: vec![v1::InterpretedProgram { cycles: 5, ..v1::InterpretedProgram::default() }],
             ..v1::VerifyTransactionResponse::default()
         };
         assert!(verdict(response.clone()).is_err());
         response.set_outcome(v1::VerifyOutcome::Failed);
         let verdict = verdict(response).unwrap();
         assert_eq!((verdict.outcome, verdict.cycles), (verdict::Outcome::Failed, 7));
+        assert_eq!(verdict.interpreted[0].cycles, 5);
         assert_eq!(
             (verdict.groups[0].exit_code, &*verdict.groups[0].script_hash),
             (Some(-1), &*format!("0x{}", "ab".repeat(32)))

@@ -62,6 +62,7 @@ async fn compile(channel: &Link, cold: &Cold, options: CompileOptions) -> Result
                 isa: Some(options.isa.to_string()),
             }),
             least: v1::CodeTier::Full.into(),
+            stored_only: false,
         });
         call.set_timeout(call_time(None));
         let mut client = CompilerServiceClient::new(channel.clone());

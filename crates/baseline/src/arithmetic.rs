@@ -31,10 +31,10 @@ impl BlockEmitter<'_, '_, '_> {
             BinaryOp::Div | BinaryOp::Rem | BinaryOp::DivUnsigned | BinaryOp::RemUnsigned => {
                 self.divide(value, op, a, b);
             }
-            BinaryOp::Min => self.choose(value, Cond::Greater, a, b),
-            BinaryOp::MinUnsigned => self.choose(value, Cond::Above, a, b),
-            BinaryOp::Max => self.choose(value, Cond::Less, a, b),
-            BinaryOp::MaxUnsigned => self.choose(value, Cond::Below, a, b),
+            BinaryOp::Min => self.choose(value, Cond::GREATER, a, b),
+            BinaryOp::MinUnsigned => self.choose(value, Cond::ABOVE, a, b),
+            BinaryOp::Max => self.choose(value, Cond::LESS, a, b),
+            BinaryOp::MaxUnsigned => self.choose(value, Cond::BELOW, a, b),
             BinaryOp::Clmul | BinaryOp::ClmulHigh | BinaryOp::ClmulReversed => {
                 self.carryless(value, op, a, b);
             }
@@ -52,9 +52,7 @@ impl BlockEmitter<'_, '_, '_> {
         if op == UnaryOp::OrCombine {
             return self.or_combine(value, a);
         }
-        let from = self.operand(a);
-        let hint = as_register(from);
-        let to = self.result(value, &[a], hint);
+        let (to, from) = self.moved(value, a, &[a]);
         let asm = &mut self.code().asm;
         match op {
             UnaryOp::SextB => asm.extend(Extend::SignByte, to, from),
@@ -74,6 +72,16 @@ impl BlockEmitter<'_, '_, '_> {
                 asm.swap_bytes(to);
             }
         }
+    }
+
+    /// A register for the result of an operation on `operands`, that of `a` if it may be; and where `a` is.
+    fn moved(&mut self, value: Value, a: Value, operands: &[Value]) -> (Gpr, Rm) {
+        let from = self.operand(a);
+        let hint = match from {
+            Rm::Reg(register) => Some(register),
+            Rm::Mem(_) => None,
+        };
+        (self.result(value, operands, hint), from)
     }
 
     fn add(&mut self, value: Value, a: Value, b: Value) {
@@ -121,15 +129,13 @@ impl BlockEmitter<'_, '_, '_> {
         let (a, b) = if self.values.number(a).is_some() { (b, a) } else { (a, b) };
         let word = Some(i64::from(u32::MAX));
         if op == Alu::And && self.values.number(b) == word {
-            let from = self.operand(a);
-            let to = self.result(value, &[a, b], as_register(from));
+            let (to, from) = self.moved(value, a, &[a, b]);
             return self.code().asm.mov_word(to, from);
         }
         let Some(number) = self.values.immediate(b) else {
             return self.commutative(value, a, b, move |asm, to, x, y| two_address(asm, op, to, x, y));
         };
-        let from = self.operand(a);
-        let to = self.result(value, &[a, b], as_register(from));
+        let (to, from) = self.moved(value, a, &[a, b]);
         let asm = &mut self.code().asm;
         asm.mov(to, from);
         asm.alu_number(op, to, number);
@@ -151,14 +157,12 @@ impl BlockEmitter<'_, '_, '_> {
             return self.shift_number(value, op, (a, b), number);
         }
         let distance = self.register(b);
-        let from = self.operand(a);
-        let to = self.result(value, &[a, b], as_register(from));
+        let (to, from) = self.moved(value, a, &[a, b]);
         self.code().asm.shift(op, to, from, distance);
     }
 
     fn shift_number(&mut self, value: Value, op: Shift, (a, b): (Value, Value), number: i64) {
-        let from = self.operand(a);
-        let to = self.result(value, &[a, b], as_register(from));
+        let (to, from) = self.moved(value, a, &[a, b]);
         let asm = &mut self.code().asm;
         asm.mov(to, from);
         let distance: u8 = fitted(number & 63);
@@ -173,8 +177,7 @@ impl BlockEmitter<'_, '_, '_> {
         }
         self.claim(Gpr::RCX);
         self.copy(b, Gpr::RCX);
-        let from = self.operand(a);
-        let to = self.result(value, &[a, b], as_register(from));
+        let (to, from) = self.moved(value, a, &[a, b]);
         let asm = &mut self.code().asm;
         asm.mov(to, from);
         asm.shift_by_cl(op, to);
@@ -188,8 +191,7 @@ impl BlockEmitter<'_, '_, '_> {
     fn multiply(&mut self, value: Value, a: Value, b: Value) {
         let (a, b) = if self.values.number(a).is_some() { (b, a) } else { (a, b) };
         if let Some(number) = self.values.immediate(b) {
-            let from = self.operand(a);
-            let to = self.result(value, &[a, b], as_register(from));
+            let (to, from) = self.moved(value, a, &[a, b]);
             return self.code().asm.imul_number(to, from, number);
         }
         if let Some(high) = self.other_half(value, BinaryOp::MulHighUnsigned, a, b) {
@@ -319,13 +321,6 @@ impl BlockEmitter<'_, '_, '_> {
         asm.shift_number(Shift::Shr, sum, 7);
         let to = self.result(value, &[a], None);
         self.code().asm.imul_number(to, sum, 255);
-    }
-}
-
-fn as_register(operand: Rm) -> Option<Gpr> {
-    match operand {
-        Rm::Reg(register) => Some(register),
-        Rm::Mem(_) => None,
     }
 }
 

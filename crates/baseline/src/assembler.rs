@@ -130,6 +130,14 @@ impl Assembler {
         self.operands(reg, rm);
     }
 
+    /// An opcode that holds its register.
+    fn short(&mut self, opcode: u8, register: Gpr) {
+        if register.high() != 0 {
+            self.byte(0x41);
+        }
+        self.byte(opcode | register.low());
+    }
+
     /// ModRM, SIB and displacement.
     fn operands(&mut self, reg: u8, rm: Rm) {
         let reg = (reg & 7) << 3;
@@ -187,10 +195,7 @@ impl Assembler {
 
     pub(crate) fn mov_number(&mut self, to: Gpr, number: i64) {
         if let Ok(word) = u32::try_from(number) {
-            if to.high() != 0 {
-                self.byte(0x41);
-            }
-            self.byte(0xb8 | to.low());
+            self.short(0xb8, to);
             self.code.extend(word.to_le_bytes());
         } else if let Ok(word) = i32::try_from(number) {
             self.encode(0, true, false, &[0xc7], 0, to.into());
@@ -341,25 +346,19 @@ impl Assembler {
 
     /// 1 or 0 in the low byte.
     pub(crate) fn set(&mut self, cond: Cond, register: Gpr) {
-        self.encode(0, false, true, &[0x0f, 0x90 | cond as u8], 0, register.into());
+        self.encode(0, false, true, &[0x0f, 0x90 | cond.0], 0, register.into());
     }
 
     pub(crate) fn mov_if(&mut self, cond: Cond, to: Gpr, from: impl Into<Rm>) {
-        self.encode(0, true, false, &[0x0f, 0x40 | cond as u8], to.0, from.into());
+        self.encode(0, true, false, &[0x0f, 0x40 | cond.0], to.0, from.into());
     }
 
     pub(crate) fn push(&mut self, register: Gpr) {
-        if register.high() != 0 {
-            self.byte(0x41);
-        }
-        self.byte(0x50 | register.low());
+        self.short(0x50, register);
     }
 
     pub(crate) fn pop(&mut self, register: Gpr) {
-        if register.high() != 0 {
-            self.byte(0x41);
-        }
-        self.byte(0x58 | register.low());
+        self.short(0x58, register);
     }
 
     pub(crate) fn ret(&mut self) {
@@ -387,10 +386,10 @@ impl Assembler {
 
     pub(crate) fn jump_if(&mut self, cond: Cond, to: Label) {
         if let Some(short) = self.short_distance(to) {
-            self.code.extend([0x70 | cond as u8, short]);
+            self.code.extend([0x70 | cond.0, short]);
             return;
         }
-        self.code.extend([0x0f, 0x80 | cond as u8]);
+        self.code.extend([0x0f, 0x80 | cond.0]);
         self.distance(to);
     }
 

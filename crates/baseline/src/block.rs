@@ -249,15 +249,15 @@ pub(crate) fn compare(code: &mut Code, values: &mut Values, op: BinaryOp, a: Val
     values.release(a);
     values.release(b);
     match (op, is_swapped) {
-        (BinaryOp::Ne, _) => Cond::NotEqual,
-        (BinaryOp::Lt, false) => Cond::Less,
-        (BinaryOp::Lt, true) => Cond::Greater,
-        (BinaryOp::LtUnsigned, false) => Cond::Below,
-        (BinaryOp::LtUnsigned, true) => Cond::Above,
-        (BinaryOp::Ge, false) => Cond::GreaterEqual,
-        (BinaryOp::Ge, true) => Cond::LessEqual,
-        (BinaryOp::GeUnsigned, false) => Cond::AboveEqual,
-        (BinaryOp::GeUnsigned, true) => Cond::BelowEqual,
-        _ => Cond::Equal,
+        (BinaryOp::Ne, _) => Cond::NOT_EQUAL,
+        (BinaryOp::Lt, false) => Cond::LESS,
+        (BinaryOp::Lt, true) => Cond::GREATER,
+        (BinaryOp::LtUnsigned, false) => Cond::BELOW,
+        (BinaryOp::LtUnsigned, true) => Cond::ABOVE,
+        (BinaryOp::Ge, false) => Cond::GREATER_EQUAL,
+        (BinaryOp::Ge, true) => Cond::LESS_EQUAL,
+        (BinaryOp::GeUnsigned, false) => Cond::ABOVE_EQUAL,
+        (BinaryOp::GeUnsigned, true) => Cond::BELOW_EQUAL,
+        _ => Cond::EQUAL,
     }
 }

@@ -88,7 +88,7 @@ impl FunctionEmitter<'_, '_> {
                 let register = values.register(self.code, condition);
                 self.code.asm.test(register, register);
                 values.release(condition);
-                Cond::NotEqual
+                Cond::NOT_EQUAL
             }
         };
         values.unlock(self.code);
@@ -124,7 +124,7 @@ impl FunctionEmitter<'_, '_> {
         if let (Some(slot), Some(own)) = (link, self.own_link()) {
             self.code.asm.mov(Gpr::RAX, Frame::memory(slot));
             self.code.asm.alu(Alu::Cmp, Gpr::RAX, own);
-            self.code.asm.jump_if(Cond::NotEqual, self.context.stubs.unknown_target);
+            self.code.asm.jump_if(Cond::NOT_EQUAL, self.context.stubs.unknown_target);
             self.code.frame.give(slot);
         }
         self.give_back();
@@ -156,7 +156,7 @@ impl FunctionEmitter<'_, '_> {
         // Moves leave the flags alone.
         values.finish(self.code);
         let other = self.cold_locals(locals);
-        self.code.asm.jump_if(Cond::NotEqual, other);
+        self.code.asm.jump_if(Cond::NOT_EQUAL, other);
         self.give_back();
     }
 
@@ -178,7 +178,7 @@ impl FunctionEmitter<'_, '_> {
         self.code.asm.call(function);
         let sp = self.guest(Reg::SP, Gpr::RCX);
         self.code.asm.alu(Alu::Cmp, sp, Frame::memory(slot));
-        self.code.asm.jump_if(Cond::NotEqual, self.context.stubs.unknown_target);
+        self.code.asm.jump_if(Cond::NOT_EQUAL, self.context.stubs.unknown_target);
         self.code.frame.give(slot);
     }
 
@@ -199,7 +199,7 @@ impl FunctionEmitter<'_, '_> {
         if cases.len() <= CHAIN_MAX {
             for (pc, label) in cases {
                 self.compare_target(*pc);
-                self.code.asm.jump_if(Cond::Equal, *label);
+                self.code.asm.jump_if(Cond::EQUAL, *label);
             }
             self.code.asm.jump(other);
         } else if entries / TABLE_ENTRIES_PER_ADDRESS <= cases.len() as u64 {
@@ -208,7 +208,7 @@ impl FunctionEmitter<'_, '_> {
             let (low, high) = cases.split_at(cases.len() / 2);
             let upper = self.code.asm.label();
             self.compare_target(high[0].0);
-            self.code.asm.jump_if(Cond::AboveEqual, upper);
+            self.code.asm.jump_if(Cond::ABOVE_EQUAL, upper);
             self.cases(low, other);
             self.code.asm.bind(upper);
             self.cases(high, other);
@@ -241,7 +241,7 @@ impl FunctionEmitter<'_, '_> {
         // An odd distance becomes a huge one.
         asm.shift_number(Shift::Ror, index, 1);
         asm.alu_number(Alu::Cmp, index, fitted(entries));
-        asm.jump_if(Cond::AboveEqual, other);
+        asm.jump_if(Cond::ABOVE_EQUAL, other);
         asm.lea_data(address, table);
         asm.sign_extend_word(index, Mem::entry(address, index));
         asm.alu(Alu::Add, address, index);

@@ -73,18 +73,6 @@ pub(crate) fn emit(context: &Context, code: &mut Code, ir: &Function) -> Result<
     function.finish_frame()
 }
 
-/// Whether the function compares its return address anywhere.
-fn compares_link(ir: &Function) -> bool {
-    ir.blocks.iter().any(|block| {
-        matches!(
-            block.terminator,
-            Terminator::Return { link: Some(_), .. }
-                | Terminator::TailCall { link: Some(_), .. }
-                | Terminator::JumpIndirect { link: Some(_), .. }
-        )
-    })
-}
-
 impl<'m> FunctionEmitter<'_, 'm> {
     fn entry(&mut self) {
         let label = self.context.functions[self.ir.id.0 as usize];
@@ -98,7 +86,7 @@ impl<'m> FunctionEmitter<'_, 'm> {
         self.first_row = self.code.asm.rows.len();
         self.code.asm.row(RETURN_BYTES, &[self.ir.entry]);
         self.change_frame(Alu::Sub);
-        if compares_link(self.ir) {
+        if self.ir.compares_link() {
             let slot = self.code.frame.reserve();
             let link = self.guest(self.ir.link, Gpr::RAX);
             self.code.asm.store(8, Frame::memory(slot), link);
@@ -227,7 +215,7 @@ impl<'m> FunctionEmitter<'_, 'm> {
         }
         if block.is_metered {
             let (at, back) = (asm.label(), asm.label());
-            asm.jump_if(Cond::Sign, at);
+            asm.jump_if(Cond::SIGN, at);
             asm.bind(back);
             self.cold.push(Cold::Meter(at, back, block.pc));
         }
@@ -284,7 +272,7 @@ impl<'m> FunctionEmitter<'_, 'm> {
             // Bounds beyond memory: nothing is.
             Err(_) => return asm.jump_far(bad),
         }
-        asm.jump_if(Cond::Above, bad);
+        asm.jump_if(Cond::ABOVE, bad);
     }
 }
 

@@ -28,7 +28,11 @@ use antares_abi::LeaveReason;
 use antares_ir::{Function, Module};
 use antares_program::{GuestAddr, Reg};
 
-use crate::{assembler::Label, registers::Pinned, values::Code};
+use crate::{
+    assembler::{Assembler, Label},
+    registers::Pinned,
+    values::Code,
+};
 
 /// Why no code was generated. None of these is reached by a module that `antares-lift` verified, within the limits of a
 /// compile.
@@ -51,20 +55,27 @@ pub enum BaselineError {
     Label,
 }
 
-/// Small pieces of every library, by their places.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stubs {
-    enter: Label,
-    ecall: Label,
-    dispatch: Label,
-    divide: Label,
-    divide_unsigned: Label,
-    carryless: Label,
-    bad_address: Label,
-    unknown_target: Label,
-    unknown_callee: Label,
-    past_table: Label,
-    unsupported: Label,
+macro_rules! stubs {
+    ($($name:ident),*) => {
+        /// Small pieces of every library, by their places.
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct Stubs { $($name: Label,)* }
+
+        impl Stubs {
+            fn new(asm: &mut Assembler) -> Self {
+                Self { $($name: asm.label(),)* }
+            }
+
+            fn named(&self) -> Vec<(&'static str, Label)> {
+                vec![$((stringify!($name), self.$name),)*]
+            }
+        }
+    };
+}
+
+stubs! {
+    enter, ecall, dispatch, divide, divide_unsigned, carryless, bad_address, unknown_target, unknown_callee,
+    past_table, unsupported
 }
 
 /// What the parts of the generator share.
@@ -117,21 +128,8 @@ pub fn listing(module: &Module) -> Result<Listing, BaselineError> {
         let start = code.asm.place(context.functions[function.id.0 as usize])?;
         functions.push((function.entry, start..code.asm.code.len()));
     }
-    let stubs = &context.stubs;
-    let stubs = [
-        ("ecall", stubs.ecall),
-        ("dispatch", stubs.dispatch),
-        ("divide", stubs.divide),
-        ("divide_unsigned", stubs.divide_unsigned),
-        ("carryless", stubs.carryless),
-        ("bad_address", stubs.bad_address),
-        ("unknown_target", stubs.unknown_target),
-        ("unknown_callee", stubs.unknown_callee),
-        ("past_table", stubs.past_table),
-        ("unsupported", stubs.unsupported),
-    ];
     let place = |(name, label)| Ok((name, code.asm.place(label)?));
-    let stubs = stubs.into_iter().map(place).collect::<Result<_, BaselineError>>()?;
+    let stubs = context.stubs.named().into_iter().map(place).collect::<Result<_, BaselineError>>()?;
     code.asm.finish(0)?;
     Ok(Listing { code: code.asm.code, functions, stubs })
 }
@@ -143,19 +141,7 @@ impl<'m> Context<'m> {
         let has_entry =
             |function: &&Function| (function.is_exposed || function.is_resumable) && function.link == Reg::RA;
         let tables = library::reserve(module, asm, module.functions.iter().filter(has_entry));
-        let stubs = Stubs {
-            enter: asm.label(),
-            ecall: asm.label(),
-            dispatch: asm.label(),
-            divide: asm.label(),
-            divide_unsigned: asm.label(),
-            carryless: asm.label(),
-            bad_address: asm.label(),
-            unknown_target: asm.label(),
-            unknown_callee: asm.label(),
-            past_table: asm.label(),
-            unsupported: asm.label(),
-        };
+        let stubs = Stubs::new(asm);
         let functions = module.functions.iter().map(|_| asm.label()).collect();
         Self { module, pinned: Pinned::choose(module), functions, stubs, tables }
     }

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use antares_abi::{ABI_VERSION, EntryTable, FrameTable, LIBRARY_MAGIC, LIBRARY_SYMBOL, LibraryHeader};
 use antares_ir::{Function, Module};
 use antares_program::FunctionId;
+use object::elf;
 
 use crate::{BaselineError, assembler::Assembler, fitted};
 
@@ -16,20 +17,6 @@ const PROGRAM_HEADER_BYTES: usize = 56;
 const SEGMENTS: usize = 4;
 const SYMBOL_BYTES: usize = 24;
 const DYNAMIC_ENTRY_BYTES: usize = 16;
-
-/// Kinds and flags of segments, tags of the dynamic section (System V ABI; GNU extensions).
-const PT_LOAD: u32 = 1;
-const PT_DYNAMIC: u32 = 2;
-const PT_GNU_STACK: u32 = 0x6474_e551;
-const READ: u32 = 4;
-const WRITE: u32 = 2;
-const EXECUTE: u32 = 1;
-const DT_NULL: u64 = 0;
-const DT_STRTAB: u64 = 5;
-const DT_SYMTAB: u64 = 6;
-const DT_STRSZ: u64 = 10;
-const DT_SYMENT: u64 = 11;
-const DT_GNU_HASH: u64 = 0x6fff_fef5;
 
 /// Breakpoints between code and the end of its page.
 const FILLER: u8 = 0xcc;
@@ -184,16 +171,22 @@ fn file_header(file: &mut Vec<u8>, layout: &Layout) {
         file.extend(fitted::<u16, _>(size).to_le_bytes());
     }
     let page = PAGE_BYTES;
-    segment(file, PT_LOAD, READ, (0, layout.data_end), page);
-    segment(file, PT_LOAD, READ | EXECUTE, (layout.code, layout.code_end), page);
+    segment(file, elf::PT_LOAD, elf::PF_R, (0, layout.data_end), page);
+    segment(file, elf::PT_LOAD, elf::PF_R | elf::PF_X, (layout.code, layout.code_end), page);
     // Read-only, so that the dynamic linker leaves it as it is.
-    segment(file, PT_DYNAMIC, READ, (layout.dynamic, layout.dynamic_end), 8);
-    segment(file, PT_GNU_STACK, READ | WRITE, (0, 0), 0);
+    segment(file, elf::PT_DYNAMIC, elf::PF_R, (layout.dynamic, layout.dynamic_end), 8);
+    segment(file, elf::PT_GNU_STACK, elf::PF_R | elf::PF_W, (0, 0), 0);
 }
 
-fn segment(file: &mut Vec<u8>, kind: u32, flags: u32, (start, end): (usize, usize), align: usize) {
-    word(file, kind);
-    word(file, flags);
+fn segment(
+    file: &mut Vec<u8>,
+    kind: elf::ProgramType,
+    flags: elf::ProgramFlags,
+    (start, end): (usize, usize),
+    align: usize,
+) {
+    word(file, kind.0);
+    word(file, flags.0);
     for number in [start, start, start, end - start, end - start, align] {
         double(file, number);
     }
@@ -225,16 +218,16 @@ fn symbols(file: &mut Vec<u8>, layout: &Layout) {
 }
 
 fn dynamic_section(file: &mut Vec<u8>, layout: &Layout) {
-    let entries: [(u64, usize); DYNAMIC_ENTRIES] = [
-        (DT_GNU_HASH, layout.hash),
-        (DT_STRTAB, layout.strings),
-        (DT_STRSZ, layout.strings_end - layout.strings),
-        (DT_SYMTAB, layout.symbols),
-        (DT_SYMENT, SYMBOL_BYTES),
-        (DT_NULL, 0),
+    let entries: [(elf::DynamicTag, usize); DYNAMIC_ENTRIES] = [
+        (elf::DT_GNU_HASH, layout.hash),
+        (elf::DT_STRTAB, layout.strings),
+        (elf::DT_STRSZ, layout.strings_end - layout.strings),
+        (elf::DT_SYMTAB, layout.symbols),
+        (elf::DT_SYMENT, SYMBOL_BYTES),
+        (elf::DT_NULL, 0),
     ];
     for (tag, value) in entries {
-        file.extend(tag.to_le_bytes());
+        file.extend(tag.0.to_le_bytes());
         double(file, value);
     }
 }

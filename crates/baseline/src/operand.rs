@@ -125,39 +125,25 @@ pub(crate) enum Extend {
     SignHalf = 0xbf,
 }
 
-/// Conditions, by their number in encodings.
+/// A condition, by its number in encodings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cond {
-    Below = 2,
-    AboveEqual = 3,
-    Equal = 4,
-    NotEqual = 5,
-    BelowEqual = 6,
-    Above = 7,
-    Sign = 8,
-    NoSign = 9,
-    Less = 12,
-    GreaterEqual = 13,
-    LessEqual = 14,
-    Greater = 15,
-}
+pub(crate) struct Cond(pub(crate) u8);
 
 impl Cond {
-    /// The condition that holds where this one does not.
+    pub(crate) const BELOW: Self = Self(2);
+    pub(crate) const ABOVE_EQUAL: Self = Self(3);
+    pub(crate) const EQUAL: Self = Self(4);
+    pub(crate) const NOT_EQUAL: Self = Self(5);
+    pub(crate) const BELOW_EQUAL: Self = Self(6);
+    pub(crate) const ABOVE: Self = Self(7);
+    pub(crate) const SIGN: Self = Self(8);
+    pub(crate) const LESS: Self = Self(12);
+    pub(crate) const GREATER_EQUAL: Self = Self(13);
+    pub(crate) const LESS_EQUAL: Self = Self(14);
+    pub(crate) const GREATER: Self = Self(15);
+
+    /// The condition that holds where this one does not: the last bit says which.
     pub(crate) fn inverted(self) -> Self {
-        match self {
-            Self::Below => Self::AboveEqual,
-            Self::AboveEqual => Self::Below,
-            Self::Equal => Self::NotEqual,
-            Self::NotEqual => Self::Equal,
-            Self::BelowEqual => Self::Above,
-            Self::Above => Self::BelowEqual,
-            Self::Sign => Self::NoSign,
-            Self::NoSign => Self::Sign,
-            Self::Less => Self::GreaterEqual,
-            Self::GreaterEqual => Self::Less,
-            Self::LessEqual => Self::Greater,
-            Self::Greater => Self::LessEqual,
-        }
+        Self(self.0 ^ 1)
     }
 }

@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use antares_abi::{HOST_TABLE_OFFSET, HostTable, STATE_OFFSET, State};
-use antares_ir::{Block, Function, Module, Op};
+use antares_ir::{Function, Module};
 use antares_program::Reg;
 
 use crate::{
@@ -95,7 +95,7 @@ impl Pinned {
         let mut counts = [0_u64; 32];
         for function in &module.functions {
             for (block, weight) in function.blocks.iter().zip(weights(function)) {
-                count(block, weight, &mut counts);
+                block.mentions().for_each(|register| counts[register.index()] += weight);
             }
         }
         let mut order: Vec<u8> = (1..32).collect();
@@ -121,17 +121,6 @@ impl Pinned {
     /// Those that a syscall may have changed in the state or in the host register.
     pub(crate) fn lost_in_syscalls(&self) -> impl Iterator<Item = (Reg, Gpr)> {
         self.pairs.iter().copied().filter(|(register, host)| *register == Reg::A0 || *host == LOST)
-    }
-}
-
-fn count(block: &Block, weight: u64, counts: &mut [u64; 32]) {
-    for op in &block.ops {
-        if let Op::Read(register) = op {
-            counts[register.index()] += weight;
-        }
-    }
-    for (register, _) in &block.writes {
-        counts[register.index()] += weight;
     }
 }
 

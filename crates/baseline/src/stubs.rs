@@ -127,7 +127,7 @@ fn dispatch(context: &Context, asm: &mut Assembler) {
     asm.mov(group, index);
     asm.shift_number(Shift::Shr, group, bits(ENTRY_PAGE_BYTES));
     asm.alu_number(Alu::Cmp, group, fitted(context.tables.pages));
-    asm.jump_if(Cond::AboveEqual, unknown);
+    asm.jump_if(Cond::ABOVE_EQUAL, unknown);
     asm.lea_data(table, context.tables.directory);
     asm.extend(Extend::ZeroHalf, group, Mem { base: table, index: Some((group, 1)), displacement: 0 });
     asm.shift_number(Shift::Shl, group, bits(per_group));
@@ -137,7 +137,7 @@ fn dispatch(context: &Context, asm: &mut Assembler) {
     asm.lea_data(table, context.tables.entries);
     asm.sign_extend_word(index, Mem::entry(table, index));
     asm.test(index, index);
-    asm.jump_if(Cond::Equal, unknown);
+    asm.jump_if(Cond::EQUAL, unknown);
     asm.lea(index, Mem { base: table, index: Some((index, 0)), displacement: THUNK_BYTES });
     asm.jump_to(index);
     if !context.module.is_open {
@@ -168,10 +168,10 @@ fn divide(context: &Context, asm: &mut Assembler) {
     let (zero, minus_one) = (asm.label(), asm.label());
     asm.bind(context.stubs.divide);
     asm.test(Gpr::RCX, Gpr::RCX);
-    asm.jump_if(Cond::Equal, zero);
+    asm.jump_if(Cond::EQUAL, zero);
     // The processor faults where the quotient does not fit: -2^63 / -1.
     asm.alu_number(Alu::Cmp, Gpr::RCX, -1);
-    asm.jump_if(Cond::Equal, minus_one);
+    asm.jump_if(Cond::EQUAL, minus_one);
     asm.sign_of_rax();
     asm.unary(Unary::Idiv, Gpr::RCX);
     asm.ret();
@@ -190,11 +190,11 @@ fn divide_unsigned(context: &Context, asm: &mut Assembler) {
     let (zero, word) = (asm.label(), asm.label());
     asm.bind(context.stubs.divide_unsigned);
     asm.test(Gpr::RCX, Gpr::RCX);
-    asm.jump_if(Cond::Equal, zero);
+    asm.jump_if(Cond::EQUAL, zero);
     asm.mov(Gpr::RDX, Gpr::RAX);
     asm.alu(Alu::Or, Gpr::RDX, Gpr::RCX);
     asm.shift_number(Shift::Shr, Gpr::RDX, 32);
-    asm.jump_if(Cond::Equal, word);
+    asm.jump_if(Cond::EQUAL, word);
     asm.zero(Gpr::RDX);
     asm.unary(Unary::Div, Gpr::RCX);
     asm.ret();
@@ -225,11 +225,11 @@ fn carryless(context: &Context, asm: &mut Assembler) {
     asm.alu(Alu::Add, low, low);
     asm.add_with_carry(high, high);
     asm.test_bit(bits, 0);
-    asm.jump_if(Cond::AboveEqual, no_bit);
+    asm.jump_if(Cond::ABOVE_EQUAL, no_bit);
     asm.alu(Alu::Xor, low, Gpr::RAX);
     asm.bind(no_bit);
     asm.alu_number(Alu::Sub, count, 1);
-    asm.jump_if(Cond::NotEqual, turn);
+    asm.jump_if(Cond::NOT_EQUAL, turn);
     asm.mov(Gpr::RAX, low);
     asm.mov(Gpr::RDX, high);
     for register in [count, high, low] {

@@ -15,7 +15,7 @@ pub enum CodeError {
         /// Where, counted from the library's start.
         address: u64,
         /// What is wrong with it.
-        fault: Fault,
+        fault: CodeFault,
     },
     /// An entry of the entry table that leads into the middle of an instruction or out of the code.
     #[error("the entry table leads to {address:#x}, where no instruction begins")]
@@ -27,7 +27,7 @@ pub enum CodeError {
 
 /// What is wrong with an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum CodeFault {
     /// No instruction, or cut off by the end of the code.
     #[error("is none")]
     Invalid,

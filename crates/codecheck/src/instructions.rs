@@ -6,16 +6,16 @@
 
 use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 
-use crate::{Fault, memory::FRAME_BYTES_MAX};
+use crate::{CodeFault, memory::FRAME_BYTES_MAX};
 
 /// Checks everything but where it goes and what it touches.
-pub(crate) fn check(instruction: &Instruction) -> Result<(), Fault> {
+pub(crate) fn check(instruction: &Instruction) -> Result<(), CodeFault> {
     let mnemonic = instruction.mnemonic();
     if !is_general(mnemonic) && !is_vector(mnemonic) && !is_special(mnemonic) {
-        return Err(Fault::Instruction(mnemonic));
+        return Err(CodeFault::Instruction(mnemonic));
     }
     if instruction.has_lock_prefix() || instruction.has_rep_prefix() || instruction.has_repne_prefix() {
-        return Err(Fault::Prefix);
+        return Err(CodeFault::Prefix);
     }
     for operand in 0..instruction.op_count() {
         check_operand(instruction, operand)?;
@@ -23,7 +23,7 @@ pub(crate) fn check(instruction: &Instruction) -> Result<(), Fault> {
     Ok(())
 }
 
-fn check_operand(instruction: &Instruction, operand: u32) -> Result<(), Fault> {
+fn check_operand(instruction: &Instruction, operand: u32) -> Result<(), CodeFault> {
     match instruction.op_kind(operand) {
         OpKind::Register => {
             let register = instruction.op_register(operand);
@@ -31,7 +31,7 @@ fn check_operand(instruction: &Instruction, operand: u32) -> Result<(), Fault> {
             match register.full_register() {
                 Register::RSP => check_stack_pointer(instruction),
                 _ if register.is_gpr() || is_vector => Ok(()),
-                _ => Err(Fault::Operand),
+                _ => Err(CodeFault::Operand),
             }
         }
         OpKind::Memory
@@ -44,7 +44,7 @@ fn check_operand(instruction: &Instruction, operand: u32) -> Result<(), Fault> {
         | OpKind::Immediate8to32
         | OpKind::Immediate8to64
         | OpKind::Immediate32to64 => Ok(()),
-        _ => Err(Fault::Operand),
+        _ => Err(CodeFault::Operand),
     }
 }
 
@@ -54,7 +54,7 @@ fn is_low(register: Register, first: Register) -> bool {
 }
 
 /// The stack pointer moves by constants, less than a guard's size at a time, and is compared by probes.
-fn check_stack_pointer(instruction: &Instruction) -> Result<(), Fault> {
+fn check_stack_pointer(instruction: &Instruction) -> Result<(), CodeFault> {
     let is_small = |number: i64| number.abs() < FRAME_BYTES_MAX;
     let may_be = match instruction.code() {
         Code::Add_rm64_imm8 | Code::Add_rm64_imm32 | Code::Sub_rm64_imm8 | Code::Sub_rm64_imm32 => {
@@ -72,7 +72,7 @@ fn check_stack_pointer(instruction: &Instruction) -> Result<(), Fault> {
         Code::Cmp_r64_rm64 | Code::Cmp_rm64_r64 => true,
         _ => false,
     };
-    if may_be { Ok(()) } else { Err(Fault::StackPointer) }
+    if may_be { Ok(()) } else { Err(CodeFault::StackPointer) }
 }
 
 /// Of general registers.

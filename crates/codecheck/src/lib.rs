@@ -10,9 +10,10 @@ mod error;
 mod image;
 mod instructions;
 mod memory;
+mod values;
 mod walk;
 
-pub use error::{CodeError, Fault};
+pub use error::{CodeError, CodeFault};
 
 /// Figures of code that was found to be in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub fn check(library: &[u8]) -> Result<Checked, CodeError> {
     let Some(code) = image.code() else { return Ok(Checked { code_bytes: 0, instructions: 0 }) };
     let lines = walk::disassemble(&code)?;
     for (index, instruction) in lines.instructions.iter().enumerate() {
-        let fault = |fault: Fault| CodeError::Code { address: instruction.ip(), fault };
+        let fault = |fault: CodeFault| CodeError::Code { address: instruction.ip(), fault };
         instructions::check(instruction).map_err(fault)?;
         memory::check(instruction, &image).map_err(fault)?;
         branches::check(index, &lines, &image).map_err(fault)?;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use antares_abi::HOST_TABLE_OFFSET;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
-use crate::{Fault, branches::loads_host_function, image::Image};
+use crate::{CodeFault, image::Image, values::loads_host_function};
 
 /// Bytes of a frame of the native stack, at most: less than its guard has.
 pub(crate) const FRAME_BYTES_MAX: i64 = 1 << 20;
@@ -24,7 +24,7 @@ const HOST_PAGE: Range<i64> = {
 };
 
 /// Checks the memory operand of `instruction`, if it has one.
-pub(crate) fn check(instruction: &Instruction, image: &Image<'_>) -> Result<(), Fault> {
+pub(crate) fn check(instruction: &Instruction, image: &Image<'_>) -> Result<(), CodeFault> {
     if !(0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory) {
         return Ok(());
     }
@@ -32,11 +32,13 @@ pub(crate) fn check(instruction: &Instruction, image: &Image<'_>) -> Result<(), 
         // It touches nothing.
         Mnemonic::Nop => return Ok(()),
         // A trap whose number the handler of faults does not read ends the worker.
-        Mnemonic::Ud1 => return if instruction.len() == TRAP_BYTES { Ok(()) } else { Err(Fault::Memory) },
+        Mnemonic::Ud1 => {
+            return if instruction.len() == TRAP_BYTES { Ok(()) } else { Err(CodeFault::Memory) };
+        }
         _ => {}
     }
     if instruction.segment_prefix() != Register::None {
-        return Err(Fault::Memory);
+        return Err(CodeFault::Memory);
     }
     let (base, index) = (instruction.memory_base(), instruction.memory_index());
     let displacement = instruction.memory_displacement64().cast_signed();
@@ -46,7 +48,7 @@ pub(crate) fn check(instruction: &Instruction, image: &Image<'_>) -> Result<(), 
         Register::RSP => {
             let is_in_frame = (-RED_ZONE_BYTES..FRAME_BYTES_MAX).contains(&displacement);
             let is_probe = is_address && displacement.abs() < 64 * FRAME_BYTES_MAX;
-            if index == Register::None && (is_in_frame || is_probe) { Ok(()) } else { Err(Fault::Memory) }
+            if index == Register::None && (is_in_frame || is_probe) { Ok(()) } else { Err(CodeFault::Memory) }
         }
         // An address is a number until somebody uses it.
         _ if is_address => Ok(()),
@@ -56,15 +58,15 @@ pub(crate) fn check(instruction: &Instruction, image: &Image<'_>) -> Result<(), 
             if !is_host_s || goes_there || loads_host_function(instruction) {
                 Ok(())
             } else {
-                Err(Fault::Memory)
+                Err(CodeFault::Memory)
             }
         }
-        _ => Err(Fault::Memory),
+        _ => Err(CodeFault::Memory),
     }
 }
 
 /// By the instruction's own address only constants are read, and addresses taken.
-fn check_constant(instruction: &Instruction, image: &Image<'_>) -> Result<(), Fault> {
+fn check_constant(instruction: &Instruction, image: &Image<'_>) -> Result<(), CodeFault> {
     let address = instruction.memory_displacement64();
     if instruction.mnemonic() == Mnemonic::Lea {
         // Of code too; whoever goes there is looked at where it goes.
@@ -74,5 +76,5 @@ fn check_constant(instruction: &Instruction, image: &Image<'_>) -> Result<(), Fa
     let is_read = instruction.op0_kind() != OpKind::Memory
         || matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Bt | Mnemonic::Push);
     let is_constant = bytes > 0 && image.is_constant(&(address..address.saturating_add(bytes)));
-    if is_read && is_constant { Ok(()) } else { Err(Fault::Constant { address }) }
+    if is_read && is_constant { Ok(()) } else { Err(CodeFault::Constant { address }) }
 }

@@ -2,7 +2,7 @@
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
 
-use crate::{CodeError, Fault, image::Code};
+use crate::{CodeError, CodeFault, image::Code};
 
 /// What the linear disassembly gave.
 pub(crate) struct Lines {
@@ -30,12 +30,12 @@ pub(crate) fn disassemble(code: &Code<'_>) -> Result<Lines, CodeError> {
         begins[decoder.position()] = true;
         let instruction = decoder.decode();
         if instruction.is_invalid() {
-            return Err(CodeError::Code { address: instruction.ip(), fault: Fault::Invalid });
+            return Err(CodeError::Code { address: instruction.ip(), fault: CodeFault::Invalid });
         }
         instructions.push(instruction);
     }
     if let Some(last) = instructions.last().filter(|last| goes_on(last)) {
-        return Err(CodeError::Code { address: last.ip(), fault: Fault::End });
+        return Err(CodeError::Code { address: last.ip(), fault: CodeFault::End });
     }
     Ok(Lines { instructions, start: code.start, begins })
 }

@@ -9,6 +9,7 @@ mod inlining;
 mod memory;
 mod memory_resident;
 mod operations;
+mod ordered;
 pub(crate) mod part;
 pub(crate) mod signature;
 mod state;
@@ -119,6 +120,14 @@ pub(crate) fn module<'c>(
     Ok(emitter.module)
 }
 
+/// The name of what belongs to `function`; two may begin at one address.
+fn symbol(prefix: &str, function: &ir::Function) -> String {
+    match function.link {
+        Reg::RA => format!("{prefix}_{:x}", function.entry.0),
+        link => format!("{prefix}_{:x}_{link}", function.entry.0),
+    }
+}
+
 /// Has LLVM verify `module`.
 pub(crate) fn verify(module: &Module) -> Result<(), CodegenError> {
     module.verify().map_err(|message| CodegenError::Verifier { message: message.to_string() })
@@ -221,10 +230,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
         let mut names = HashSet::new();
         for function in &self.ir.functions {
             let signature = &self.signatures[function.id.0 as usize];
-            let mut name = match function.link {
-                Reg::RA => format!("guest_{:x}", function.entry.0),
-                link => format!("guest_{:x}_{link}", function.entry.0),
-            };
+            let mut name = symbol("guest", function);
             if !names.insert((function.entry, function.link)) {
                 // A copy.
                 name = format!("{name}_{}", function.id.0);
@@ -349,18 +355,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
         let magic: Vec<IntValue> =
             LIBRARY_MAGIC.iter().map(|byte| i8.const_int(u64::from(*byte), false)).collect();
         let magic = i8.const_array(&magic);
-        let fields = [
-            magic.get_type().into(),
-            i32.into(),
-            i32.into(),
-            i32.into(),
-            i32.into(),
-            i32.into(),
-            i32.into(),
-            self.i64.into(),
-            self.i64.into(),
-            self.i64.into(),
-        ];
+        let fields = [&[magic.get_type().into()][..], &[i32.into(); 6], &[self.i64.into(); 3]].concat();
         let kind = self.context.struct_type(&fields, false);
         let header = self.module.add_global(kind, None, LIBRARY_SYMBOL);
         header.set_constant(true);

@@ -5,10 +5,11 @@ use std::{
     ffi::{CStr, CString, c_char},
     fs::File,
     io::Write,
-    os::fd::{AsRawFd, FromRawFd},
+    os::fd::AsRawFd,
 };
 
 use antares_abi::LIBRARY_SYMBOL;
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::{CodegenError, frames, optimize};
 
@@ -81,19 +82,9 @@ fn forget_place_of_headers(library: &mut [u8]) {
 }
 
 fn memory_file_of(bytes: &[u8]) -> Result<File, CodegenError> {
-    let mut file = memory_file(c"object")?;
+    let mut file = File::from(memfd_create(c"object", MemfdFlags::CLOEXEC).map_err(std::io::Error::from)?);
     file.write_all(bytes)?;
     Ok(file)
-}
-
-fn memory_file(name: &CStr) -> Result<File, CodegenError> {
-    // SAFETY: `name` is a C string; the flags are a plain number.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(CodegenError::File(std::io::Error::last_os_error()));
-    }
-    // SAFETY: the descriptor was just made and belongs to no one else.
-    Ok(unsafe { File::from_raw_fd(fd) })
 }
 
 /// One at a time: lld keeps state in statics.

@@ -57,7 +57,9 @@ fn start() {
 
 fn set_options() {
     // What a loop has added up is a product of its passes, whatever that costs: cycles above all. Most copies are of few
-    // bytes: one vector a pass, and eight bytes at once at the end.
+    // bytes: one vector a pass, and eight bytes at once at the end. What is taken out of a loop of vectors that ends early
+    // is an element by its number, through the stack: an access that the check of machine code does not know.
+    // Such products may be divided in 128 bits, for which there is no function to call.
     // LLVM takes carries for predictable: as branches, those of bignum code cost four times as much. Inlining what has
     // one caller gains, and what is tiny (see `emit`); the rest only grows, since guest calls pass what they need in
     // registers. Few targets are found sooner by comparing than by a table; a table has a place for each even address.
@@ -70,6 +72,8 @@ fn set_options() {
         c"-replexitval=always".as_ptr(),
         c"-force-vector-interleave=1".as_ptr(),
         c"-epilogue-vectorization-force-VF=8".as_ptr(),
+        c"-enable-early-exit-vectorization=false".as_ptr(),
+        c"-expand-div-rem-bits=64".as_ptr(),
         c"-x86-cmov-converter=false".as_ptr(),
         c"-inline-threshold=0".as_ptr(),
         c"-min-jump-table-entries=8".as_ptr(),

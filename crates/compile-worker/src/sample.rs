@@ -8,12 +8,14 @@ const CODE: [u32; 3] = [0x0000_0513, 0x05d0_0893, 0x0000_0073];
 const HEADERS_BYTES: u64 = 64 + 56;
 
 /// An RV64 executable with one segment.
-pub(crate) fn elf() -> Vec<u8> {
+#[must_use]
+pub fn elf() -> Vec<u8> {
     elf_of(&CODE)
 }
 
 /// The same with other `code`.
-pub(crate) fn elf_of(code: &[u32]) -> Vec<u8> {
+#[must_use]
+pub fn elf_of(code: &[u32]) -> Vec<u8> {
     let code: Vec<u8> = code.iter().copied().flat_map(u32::to_le_bytes).collect();
     let length = code.len() as u64;
     let mut elf = Vec::new();

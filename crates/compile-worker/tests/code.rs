@@ -5,15 +5,13 @@
 use std::{mem::offset_of, path::PathBuf, time::Instant};
 
 use antares_abi::{CompileOptions, HOST_TABLE_OFFSET, Hints, HostTable, Isa, STATE_OFFSET, State};
-use antares_codecheck::{CodeError, Fault, check};
+use antares_codecheck::{CodeError, CodeFault, check};
+use antares_compile_worker::sample;
 use antares_compiler::{Request, Stage};
 use antares_pool::{
     Pool, PoolConfig, Sealed, Verdict,
     job::{CompileJob, CompileLimits, CompileReport, CompileTask},
 };
-
-#[path = "../src/sample.rs"]
-mod sample;
 
 const OPTIONS: CompileOptions = CompileOptions { vm_version: 2, isa: Isa(7) };
 
@@ -53,7 +51,7 @@ fn assert_accepted(bytes: &[u8]) {
 }
 
 #[track_caller]
-fn assert_refused(bytes: &[u8], is_reason: impl Fn(Fault) -> bool) {
+fn assert_refused(bytes: &[u8], is_reason: impl Fn(CodeFault) -> bool) {
     for library in libraries() {
         match check(&patched(&library, bytes)) {
             Err(CodeError::Code { fault, .. }) if is_reason(fault) => {}
@@ -129,12 +127,16 @@ fn other_instructions_are_refused() {
         assert_refused(bytes, |fault| {
             matches!(
                 fault,
-                Fault::Instruction(_) | Fault::Operand | Fault::Prefix | Fault::Memory | Fault::Invalid
+                CodeFault::Instruction(_)
+                    | CodeFault::Operand
+                    | CodeFault::Prefix
+                    | CodeFault::Memory
+                    | CodeFault::Invalid
             )
         });
     }
     // No instruction at all.
-    assert_refused(&[0x06], |fault| fault == Fault::Invalid);
+    assert_refused(&[0x06], |fault| fault == CodeFault::Invalid);
 }
 
 #[test]
@@ -168,16 +170,18 @@ fn other_accesses_are_refused() {
         &[0x48, 0x8b, 0x04, 0x0d, 0, 0, 0, 0],
     ];
     for bytes in others {
-        assert_refused(bytes, |fault| fault == Fault::Memory);
+        assert_refused(bytes, |fault| fault == CodeFault::Memory);
     }
     // A store by the instruction's own address, a load of code.
-    assert_refused(&[0x48, 0x89, 0x05, 0, 0xff, 0xff, 0xff], |fault| matches!(fault, Fault::Constant { .. }));
-    assert_refused(&[0x48, 0x8b, 0x05, 0, 0, 0, 0], |fault| matches!(fault, Fault::Constant { .. }));
+    assert_refused(&[0x48, 0x89, 0x05, 0, 0xff, 0xff, 0xff], |fault| {
+        matches!(fault, CodeFault::Constant { .. })
+    });
+    assert_refused(&[0x48, 0x8b, 0x05, 0, 0, 0, 0], |fault| matches!(fault, CodeFault::Constant { .. }));
     // mov rsp, rax; pop rsp; sub rsp, 2 MiB; and rsp, -32
     let stack: [&[u8]; 4] =
         [&[0x48, 0x89, 0xc4], &[0x5c], &[0x48, 0x81, 0xec, 0, 0, 0x20, 0], &[0x48, 0x83, 0xe4, 0xe0]];
     for bytes in stack {
-        assert_refused(bytes, |fault| fault == Fault::StackPointer);
+        assert_refused(bytes, |fault| fault == CodeFault::StackPointer);
     }
 }
 
@@ -186,15 +190,15 @@ fn accesses_to_the_page_of_the_host_are_refused() {
     for place in (HOST_TABLE_OFFSET..HOST_TABLE_OFFSET + size_of::<HostTable>()).step_by(8) {
         let place = u32::try_from(place).unwrap().to_le_bytes();
         // mov [rax + place], rcx; mov qword ptr [r10 + place], 0
-        assert_refused(&[&[0x48, 0x89, 0x88][..], &place].concat(), |fault| fault == Fault::Memory);
+        assert_refused(&[&[0x48, 0x89, 0x88][..], &place].concat(), |fault| fault == CodeFault::Memory);
         let zero = [&[0x49, 0xc7, 0x82][..], &place, &[0; 4]].concat();
-        assert_refused(&zero, |fault| fault == Fault::Memory);
+        assert_refused(&zero, |fault| fault == CodeFault::Memory);
     }
 }
 
 #[test]
 fn other_ways_are_refused() {
-    let is_target = |fault| matches!(fault, Fault::Target { .. });
+    let is_target = |fault| matches!(fault, CodeFault::Target { .. });
     // Into itself, out of the code, into the middle of a number.
     assert_refused(&[0xeb, 0xff], is_target);
     assert_refused(&[0xe9, 0, 0, 0, 0x10], is_target);
@@ -204,11 +208,11 @@ fn other_ways_are_refused() {
     let field = |field: usize| u32::try_from(STATE_OFFSET + field).unwrap().to_le_bytes();
     let pc = [&[0xff, 0x90][..], &field(offset_of!(State, pc))].concat();
     for bytes in [&[0xff, 0xe0][..], &[0xff, 0xd0], &[0xff, 0x20], &[0xff, 0x14, 0xc8], &pc] {
-        assert_refused(bytes, |fault| fault == Fault::Computed);
+        assert_refused(bytes, |fault| fault == CodeFault::Computed);
     }
     // A table's entry to which something else is added.
     let table = [0x48, 0x63, 0x0c, 0x8a, 0x48, 0x01, 0xf1, 0xff, 0xe1];
-    assert_refused(&table, |fault| fault == Fault::Computed);
+    assert_refused(&table, |fault| fault == CodeFault::Computed);
     // The table's address is in two registers: lea rdx, mov rsi, movsxd rdx, add rdx, jmp rdx.
     let (lea, copy) = ([0x48, 0x8d, 0x15, 0, 0, 0, 0], [0x48, 0x89, 0xd6]);
     let jump = [0x4a, 0x63, 0x14, 0x8a, 0x48, 0x01, 0xf2, 0xff, 0xe2];
@@ -218,7 +222,7 @@ fn other_ways_are_refused() {
     }
     // One of them is another number by then.
     let changed = [&lea[..], &copy, &[0x48, 0xff, 0xc2], &jump].concat();
-    assert_refused(&changed, |fault| fault == Fault::Computed);
+    assert_refused(&changed, |fault| fault == CodeFault::Computed);
 }
 
 /// Where registers are short LLVM makes a table's address twice, the second time behind the entry. It must be the same address.
@@ -242,7 +246,7 @@ fn a_table_s_address_is_made_twice() {
         [&entry[..], &second, &jump].concat(),
         [&first(11)[..], &entry, &[0x90; 7], &jump].concat(),
     ] {
-        assert_refused(&changed, |fault| fault == Fault::Computed);
+        assert_refused(&changed, |fault| fault == CodeFault::Computed);
     }
 }
 
@@ -261,7 +265,7 @@ fn ways_are_computed_in_few_other_shapes() {
         [&table[..], &function, &difference, &inc_rcx, &call].concat(),
         [&table[..], &function, &difference, &table, &widened, &call].concat(),
     ] {
-        assert_refused(&changed, |fault| fault == Fault::Computed);
+        assert_refused(&changed, |fault| fault == CodeFault::Computed);
     }
     // mov eax, [rax + rcx*4]; mov [rsp + 4], eax; mov ecx, [rsp + 4]; movsxd rdx, ecx; lea rcx, table; add rcx, rdx; call rcx; ret
     let (entry, spill) = ([0x8b, 0x04, 0x88], [0x89, 0x44, 0x24, 0x04]);
@@ -273,7 +277,7 @@ fn ways_are_computed_in_few_other_shapes() {
         [&entry[..], &spill, &[0x50], &reload(4), &rest].concat(),
         [&[0x8b, 0x04, 0x48][..], &spill, &reload(4), &rest].concat(),
     ] {
-        assert_refused(&changed, |fault| fault == Fault::Computed);
+        assert_refused(&changed, |fault| fault == CodeFault::Computed);
     }
     // mov rax, [rdi + ecall]; call rax; ret. Another field of the page is not loaded.
     let host = |field: usize| {
@@ -281,7 +285,7 @@ fn ways_are_computed_in_few_other_shapes() {
         [&[0x48, 0x8b, 0x87][..], &place, &[0xff, 0xd0, 0xc3]].concat()
     };
     assert_accepted(&host(offset_of!(HostTable, ecall)));
-    assert_refused(&host(4000), |fault| fault == Fault::Memory);
+    assert_refused(&host(4000), |fault| fault == CodeFault::Memory);
     // mov r10, rsp; ret
     assert_accepted(&[0x49, 0x89, 0xe2, 0xc3]);
 }
@@ -293,10 +297,10 @@ fn code_has_an_end_and_thunks_a_beginning() {
         let mut open = library.clone();
         open[range.end - 1] = 0x90;
         let refused = check(&open).unwrap_err();
-        assert!(matches!(refused, CodeError::Code { fault: Fault::End, .. }), "{refused}");
+        assert!(matches!(refused, CodeError::Code { fault: CodeFault::End, .. }), "{refused}");
         open[range.end - 2..range.end].copy_from_slice(&[0x48, 0xb8]);
         let refused = check(&open).unwrap_err();
-        assert!(matches!(refused, CodeError::Code { fault: Fault::Invalid, .. }), "{refused}");
+        assert!(matches!(refused, CodeError::Code { fault: CodeFault::Invalid, .. }), "{refused}");
         // An entry of the table is moved by a byte.
         let mut others = 0;
         for place in 0..range.start {

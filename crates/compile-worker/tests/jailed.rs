@@ -7,14 +7,12 @@ use std::{
 };
 
 use antares_abi::{CompileOptions, Isa, parts_of};
+use antares_compile_worker::sample;
 use antares_pool::{
     Compiled, Pool, PoolConfig, Sealed, Verdict,
     job::{CompileJob, CompileLimits, CompileReport, CompileTask, Stage},
     verify_library,
 };
-
-#[path = "../src/sample.rs"]
-mod sample;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

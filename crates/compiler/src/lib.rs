@@ -113,6 +113,19 @@ impl From<BaselineError> for CompileError {
 /// # Errors
 /// [`CompileError::Refused`] for input that is malformed or beyond a limit, [`CompileError::Failed`] when we fail.
 pub fn compile(elf: &[u8], request: &Request) -> Result<Output, CompileError> {
+    let output = compile_by(antares_opt::optimize, elf, request)?;
+    debug_assert_eq!(output.unproved_functions, 0, "the verifier refuses what was optimised");
+    Ok(output)
+}
+
+/// What optimises a module; it need not be right, since what the verifier refuses is not used.
+pub type Optimize = fn(&mut Module, Context, Level);
+
+/// The same with `optimize` in the place of our own.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_by(optimize: Optimize, elf: &[u8], request: &Request) -> Result<Output, CompileError> {
     let image = antares_program::read(elf, request.options, &request.limits)?;
     if request.stage == Stage::Image {
         return Ok(Output::of_bytes(image.to_string().into()));
@@ -126,7 +139,8 @@ pub fn compile(elf: &[u8], request: &Request) -> Result<Output, CompileError> {
     if let Stage::IrAfter { .. } | Stage::Passes = request.stage {
         return Ok(output(&program, explain::passes(&program, request)?.into()));
     }
-    let Lowered { module, unproved_functions } = lower(&program, request.limits.operations_max, tier)?;
+    let Lowered { module, unproved_functions } =
+        lower_by(optimize, &program, request.limits.operations_max, tier)?;
     let bytes = match request.stage {
         Stage::Ir => module.to_string().into(),
         Stage::Baseline => antares_baseline::compile(&module)?,
@@ -155,6 +169,17 @@ pub struct Lowered {
 /// # Errors
 /// As [`compile`].
 pub fn lower(program: &Program, operations_max: u64, tier: CodeTier) -> Result<Lowered, CompileError> {
+    let lowered = lower_by(antares_opt::optimize, program, operations_max, tier)?;
+    debug_assert_eq!(lowered.unproved_functions, 0, "the verifier refuses what was optimised");
+    Ok(lowered)
+}
+
+fn lower_by(
+    optimize: Optimize,
+    program: &Program,
+    operations_max: u64,
+    tier: CodeTier,
+) -> Result<Lowered, CompileError> {
     let level = match tier {
         CodeTier::Baseline => Level::Baseline,
         CodeTier::Full => Level::Full,
@@ -162,12 +187,10 @@ pub fn lower(program: &Program, operations_max: u64, tier: CodeTier) -> Result<L
     let context = Context { program, target: TARGET };
     let optimized = |level| -> Result<Module, CompileError> {
         let mut module = antares_lift::lift(program, operations_max)?;
-        antares_opt::optimize(&mut module, context, level);
+        optimize(&mut module, context, level);
         Ok(module)
     };
-    let lowered = believed(optimized(level)?, || optimized(Level::Plain))?;
-    debug_assert_eq!(lowered.unproved_functions, 0, "the verifier refuses what was optimised");
-    Ok(lowered)
+    believed(optimized(level)?, || optimized(Level::Plain))
 }
 
 /// `optimized` if the verifier believes it, else the plain form.

@@ -166,6 +166,15 @@ impl Op {
         !matches!(self, Self::Store { .. } | Self::Check { .. } | Self::Proved { .. } | Self::Charge(_))
     }
 
+    /// The number that it gives, if it is a constant.
+    #[must_use]
+    pub fn number(&self) -> Option<i64> {
+        match *self {
+            Self::Const(number) => Some(number),
+            _ => None,
+        }
+    }
+
     /// Its operands.
     #[must_use]
     pub fn operands(&self) -> Vec<Value> {
@@ -238,10 +247,7 @@ impl Block {
     /// The number that `value` always is, if it is one.
     #[must_use]
     pub fn number(&self, value: Value) -> Option<i64> {
-        match self.op(value) {
-            Op::Const(number) => Some(number),
-            _ => None,
-        }
+        self.op(value).number()
     }
 
     /// The register that `value` is the entry value of, if it is one.
@@ -257,6 +263,19 @@ impl Block {
     #[must_use]
     pub fn written(&self, register: Reg) -> Option<Value> {
         self.writes.iter().find(|(written, _)| *written == register).map(|(_, value)| *value)
+    }
+
+    /// The registers whose entry values it reads.
+    pub fn reads(&self) -> impl Iterator<Item = Reg> {
+        self.ops.iter().filter_map(|op| match *op {
+            Op::Read(register) => Some(register),
+            _ => None,
+        })
+    }
+
+    /// The registers that it reads or writes, each as often as it does.
+    pub fn mentions(&self) -> impl Iterator<Item = Reg> {
+        self.reads().chain(self.writes.iter().map(|(register, _)| *register))
     }
 
     /// Adds an operation.
@@ -331,6 +350,12 @@ impl Function {
     /// The functions that are called by their names, each as often as it is, by their indices.
     pub fn callees(&self) -> impl Iterator<Item = usize> {
         self.blocks.iter().filter_map(|block| Some(block.terminator.callee()?.0 as usize))
+    }
+
+    /// Whether it compares a value of its link register with the return address.
+    #[must_use]
+    pub fn compares_link(&self) -> bool {
+        self.blocks.iter().any(|block| block.terminator.link().is_some())
     }
 
     /// The guest address that a call at the end of `block` counts for in a profile: one inside of the instruction that calls,

@@ -60,14 +60,12 @@ impl<'a> Lines<'a> {
         let mut words = self.next("module")?;
         let vm_version = words.after("module version ", Words::number)?;
         words.expect(" isa ")?;
-        let (isa, rest) = (words.rest.parse(), words.rest);
-        let isa =
-            isa.map_err(|_| ParseError { line: words.line, expected: "an ISA", rest: rest.to_owned() })?;
+        let isa = words.rest.parse().map_err(|_| words.error("an ISA"))?;
         let (code_start, code_end) = self.bounds("code ")?;
         let writable = self.bounds("stores ")?;
         let mut words = self.next("indirect")?;
         let indirect_params = words.after("indirect ", Words::set)?;
-        words.expect(" changes ")?;
+        let indirect_changes = words.after(" changes ", Words::set)?;
         let mut module = Module {
             options: CompileOptions { vm_version, isa },
             code_start,
@@ -76,7 +74,7 @@ impl<'a> Lines<'a> {
             is_open: false,
             keeps_stores: false,
             indirect_params,
-            indirect_changes: words.set()?,
+            indirect_changes,
             functions: Vec::new(),
         };
         words.end()?;
@@ -154,8 +152,7 @@ impl<'a> Lines<'a> {
             let access = words.access()?;
             let start = words.sum()?;
             let step = words.after(" step ", Words::signed)?;
-            words.expect(" bytes ")?;
-            spans.push(LoopSpan { access, start, step, bytes: words.signed()? });
+            spans.push(LoopSpan { access, start, step, bytes: words.after(" bytes ", Words::signed)? });
             words.end()?;
         }
         Ok(VersionedLoop { guard, header, blocks, exit, counter, step, end, last, spans })
@@ -185,12 +182,9 @@ impl<'a> Lines<'a> {
                 if words.number::<usize>()? != ops.len() {
                     return Err(words.error("values in order"));
                 }
-                words.expect(" = ")?;
-                ops.push(words.op()?);
+                ops.push(words.after(" = ", Words::op)?);
             } else {
-                let register = words.register()?;
-                words.expect(" = ")?;
-                writes.push((register, words.value()?));
+                writes.push((words.register()?, words.after(" = ", Words::value)?));
             }
             words.end()?;
         }
@@ -300,9 +294,7 @@ impl Words<'_> {
         self.expect("[")?;
         let mut blocks = Vec::new();
         while !self.eat("]") {
-            let pc = self.address()?;
-            self.expect(": ")?;
-            blocks.push((pc, self.block()?));
+            blocks.push((self.address()?, self.after(": ", Words::block)?));
             self.eat(", ");
         }
         Ok(blocks)
@@ -327,9 +319,7 @@ impl Words<'_> {
         if !self.eat(" of deferred by ") {
             return Ok(Charge::Entered);
         }
-        let callee = self.function()?;
-        self.expect(" called at ")?;
-        Ok(Charge::OfDeferred { callee, call: self.address()? })
+        Ok(Charge::OfDeferred { callee: self.function()?, call: self.after(" called at ", Words::address)? })
     }
 
     fn width(&mut self) -> Result<Width, ParseError> {
@@ -360,19 +350,14 @@ impl Words<'_> {
     /// `check` or `proved`.
     fn range(&mut self, make: impl Fn(Access, Value, i64, i64) -> Op) -> Result<Op, ParseError> {
         let access = self.access()?;
-        let (base, low) = (self.value()?, self.offset()?);
-        self.expect("..")?;
-        Ok(make(access, base, low, self.offset()?))
+        Ok(make(access, self.value()?, self.offset()?, self.after("..", Words::offset)?))
     }
 
     /// An operation that gives no value, if it is one.
     fn effect(&mut self) -> Result<Option<Op>, ParseError> {
         let op = if self.eat("store.") {
-            let width = self.width()?;
-            self.expect(" ")?;
-            let (base, offset) = (self.value()?, self.offset()?);
-            self.expect(", ")?;
-            Op::Store { width, base, offset, value: self.value()? }
+            let (width, base) = (self.width()?, self.after(" ", Words::value)?);
+            Op::Store { width, base, offset: self.offset()?, value: self.after(", ", Words::value)? }
         } else if self.eat("check.") {
             self.range(|access, base, low, high| Op::Check { access, base, low, high })?
         } else if self.eat("proved.") {
@@ -407,9 +392,7 @@ impl Words<'_> {
         let op = BinaryOp::ALL.iter().copied().find(|op| op.name() == name);
         let op = op.ok_or_else(|| self.error("an operation"))?;
         self.rest = rest;
-        let a = self.value()?;
-        self.expect(", ")?;
-        Ok(Op::Binary(op, a, self.value()?))
+        Ok(Op::Binary(op, self.value()?, self.after(", ", Words::value)?))
     }
 
     /// The end of a block, if it is one.
@@ -421,12 +404,10 @@ impl Words<'_> {
         } else if self.eat("branch ") {
             let condition = self.value()?;
             let taken = self.after(", ", Words::block)?;
-            self.expect(", ")?;
-            Terminator::Branch { condition, taken, otherwise: self.block()? }
+            Terminator::Branch { condition, taken, otherwise: self.after(", ", Words::block)? }
         } else if self.eat("call.indirect ") {
             let (target, to) = (self.value()?, self.then()?);
-            self.expect(" with ")?;
-            Terminator::CallIndirect { target, live: self.set()?, to }
+            Terminator::CallIndirect { target, live: self.after(" with ", Words::set)?, to }
         } else if self.eat("call ") {
             Terminator::Call { callee: self.function()?, to: self.then()? }
         } else if self.eat("tail.call ") {
@@ -475,13 +456,8 @@ impl Words<'_> {
         let width = Width::ALL.into_iter().find(|width| width.bytes() == bytes);
         let width = width.ok_or_else(|| self.error("a width"))?;
         self.expect(" bytes")?;
-        let register = if self.eat(" if ") {
-            let value = self.value()?;
-            self.expect(" is ")?;
-            Some((value, self.hex()?))
-        } else {
-            None
-        };
+        let register =
+            if self.eat(" if ") { Some((self.value()?, self.after(" is ", Words::hex)?)) } else { None };
         Ok(JumpTable { register, base, start, width, entries })
     }
 }

@@ -144,6 +144,17 @@ impl Terminator {
         }
     }
 
+    /// The value of the link register that is compared with the return address, if one is.
+    #[must_use]
+    pub fn link(&self) -> Option<Value> {
+        match self {
+            Self::TailCall { link, .. } | Self::JumpIndirect { link, .. } | Self::Return { link, .. } => {
+                *link
+            }
+            _ => None,
+        }
+    }
+
     /// Whether it may be a tail call of a function that is found by its address.
     #[must_use]
     pub fn is_indirect_tail_call(&self) -> bool {

@@ -23,18 +23,12 @@ impl Width {
     }
 }
 
-impl Access {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
-    }
-}
-
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        })
     }
 }
 
@@ -51,36 +45,21 @@ impl fmt::Display for Op {
             Self::Store { width, base, offset, value } => {
                 write!(f, "store.{} {base}{offset:+}, {value}", width.suffix())
             }
-            Self::Check { access, base, low, high } => {
-                write!(f, "check.{} {base}{low:+}..{high:+}", access.name())
-            }
-            Self::Proved { access, base, low, high } => {
-                write!(f, "proved.{} {base}{low:+}..{high:+}", access.name())
-            }
+            Self::Check { access, base, low, high } => write!(f, "check.{access} {base}{low:+}..{high:+}"),
+            Self::Proved { access, base, low, high } => write!(f, "proved.{access} {base}{low:+}..{high:+}"),
             Self::CyclesLeft => f.write_str("cycles.left"),
             Self::Charge(cycles) => write!(f, "charge {cycles}"),
         }
     }
 }
 
-struct Blocks<'a>(&'a [(GuestAddr, BlockId)]);
-
-impl fmt::Display for Blocks<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let items: Vec<String> = self.0.iter().map(|(pc, id)| format!("{pc}: {id}")).collect();
-        write!(f, "[{}]", items.join(", "))
-    }
+fn blocks(blocks: &[(GuestAddr, BlockId)]) -> String {
+    let items: Vec<String> = blocks.iter().map(|(pc, id)| format!("{pc}: {id}")).collect();
+    format!("[{}]", items.join(", "))
 }
 
-struct Link<'a>(&'a Option<Value>);
-
-impl fmt::Display for Link<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(value) => write!(f, " if {value} is the return address"),
-            None => Ok(()),
-        }
-    }
+fn if_link(link: Option<Value>) -> String {
+    link.map_or_else(String::new, |value| format!(" if {value} is the return address"))
 }
 
 impl fmt::Display for Terminator {
@@ -91,20 +70,20 @@ impl fmt::Display for Terminator {
                 write!(f, "branch {condition}, {taken}, {otherwise}")
             }
             Self::Call { callee, to } => write!(f, "call {callee}, then {to}"),
-            Self::TailCall { callee, link } => write!(f, "tail.call {callee}{}", Link(link)),
+            Self::TailCall { callee, link } => write!(f, "tail.call {callee}{}", if_link(*link)),
             Self::CallIndirect { target, live, to } => {
                 write!(f, "call.indirect {target}, then {to} with {live}")
             }
             Self::JumpIndirect { target, candidates, may_call, link, table } => {
                 let call = if *may_call && !candidates.is_empty() { " or tail.call" } else { "" };
-                write!(f, "jump.indirect {target}, {}{call}{}", Blocks(candidates), Link(link))?;
+                write!(f, "jump.indirect {target}, {}{call}{}", blocks(candidates), if_link(*link))?;
                 let Some(JumpTable { register, base, start, width, entries }) = table else { return Ok(()) };
                 let entries: Vec<_> = entries.iter().map(usize::to_string).collect();
                 write!(f, " by {base} in {start:#x}: {} times {} bytes", entries.join(" "), width.bytes())?;
                 register.map_or(Ok(()), |(value, number)| write!(f, " if {value} is {number:#x}"))
             }
-            Self::Return { link, locals } if locals.is_empty() => write!(f, "return{}", Link(link)),
-            Self::Return { link, locals } => write!(f, "return{} else {}", Link(link), Blocks(locals)),
+            Self::Return { link, locals } if locals.is_empty() => write!(f, "return{}", if_link(*link)),
+            Self::Return { link, locals } => write!(f, "return{} else {}", if_link(*link), blocks(locals)),
             Self::Ecall { pc, uses, to } => write!(f, "ecall at {pc} {uses}, then {to}"),
             Self::Exit { pc } => write!(f, "exit at {pc}"),
             Self::Leave => f.write_str("leave"),

@@ -2,7 +2,7 @@
 
 use antares_program::{BlockId, FunctionId, Reg, RegSet};
 
-use crate::{Block, Function, Module, Op, Value};
+use crate::{Block, Function, Module, Value};
 
 /// A rule that a module breaks, and where. This is our mistake, never the input's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -46,11 +46,7 @@ pub enum FormRule {
 pub fn verify(module: &Module) -> Result<(), VerifyError> {
     verify_unsigned(module)?;
     for function in &module.functions {
-        let mut reads = function.blocks[0].ops.iter().filter_map(|op| match op {
-            Op::Read(register) => Some(*register),
-            _ => None,
-        });
-        if let Some(register) = reads.find(|register| !function.params.has(*register)) {
+        if let Some(register) = function.blocks[0].reads().find(|register| !function.params.has(*register)) {
             let rule = FormRule::Param(register);
             return Err(VerifyError { function: function.id, block: BlockId(0), rule });
         }

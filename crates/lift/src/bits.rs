@@ -62,17 +62,14 @@ fn binary(b: &mut BlockBuilder, i: &Instruction) -> bool {
         Op::Xnor => return inverted(b, i, B::Xor),
         _ => return false,
     };
-    let (x, y) = (b.get(i.rs1), b.get(i.rs2));
-    let value = b.binary(op, x, y);
-    b.set(i.rd, value);
+    b.set_of(i.rd, op, i.rs1, i.rs2);
     true
 }
 
 fn inverted(b: &mut BlockBuilder, i: &Instruction, op: B) -> bool {
     let (x, y) = (b.get(i.rs1), b.get(i.rs2));
     let y = b.unary(U::Not, y);
-    let value = b.binary(op, x, y);
-    b.set(i.rd, value);
+    b.set_binary(i.rd, op, x, y);
     true
 }
 
@@ -92,8 +89,7 @@ fn shift_add(b: &mut BlockBuilder, i: &Instruction) -> bool {
         x = b.unary(U::ZextW, x);
     }
     let shifted = b.binary_const(B::Shl, x, distance);
-    let value = b.binary(B::Add, shifted, y);
-    b.set(i.rd, value);
+    b.set_binary(i.rd, B::Add, shifted, y);
     true
 }
 

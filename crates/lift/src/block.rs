@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use antares_ir::{BinaryOp, Block, Op, Terminator, UnaryOp, Value, Width};
+use antares_ir::{Access, BinaryOp, Block, Linear, Op, Terminator, UnaryOp, Value, Width};
 use antares_program::{GuestAddr, Reg};
 
-use crate::memory::{Accesses, BaseOffset};
+use crate::memory::Accesses;
 
 /// Builds the operations of one block.
 pub(crate) struct BlockBuilder {
@@ -13,7 +13,6 @@ pub(crate) struct BlockBuilder {
     registers: [Option<Value>; 32],
     written: [bool; 32],
     constants: HashMap<i64, Value>,
-    addresses: HashMap<Value, BaseOffset>,
     accesses: Accesses,
 }
 
@@ -24,7 +23,6 @@ impl BlockBuilder {
             registers: [None; 32],
             written: [false; 32],
             constants: HashMap::new(),
-            addresses: HashMap::new(),
             accesses: Accesses::default(),
         }
     }
@@ -50,10 +48,7 @@ impl BlockBuilder {
 
     /// The number that `value` always is, if it is one.
     fn number(&self, value: Value) -> Option<i64> {
-        match self.ops[value.0 as usize] {
-            Op::Const(number) => Some(number),
-            _ => None,
-        }
+        self.ops[value.0 as usize].number()
     }
 
     /// Current value of a register.
@@ -82,16 +77,25 @@ impl BlockBuilder {
         if let (BinaryOp::Add, Some(x), Some(y)) = (op, self.number(a), self.number(b)) {
             return self.constant(x.wrapping_add(y));
         }
-        let value = self.push(Op::Binary(op, a, b));
-        if op == BinaryOp::Add {
-            self.note_address(value, a, b);
-        }
-        value
+        self.push(Op::Binary(op, a, b))
     }
 
     pub(crate) fn binary_const(&mut self, op: BinaryOp, a: Value, number: i64) -> Value {
         let b = self.constant(number);
         self.binary(op, a, b)
+    }
+
+    /// Sets a register to what `op` makes of two values, and gives that.
+    pub(crate) fn set_binary(&mut self, register: Reg, op: BinaryOp, a: Value, b: Value) -> Value {
+        let value = self.binary(op, a, b);
+        self.set(register, value);
+        value
+    }
+
+    /// The same of two registers.
+    pub(crate) fn set_of(&mut self, register: Reg, op: BinaryOp, a: Reg, b: Reg) -> Value {
+        let (a, b) = (self.get(a), self.get(b));
+        self.set_binary(register, op, a, b)
     }
 
     pub(crate) fn unary(&mut self, op: UnaryOp, a: Value) -> Value {
@@ -101,29 +105,22 @@ impl BlockBuilder {
         self.push(Op::Unary(op, a))
     }
 
-    /// Remembers that `value` is a known distance from another value, so that checks of both can be one.
-    fn note_address(&mut self, value: Value, a: Value, b: Value) {
-        if let Op::Const(offset) = self.ops[b.0 as usize] {
-            let address = self.address(a).plus(offset);
-            self.addresses.insert(value, address);
-        }
-    }
-
-    /// `value` as a base and a distance.
-    fn address(&self, value: Value) -> BaseOffset {
-        self.addresses.get(&value).copied().unwrap_or(BaseOffset { base: value, offset: 0 })
+    /// `base + offset` as a distance from what `base` is counted from, so that checks of both can be one.
+    fn address(&self, base: Value, offset: i64) -> Linear {
+        let address = Linear::of(&self.ops, base, i64::MAX);
+        Linear { offset: address.offset.wrapping_add(offset), ..address }
     }
 
     pub(crate) fn load(&mut self, width: Width, is_signed: bool, base: Value, offset: i64) -> Value {
-        let address = self.address(base).plus(offset);
-        self.accesses.read(address, width);
-        self.push(Op::Load { width, is_signed, base: address.base, offset: address.offset })
+        let address = self.address(base, offset);
+        self.accesses.add(Access::Read, address, width);
+        self.push(Op::Load { width, is_signed, base: address.root, offset: address.offset })
     }
 
     pub(crate) fn store(&mut self, width: Width, base: Value, offset: i64, value: Value) {
-        let address = self.address(base).plus(offset);
-        self.accesses.write(address, width);
-        self.push(Op::Store { width, base: address.base, offset: address.offset, value });
+        let address = self.address(base, offset);
+        self.accesses.add(Access::Write, address, width);
+        self.push(Op::Store { width, base: address.root, offset: address.offset, value });
     }
 
     /// Registers that were written, with their final values.

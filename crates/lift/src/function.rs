@@ -2,14 +2,13 @@
 
 use antares_ir as ir;
 use antares_ir::{BinaryOp, Value};
-use antares_program::{
-    Block, BlockId, Function, GuestAddr, Instruction, Op, Program, Reg, RegSet, Terminator,
-};
+use antares_program::{Block, BlockId, Function, GuestAddr, Instruction, Program, Reg, RegSet, Terminator};
 
 use crate::{
     LiftError,
     block::BlockBuilder,
     instruction::{self, Lifted},
+    shared_jumps::SharedJumps,
 };
 
 /// Lifts every block of a program.
@@ -17,11 +16,14 @@ pub(crate) fn lift_functions(program: &Program, operations_max: u64) -> Result<V
     let mut operations = 0;
     let mut functions = Vec::with_capacity(program.functions.len());
     for function in &program.functions {
-        let lifter =
-            Lifter { vm_version: program.options.vm_version, function, writes_link: writes_link(function) };
-        let mut blocks = Vec::with_capacity(function.blocks.len());
-        for block in &function.blocks {
-            let block = lifter.block(block);
+        let lifter = Lifter {
+            vm_version: program.options.vm_version,
+            function,
+            writes_link: writes_link(function),
+            shared: SharedJumps::of(function),
+        };
+        let mut blocks = Vec::with_capacity(function.blocks.len() + lifter.shared.jumps.len());
+        for block in lifter.blocks() {
             operations += block.ops.iter().filter(|op| !matches!(op, ir::Op::Check { .. })).count() as u64;
             if operations > operations_max {
                 return Err(LiftError::Operations { max: operations_max });
@@ -59,30 +61,41 @@ fn writes_link(function: &Function) -> bool {
         return true;
     }
     let mut instructions = function.blocks.iter().flat_map(|block| &block.instructions);
-    instructions.any(|(_, i)| {
-        let is_fused = i.rs3 != Reg::ZERO || i.op == Op::Adc;
-        i.rd == link || (is_fused && [i.rs1, i.rs2, i.rs3].contains(&link))
-    })
+    instructions.any(|(_, i)| i.may_write(link))
 }
 
 struct Lifter<'a> {
     vm_version: u32,
     function: &'a Function,
     writes_link: bool,
+    shared: SharedJumps<'a>,
 }
 
 impl Lifter<'_> {
-    fn block(&self, block: &Block) -> ir::Block {
+    /// The function's own blocks, and behind them those that its jumps share.
+    fn blocks(&self) -> impl Iterator<Item = ir::Block> {
+        let own = self.function.blocks.iter().enumerate().map(|(index, block)| self.block(index, block));
+        own.chain(self.shared.jumps.iter().map(|(pc, i, terminator)| {
+            let mut builder = BlockBuilder::new();
+            let terminator = self.ending(&mut builder, *pc, i, terminator);
+            // Who comes here has paid for the jump.
+            builder.finish(*pc, 0, terminator)
+        }))
+    }
+
+    fn block(&self, index: usize, block: &Block) -> ir::Block {
         let mut builder = BlockBuilder::new();
         let mut cycles = 0;
         let mut terminator = None;
-        for (index, (pc, i)) in block.instructions.iter().enumerate() {
+        for (at, (pc, i)) in block.instructions.iter().enumerate() {
             cycles += u64::from(i.cycles);
             match instruction::lift(&mut builder, *pc, i) {
                 Lifted::Done => {}
                 Lifted::Ends => {
-                    debug_assert_eq!(index + 1, block.instructions.len());
-                    terminator = Some(self.ending(&mut builder, *pc, i, &block.terminator));
+                    debug_assert_eq!(at + 1, block.instructions.len());
+                    let shared = self.shared.ends.get(&index).cloned();
+                    terminator =
+                        shared.or_else(|| Some(self.ending(&mut builder, *pc, i, &block.terminator)));
                 }
                 Lifted::Unsupported => {
                     terminator = Some(ir::Terminator::Leave);

@@ -1,7 +1,7 @@
 //! Macro-operation fusions: what ckb-vm's decoder makes one instruction of. Operands are read and written in the
 //! order of ckb-vm's `handle_*` functions, so that shared registers come out the same.
 
-use antares_ir::{BinaryOp as B, Value};
+use antares_ir::BinaryOp as B;
 use antares_program::{Instruction, Op};
 
 use crate::block::BlockBuilder;
@@ -28,97 +28,54 @@ pub(crate) fn lift(b: &mut BlockBuilder, i: &Instruction) -> bool {
 
 fn wide(b: &mut BlockBuilder, i: &Instruction, first: B, second: B) {
     let (x, y) = (b.get(i.rs1), b.get(i.rs2));
-    let (first, second) = (b.binary(first, x, y), b.binary(second, x, y));
-    b.set(i.rd, first);
-    b.set(i.rs3, second);
-}
-
-fn carry(b: &mut BlockBuilder, sum: Value, part: Value) -> Value {
-    b.binary(B::LtUnsigned, sum, part)
+    b.set_binary(i.rd, first, x, y);
+    b.set_binary(i.rs3, second, x, y);
 }
 
 fn adc(b: &mut BlockBuilder, i: &Instruction) {
-    let (x, y) = (b.get(i.rd), b.get(i.rs1));
-    let sum = b.binary(B::Add, x, y);
-    b.set(i.rd, sum);
-    let y = b.get(i.rs1);
-    let first = carry(b, sum, y);
-    b.set(i.rs1, first);
-    let (x, z) = (b.get(i.rd), b.get(i.rs2));
-    let sum = b.binary(B::Add, x, z);
-    b.set(i.rd, sum);
-    let z = b.get(i.rs2);
-    let second = carry(b, sum, z);
-    b.set(i.rs2, second);
-    let (first, second) = (b.get(i.rs1), b.get(i.rs2));
-    let either = b.binary(B::Or, first, second);
-    b.set(i.rs1, either);
+    for carry in [i.rs1, i.rs2] {
+        let sum = b.set_of(i.rd, B::Add, i.rd, carry);
+        let part = b.get(carry);
+        b.set_binary(carry, B::LtUnsigned, sum, part);
+    }
+    b.set_of(i.rs1, B::Or, i.rs1, i.rs2);
 }
 
 fn sbb(b: &mut BlockBuilder, i: &Instruction) {
-    let (x, y) = (b.get(i.rd), b.get(i.rs1));
-    let difference = b.binary(B::Sub, x, y);
-    b.set(i.rs1, difference);
-    let (x, difference) = (b.get(i.rd), b.get(i.rs1));
-    let first = b.binary(B::LtUnsigned, x, difference);
-    b.set(i.rs3, first);
-    let (difference, z) = (b.get(i.rs1), b.get(i.rs2));
-    let rest = b.binary(B::Sub, difference, z);
-    b.set(i.rd, rest);
-    let (rest, difference) = (b.get(i.rd), b.get(i.rs1));
-    let second = b.binary(B::LtUnsigned, difference, rest);
-    b.set(i.rs2, second);
-    let (second, first) = (b.get(i.rs2), b.get(i.rs3));
-    let either = b.binary(B::Or, second, first);
-    b.set(i.rs1, either);
+    b.set_of(i.rs1, B::Sub, i.rd, i.rs1);
+    b.set_of(i.rs3, B::LtUnsigned, i.rd, i.rs1);
+    b.set_of(i.rd, B::Sub, i.rs1, i.rs2);
+    b.set_of(i.rs2, B::LtUnsigned, i.rs1, i.rd);
+    b.set_of(i.rs1, B::Or, i.rs2, i.rs3);
 }
 
 fn adcs(b: &mut BlockBuilder, i: &Instruction) {
     let (x, y) = (b.get(i.rs1), b.get(i.rs2));
-    let sum = b.binary(B::Add, x, y);
-    b.set(i.rd, sum);
-    let carry = carry(b, sum, x);
-    b.set(i.rs3, carry);
+    let sum = b.set_binary(i.rd, B::Add, x, y);
+    b.set_binary(i.rs3, B::LtUnsigned, sum, x);
 }
 
 fn sbbs(b: &mut BlockBuilder, i: &Instruction) {
     let (x, y) = (b.get(i.rs1), b.get(i.rs2));
-    let difference = b.binary(B::Sub, x, y);
-    b.set(i.rd, difference);
-    let borrow = b.binary(B::LtUnsigned, x, y);
-    b.set(i.rs3, borrow);
+    b.set_binary(i.rd, B::Sub, x, y);
+    b.set_binary(i.rs3, B::LtUnsigned, x, y);
 }
 
 fn add3a(b: &mut BlockBuilder, i: &Instruction) {
-    let (x, y) = (b.get(i.rd), b.get(i.rs1));
-    let sum = b.binary(B::Add, x, y);
-    b.set(i.rd, sum);
-    let (sum, y) = (b.get(i.rd), b.get(i.rs1));
-    let overflow = carry(b, sum, y);
-    b.set(i.rs2, overflow);
-    let (overflow, z) = (b.get(i.rs2), b.get(i.rs4));
-    let total = b.binary(B::Add, overflow, z);
-    b.set(i.rs3, total);
+    b.set_of(i.rd, B::Add, i.rd, i.rs1);
+    b.set_of(i.rs2, B::LtUnsigned, i.rd, i.rs1);
+    b.set_of(i.rs3, B::Add, i.rs2, i.rs4);
 }
 
 fn add3b(b: &mut BlockBuilder, i: &Instruction) {
-    let (x, y) = (b.get(i.rs1), b.get(i.rs2));
-    let sum = b.binary(B::Add, x, y);
-    b.set(i.rd, sum);
-    let (sum, x) = (b.get(i.rd), b.get(i.rs1));
-    let overflow = carry(b, sum, x);
-    b.set(i.rs1, overflow);
-    let (overflow, z) = (b.get(i.rs1), b.get(i.rs4));
-    let total = b.binary(B::Add, overflow, z);
-    b.set(i.rs3, total);
+    b.set_of(i.rd, B::Add, i.rs1, i.rs2);
+    b.set_of(i.rs1, B::LtUnsigned, i.rd, i.rs1);
+    b.set_of(i.rs3, B::Add, i.rs1, i.rs4);
 }
 
 fn add3c(b: &mut BlockBuilder, i: &Instruction) {
-    let (x, y) = (b.get(i.rs1), b.get(i.rs2));
-    let sum = b.binary(B::Add, x, y);
-    b.set(i.rd, sum);
+    b.set_of(i.rd, B::Add, i.rs1, i.rs2);
     let (sum, x, z) = (b.get(i.rd), b.get(i.rs1), b.get(i.rs4));
-    let overflow = carry(b, sum, x);
-    let total = b.binary(B::Add, overflow, z);
-    b.set(i.rs3, total);
+    let overflow = b.binary(B::LtUnsigned, sum, x);
+    b.set_binary(i.rs3, B::Add, overflow, z);
 }

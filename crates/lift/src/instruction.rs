@@ -59,9 +59,7 @@ fn register_register(b: &mut BlockBuilder, i: &Instruction) -> bool {
         Op::Remu => B::RemUnsigned,
         _ => return word_register_register(b, i),
     };
-    let (x, y) = (b.get(i.rs1), b.get(i.rs2));
-    let value = b.binary(plain, x, y);
-    b.set(i.rd, value);
+    b.set_of(i.rd, plain, i.rs1, i.rs2);
     true
 }
 

@@ -10,6 +10,7 @@ mod function;
 mod fused;
 mod instruction;
 mod memory;
+mod shared_jumps;
 
 use antares_ir::Module;
 use antares_program::{Program, RegSet};

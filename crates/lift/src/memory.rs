@@ -3,23 +3,10 @@
 //! All accesses of a block happen if it is entered (a failed check restarts the script elsewhere), so one check of the
 //! whole span refuses exactly what the single checks would refuse.
 
-use antares_ir::{Access, Op, Value, Width};
+use antares_ir::{Access, Linear, Op, Value, Width};
 
 /// Spans wider than this are not merged: they could not all be inside memory.
 const SPAN_BYTES_MAX: i64 = 1 << 20;
-
-/// `base + offset`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BaseOffset {
-    pub(crate) base: Value,
-    pub(crate) offset: i64,
-}
-
-impl BaseOffset {
-    pub(crate) fn plus(self, offset: i64) -> Self {
-        Self { offset: self.offset.wrapping_add(offset), ..self }
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 struct AccessGroup {
@@ -36,21 +23,13 @@ pub(crate) struct Accesses {
 }
 
 impl Accesses {
-    pub(crate) fn read(&mut self, address: BaseOffset, width: Width) {
-        self.add(Access::Read, address, width);
-    }
-
-    pub(crate) fn write(&mut self, address: BaseOffset, width: Width) {
-        self.add(Access::Write, address, width);
-    }
-
-    fn add(&mut self, access: Access, address: BaseOffset, width: Width) {
+    pub(crate) fn add(&mut self, access: Access, address: Linear, width: Width) {
         let low = address.offset;
         let Some(high) = low.checked_add(width.bytes()) else {
             // An offset at the end of i64: its own group, checked by itself modulo 2^64.
             self.groups.push(AccessGroup {
                 access,
-                base: address.base,
+                base: address.root,
                 low,
                 high: low.wrapping_add(width.bytes()),
             });
@@ -59,7 +38,7 @@ impl Accesses {
         let fits = |group: &&mut AccessGroup| {
             let span = group.high.max(high).checked_sub(group.low.min(low));
             group.access == access
-                && group.base == address.base
+                && group.base == address.root
                 && span.is_some_and(|span| span <= SPAN_BYTES_MAX)
         };
         match self.groups.iter_mut().find(fits) {
@@ -67,7 +46,7 @@ impl Accesses {
                 group.low = group.low.min(low);
                 group.high = group.high.max(high);
             }
-            None => self.groups.push(AccessGroup { access, base: address.base, low, high }),
+            None => self.groups.push(AccessGroup { access, base: address.root, low, high }),
         }
     }
 

@@ -59,10 +59,7 @@ fn fold(ops: &mut [Op]) {
     let mut parts: Vec<Option<PartialLoad>> = vec![None; ops.len()];
     let mut after_store = 0;
     for index in 0..ops.len() {
-        let number = |value: Value| match ops[value.0 as usize] {
-            Op::Const(number) => Some(number),
-            _ => None,
-        };
+        let number = |value: Value| ops[value.0 as usize].number();
         let part = |value: Value| parts[value.0 as usize];
         let found = match ops[index] {
             Op::Store { .. } => {

@@ -105,10 +105,7 @@ impl Call {
         };
         let (register, offset) = match (held(sum), op(sum)) {
             (Some(register), _) => (register, 0),
-            (None, Op::Binary(BinaryOp::Add, base, offset)) => match op(offset) {
-                Op::Const(offset) => (held(base)?, offset),
-                _ => return None,
-            },
+            (None, Op::Binary(BinaryOp::Add, base, offset)) => (held(base)?, block.number(offset)?),
             _ => return None,
         };
         Some(Self { register, offset, terminator: block.terminator.clone(), to })

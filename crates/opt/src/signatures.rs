@@ -11,7 +11,7 @@
 use std::rc::Rc;
 
 use antares_ir::{
-    Cfg, Function, Module, Op, SpAfter, Terminator,
+    Cfg, Function, Module, SpAfter, Terminator,
     dataflow::{self, Direction, Effort, Problem, Worklist},
 };
 use antares_program::{FunctionId, Reg, RegSet};
@@ -56,10 +56,7 @@ impl Problem for Liveness<'_> {
         let block = &self.function.blocks[block];
         let live = self.analysis.live_at_end(&block.terminator, self.index, *after);
         let live = block.writes.iter().fold(live, |live, (register, _)| live.without(*register));
-        block.ops.iter().fold(live, |live, op| match op {
-            Op::Read(register) => live.with(*register),
-            _ => live,
-        })
+        block.reads().fold(live, RegSet::with)
     }
 
     fn meet(&self, _block: usize, _effort: Effort, known: &RegSet, other: &RegSet) -> RegSet {
@@ -219,16 +216,8 @@ impl Analysis {
     }
 
     fn params_of(&self, function: &Function, index: usize) -> RegSet {
-        let compares_link = function.blocks.iter().any(|block| {
-            matches!(
-                block.terminator,
-                Terminator::Return { link: Some(_), .. }
-                    | Terminator::TailCall { link: Some(_), .. }
-                    | Terminator::JumpIndirect { link: Some(_), .. }
-            )
-        });
         let mut params = self.live_in[index][0];
-        if compares_link {
+        if function.compares_link() {
             params = params.with(function.link);
         }
         if function.frame_low.is_some() { params.with(Reg::SP) } else { params }

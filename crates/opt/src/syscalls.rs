@@ -49,10 +49,7 @@ struct Usage {
 /// Looks for the numbers of the syscalls in question.
 fn usage(module: &Module) -> Usage {
     let blocks = module.functions.iter().flat_map(|function| &function.blocks);
-    let numbers = blocks.flat_map(|block| &block.ops).filter_map(|op| match *op {
-        Op::Const(number) => Some(number),
-        _ => None,
-    });
+    let numbers = blocks.flat_map(|block| &block.ops).filter_map(Op::number);
     let is_late = module.options.vm_version >= VERSION_MIN;
     numbers.fold(Usage::default(), |usage, number| Usage {
         stops: usage.stops || (is_late && STOPPING.contains(&number)),

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use antares_pool::{Sealed, Verdict};
-use antares_sandbox::{Answer, Policy, Test};
+use antares_sandbox::{Action, Policy, Test};
 
 #[path = "hostile/pool.rs"]
 mod hostile;
@@ -198,7 +198,7 @@ fn memory_files_of_a_compile_child_have_half_of_its_memory() {
 /// Whether the run stage lets a call with these arguments through, by its table.
 fn is_allowed(policy: &Policy, number: u64, argument: impl Fn(u8) -> u64) -> bool {
     policy.rules.iter().filter(|rule| rule.call.number.cast_unsigned() == number).any(|rule| {
-        rule.answer == Answer::Allow
+        rule.answer == Action::Allow
             && rule.conditions.iter().all(|condition| match condition.test {
                 Test::Is(value) => argument(condition.argument) == value,
                 Test::Lacks(mask) => argument(condition.argument) & mask == 0,

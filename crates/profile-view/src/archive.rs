@@ -92,7 +92,7 @@ pub fn read_archive(bytes: &[u8]) -> Result<(Profile, Programs), ArchiveError> {
 #[cfg(test)]
 mod tests {
     use antares_abi::Sha256Digest;
-    use antares_profile::{Frame, Program, Value};
+    use antares_profile::{Frame, ProfiledProgram, Value};
 
     use super::*;
 
@@ -100,7 +100,7 @@ mod tests {
     fn archives_come_back_and_damage_is_found() {
         let mut profile = Profile::new();
         let elf = Some(Sha256Digest::of(b"an ELF"));
-        let program = profile.program(&Program { elf, vm_version: 2, isa: 3 }).unwrap();
+        let program = profile.program(&ProfiledProgram { elf, vm_version: 2, isa: 3 }).unwrap();
         profile.add(&[Frame::Code { program, pc: 8 }], Value::cycles(5));
         let mut programs = Programs::new();
         programs.add(b"an ELF");

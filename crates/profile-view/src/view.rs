@@ -3,7 +3,7 @@
 use std::{collections::HashMap, rc::Rc};
 
 use antares_abi::{CompileOptions, Isa, Sha256Digest};
-use antares_profile::{Frame, NodeId, Profile, Program, Value};
+use antares_profile::{Frame, NodeId, Profile, ProfiledProgram, Value};
 
 use crate::{Line, Location, Symbols};
 
@@ -29,7 +29,7 @@ impl Programs {
         self.0.get(digest).map(Vec::as_slice)
     }
 
-    fn symbols(&self, program: &Program) -> Symbols {
+    fn symbols(&self, program: &ProfiledProgram) -> Symbols {
         let elf = program.elf.as_ref().and_then(|digest| self.elf(digest)).unwrap_or_default();
         Symbols::of(elf, CompileOptions { vm_version: program.vm_version, isa: Isa(program.isa) })
     }

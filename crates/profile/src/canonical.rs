@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::HashMap};
 
-use crate::{Frame, NodeId, Profile, Program, ProgramId, Value};
+use crate::{Frame, NodeId, Profile, ProfiledProgram, ProgramId, Value};
 
 /// Nodes with their frames as they are called in the new order; the last one is taken first.
 type Children = Vec<(Frame, NodeId)>;
@@ -46,7 +46,7 @@ impl Profile {
         subtree
     }
 
-    fn used_programs(&self, subtree: &[Value]) -> Vec<&Program> {
+    fn used_programs(&self, subtree: &[Value]) -> Vec<&ProfiledProgram> {
         let mut used: Vec<bool> = vec![false; self.programs.len()];
         for (node, _) in self.nodes.iter().zip(subtree).filter(|(_, value)| !value.is_zero()) {
             if let Frame::Code { program, .. } = node.frame
@@ -56,14 +56,14 @@ impl Profile {
             }
         }
         let both = self.programs.iter().zip(&used);
-        let mut programs: Vec<&Program> =
+        let mut programs: Vec<&ProfiledProgram> =
             both.filter(|(_, used)| **used).map(|(program, _)| program).collect();
         programs.sort();
         programs
     }
 
     /// The children of each node that cost something, with their programs as `programs` numbers them.
-    fn children(&self, subtree: &[Value], programs: &[Program]) -> HashMap<Option<NodeId>, Children> {
+    fn children(&self, subtree: &[Value], programs: &[ProfiledProgram]) -> HashMap<Option<NodeId>, Children> {
         let places = self.programs.iter().map(|program| programs.iter().position(|other| other == program));
         let renamed: Vec<Option<ProgramId>> =
             places.map(|place| Some(ProgramId(u32::try_from(place?).ok()?))).collect();

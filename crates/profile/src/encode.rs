@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Frame, Node, NodeId, Profile, Program,
+    Frame, Node, NodeId, Profile, ProfiledProgram,
     limits::{NODES_MAX, PROFILE_BYTES_MAX, PROGRAMS_MAX},
 };
 
@@ -52,7 +52,7 @@ pub enum ProfileError {
 
 #[derive(Serialize, Deserialize)]
 struct Content {
-    programs: Vec<Program>,
+    programs: Vec<ProfiledProgram>,
     nodes: Vec<Node>,
 }
 
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::{ProgramId, Value};
 
-    fn bytes(programs: Vec<Program>, nodes: Vec<Node>) -> Vec<u8> {
+    fn bytes(programs: Vec<ProfiledProgram>, nodes: Vec<Node>) -> Vec<u8> {
         postcard::to_extend(&Content { programs, nodes }, MAGIC.to_vec()).unwrap()
     }
 
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn profiles_come_back_as_they_were() {
         let mut profile = Profile::new();
-        let program = profile.program(&Program { elf: None, vm_version: 2, isa: 3 }).unwrap();
+        let program = profile.program(&ProfiledProgram { elf: None, vm_version: 2, isa: 3 }).unwrap();
         profile.add(&[Frame::Code { program, pc: 8 }, Frame::Syscall { number: 2177 }], Value::cycles(9));
         let back = Profile::decode(&profile.encode().unwrap()).unwrap();
         assert_eq!(back, profile);
@@ -164,7 +164,7 @@ mod tests {
         // A length far beyond the bytes that are there.
         let lying = [MAGIC.as_slice(), &[0, 0xff, 0xff, 0xff, 0xff, 0x0f]].concat();
         assert!(matches!(Profile::decode(&lying), Err(ProfileError::Malformed { .. })));
-        let same = Program { elf: None, vm_version: 2, isa: 3 };
+        let same = ProfiledProgram { elf: None, vm_version: 2, isa: 3 };
         let programs = bytes(vec![same.clone(), same], Vec::new());
         assert!(matches!(Profile::decode(&programs), Err(ProfileError::TooMany { .. })));
     }

@@ -136,7 +136,7 @@ fn close(group: &mut Vec<(Frame, u64)>, all: &mut HashMap<Frame, Frame>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Program, ProgramId, Value};
+    use crate::{ProfiledProgram, ProgramId, Value};
 
     /// Functions of 64 addresses each; what was spent in each.
     fn by_function(profile: &Profile) -> BTreeMap<u64, u64> {
@@ -151,7 +151,7 @@ mod tests {
 
     fn with_program() -> (Profile, ProgramId) {
         let mut profile = Profile::new();
-        let program = profile.program(&Program { elf: None, vm_version: 2, isa: 3 }).unwrap();
+        let program = profile.program(&ProfiledProgram { elf: None, vm_version: 2, isa: 3 }).unwrap();
         (profile, program)
     }
 

@@ -72,7 +72,7 @@ impl fmt::Display for Frame {
 
 /// A program that frames are in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Program {
+pub struct ProfiledProgram {
     /// Digest of its ELF; none where the ELF was never seen as a whole (code that a script loaded itself).
     pub elf: Option<Sha256Digest>,
     /// VM version that ran it.

@@ -14,5 +14,5 @@ pub mod limits;
 mod profile;
 
 pub use encode::ProfileError;
-pub use frame::{Frame, Program, syscall_name};
+pub use frame::{Frame, ProfiledProgram, syscall_name};
 pub use profile::{Node, NodeId, Profile, ProgramId, Value};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Frame, Program,
+    Frame, ProfiledProgram,
     limits::{DEPTH_MAX, NODES_MAX, PROGRAMS_MAX},
 };
 
@@ -72,7 +72,7 @@ pub struct Node {
 /// A profile: where the cycles of one or more runs were spent.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
-    pub(crate) programs: Vec<Program>,
+    pub(crate) programs: Vec<ProfiledProgram>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) index: HashMap<(Option<NodeId>, Frame), NodeId>,
     pub(crate) nodes_max: Option<usize>,
@@ -93,7 +93,7 @@ impl Profile {
 
     /// The programs that frames are in.
     #[must_use]
-    pub fn programs(&self) -> &[Program] {
+    pub fn programs(&self) -> &[ProfiledProgram] {
         &self.programs
     }
 
@@ -110,7 +110,7 @@ impl Profile {
     }
 
     /// The number of `program`, which is added if it is new; none if there is no room for another.
-    pub fn program(&mut self, program: &Program) -> Option<ProgramId> {
+    pub fn program(&mut self, program: &ProfiledProgram) -> Option<ProgramId> {
         let known = self.programs.iter().position(|other| other == program);
         let index = match known {
             Some(index) => index,
@@ -254,8 +254,8 @@ impl Eq for Profile {}
 mod tests {
     use super::*;
 
-    fn program(vm_version: u32) -> Program {
-        Program { elf: None, vm_version, isa: 3 }
+    fn program(vm_version: u32) -> ProfiledProgram {
+        ProfiledProgram { elf: None, vm_version, isa: 3 }
     }
 
     fn code(program: ProgramId, pc: u64) -> Frame {

@@ -1,6 +1,9 @@
 //! Drafts to functions: cuts what was walked into blocks and gives functions and blocks their numbers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use antares_abi::{CompileOptions, Hints, Isa};
 
@@ -65,6 +68,19 @@ struct Builder<'a, 'd> {
     numbers: BTreeMap<u64, BlockId>,
     /// Blocks without instructions, for what lies outside: pc and number.
     outside: Vec<u64>,
+    /// What computed jumps have been told so far.
+    lists: BTreeMap<Targets, Arc<[BlockId]>>,
+}
+
+/// Where a computed jump may go.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Targets {
+    /// Where the table at an address says.
+    Table(u64),
+    /// Where any of the function's jumps may go.
+    Candidates,
+    /// Behind a computed call into the function's own middle.
+    LocalReturns,
 }
 
 impl<'a, 'd> Builder<'a, 'd> {
@@ -76,7 +92,7 @@ impl<'a, 'd> Builder<'a, 'd> {
     ) -> Self {
         let others = draft.leaders.iter().copied().filter(|pc| *pc != key.0);
         let numbers = std::iter::once(key.0).chain(others).zip((0..).map(BlockId)).collect();
-        Self { decoder, functions, options, key, draft, numbers, outside: Vec::new() }
+        Self { decoder, functions, options, key, draft, numbers, outside: Vec::new(), lists: BTreeMap::new() }
     }
 
     fn build(mut self) -> Vec<Block> {
@@ -189,8 +205,7 @@ impl<'a, 'd> Builder<'a, 'd> {
         let Some(((_, instruction), before)) = line.split_last() else { return Terminator::Leave };
         let Instruction { rd, rs1, imm, .. } = *instruction;
         if rd == Reg::ZERO && rs1 == self.key.1 && imm == 0 {
-            let locals: Vec<u64> = self.draft.local_returns.iter().copied().collect();
-            return Terminator::Return { locals: locals.into_iter().map(|pc| self.number(pc)).collect() };
+            return Terminator::Return { locals: self.list(Targets::LocalReturns) };
         }
         // The whole block is followed again: only a block that computes the address itself always goes there.
         let mut known = Line::new();
@@ -216,16 +231,25 @@ impl<'a, 'd> Builder<'a, 'd> {
         // Who gives the stack frame back is done with this function.
         let is_done = before.iter().any(|(_, instruction)| gives_back(instruction));
         if rd == Reg::ZERO && (is_done || self.is_behind_restore(line[0].0.0)) {
-            return Terminator::IndirectJump { candidates: Vec::new(), is_table: false };
+            return Terminator::IndirectJump { candidates: Arc::default(), is_table: false };
         }
-        let table = known.origin(rs1).and_then(|table| self.draft.tables.get(&table));
-        let candidates = match table {
-            Some(targets) => targets.clone(),
-            None => self.draft.candidates.iter().copied().collect(),
+        let table = known.origin(rs1).filter(|table| self.draft.tables.contains_key(table));
+        let candidates = self.list(table.map_or(Targets::Candidates, Targets::Table));
+        Terminator::IndirectJump { candidates, is_table: table.is_some() }
+    }
+
+    fn list(&mut self, targets: Targets) -> Arc<[BlockId]> {
+        if let Some(list) = self.lists.get(&targets) {
+            return list.clone();
+        }
+        let draft = self.draft;
+        let list: Arc<[BlockId]> = match targets {
+            Targets::Table(table) => draft.tables[&table].iter().map(|pc| self.number(*pc)).collect(),
+            Targets::Candidates => draft.candidates.iter().map(|pc| self.number(*pc)).collect(),
+            Targets::LocalReturns => draft.local_returns.iter().map(|pc| self.number(*pc)).collect(),
         };
-        let is_table = table.is_some();
-        let candidates = candidates.into_iter().map(|pc| self.number(pc)).collect();
-        Terminator::IndirectJump { candidates, is_table }
+        self.lists.insert(targets, list.clone());
+        list
     }
 }
 
@@ -238,15 +262,7 @@ fn gives_back(instruction: &Instruction) -> bool {
 /// Whether the `ecall` that ends `line` is the exit syscall: `a7` was last set to 93 in the same line.
 fn is_exit(line: &[(GuestAddr, Instruction)]) -> bool {
     let before = &line[..line.len() - 1];
-    let last_write = before.iter().rev().find(|(_, instruction)| {
-        let Instruction { rd, rs1, rs2, rs3, .. } = *instruction;
-        // Fused operations write other operands too; any mention of a7 in them counts as a write.
-        rd == Reg::A7
-            || rs3 == Reg::A7
-            || (instruction.op == Op::Adc && (rs1 == Reg::A7 || rs2 == Reg::A7))
-            || (matches!(instruction.op, Op::Sbb | Op::Add3a | Op::Add3b | Op::Add3c)
-                && (rs1 == Reg::A7 || rs2 == Reg::A7))
-    });
+    let last_write = before.iter().rev().find(|(_, instruction)| instruction.may_write(Reg::A7));
     last_write.is_some_and(|(_, instruction)| match instruction.op {
         Op::Addi => instruction.rs1 == Reg::ZERO && instruction.imm == 93,
         Op::LoadImm | Op::LoadUimm => instruction.imm == 93,

@@ -31,7 +31,8 @@ pub(crate) fn constants(bytes: &[u8]) -> Vec<(u64, u64)> {
     merge(sections.chain(variables).filter_map(in_memory).collect())
 }
 
-fn merge(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+/// The same addresses in ranges that are ascending, disjoint and not adjacent.
+pub(crate) fn merge(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     ranges.sort_unstable();
     let mut merged: Vec<(u64, u64)> = Vec::new();
     for (start, end) in ranges {

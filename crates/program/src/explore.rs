@@ -45,8 +45,9 @@ pub(crate) struct FunctionDraft {
 }
 
 impl FunctionDraft {
-    /// All instructions but those behind a call or a system call, which may never return, or behind a jump that goes nowhere else,
-    /// as a tail call of the next function is: there the next function may begin.
+    /// All instructions but those where another function may begin: behind a call or a system call, which may never return, behind a
+    /// jump that goes nowhere else, as a tail call of the next function is, and where a computed jump may go that no table lists, for
+    /// it may be a tail call by address.
     pub(crate) fn insides(&self) -> impl Iterator<Item = u64> {
         let ends = |(pc, instruction): (&u64, &Instruction)| {
             let is_end = match instruction.op {
@@ -58,7 +59,9 @@ impl FunctionDraft {
             is_end.then(|| pc.wrapping_add(u64::from(instruction.length)))
         };
         let behind: HashSet<u64> = self.walked.iter().filter_map(ends).collect();
-        self.walked.keys().copied().filter(move |pc| !behind.contains(pc))
+        let listed: HashSet<u64> = self.tables.values().flatten().copied().collect();
+        let is_guess = move |pc: &u64| self.candidates.contains(pc) && !listed.contains(pc);
+        self.walked.keys().copied().filter(move |pc| !behind.contains(pc) && !is_guess(pc))
     }
 
     /// Whether everything reached is code.
@@ -176,8 +179,7 @@ impl Line {
         let is_load = matches!(op, Op::Lw | Op::Lwu | Op::Ld);
         let origin = self.origins[rs1.index()].or(self.origins[rs2.index()]).filter(|_| is_sum || is_load);
         self.origins[rd.index()] = finished.filter(|_| op != Op::Addi || rs1 != Reg::ZERO).or(origin);
-        if instruction.rs3 != Reg::ZERO || op == Op::Adc {
-            // Fused operations write more than rd.
+        if instruction.is_fused() {
             for operand in [rs1, rs2, instruction.rs3] {
                 self.constants[operand.index()] = None;
             }

@@ -12,7 +12,10 @@ use ckb_vm::{
 };
 use object::{Object, ObjectSymbol, SymbolKind};
 
-use crate::{GuestAddr, ProgramError, constants::constants};
+use crate::{
+    GuestAddr, ProgramError,
+    constants::{constants, merge},
+};
 
 /// The machine that decodes: ckb-vm's memory with its permission flags.
 pub(crate) type LoadedMachine = DefaultCoreMachine<u64, WXorXMemory<FlatMemory<u64>>>;
@@ -112,19 +115,10 @@ fn load_code(machine: &mut LoadedMachine, code: &LoadedCode<'_>) -> Result<Loade
 
 fn executable_ranges(machine: &mut LoadedMachine) -> Vec<(u64, u64)> {
     let page_bytes = RISCV_PAGESIZE as u64;
-    let mut ranges: Vec<(u64, u64)> = Vec::new();
-    for page in 0..GUEST_MEMORY_BYTES / page_bytes {
-        let flags = machine.memory_mut().fetch_flag(page).unwrap_or(0);
-        if flags & FLAG_EXECUTABLE == 0 {
-            continue;
-        }
-        let start = page * page_bytes;
-        match ranges.last_mut() {
-            Some(last) if last.1 == start => last.1 += page_bytes,
-            _ => ranges.push((start, start + page_bytes)),
-        }
-    }
-    ranges
+    let is_executable =
+        |page: &u64| machine.memory_mut().fetch_flag(*page).unwrap_or(0) & FLAG_EXECUTABLE != 0;
+    let pages = (0..GUEST_MEMORY_BYTES / page_bytes).filter(is_executable);
+    merge(pages.map(|page| (page * page_bytes, (page + 1) * page_bytes)).collect())
 }
 
 fn function_symbols(elf: &[u8], image: &Image) -> Vec<Symbol> {
@@ -201,17 +195,8 @@ impl Image {
         if self.is_loaded_code {
             return (0, GUEST_MEMORY_BYTES);
         }
-        let mut best = (0, GUEST_MEMORY_BYTES);
-        let mut from = 0;
+        let starts = std::iter::once(0).chain(self.executable.iter().map(|range| range.1));
         let ends = self.executable.iter().map(|range| range.0).chain([GUEST_MEMORY_BYTES]);
-        let mut gaps = Vec::new();
-        for (index, end) in ends.enumerate() {
-            gaps.push((from, end));
-            from = self.executable.get(index).map_or(end, |range| range.1);
-        }
-        if let Some(gap) = gaps.into_iter().max_by_key(|(start, end)| end - start) {
-            best = gap;
-        }
-        best
+        starts.zip(ends).max_by_key(|(start, end)| end - start).unwrap_or((0, GUEST_MEMORY_BYTES))
     }
 }

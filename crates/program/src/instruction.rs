@@ -299,6 +299,18 @@ impl Operands {
 }
 
 impl Instruction {
+    /// Whether it is several that were fused and write more than `rd`.
+    #[must_use]
+    pub fn is_fused(&self) -> bool {
+        self.rs3 != Reg::ZERO || self.op == Op::Adc
+    }
+
+    /// Whether it may write `register`: any operand of fused ones counts as written.
+    #[must_use]
+    pub fn may_write(&self, register: Reg) -> bool {
+        self.rd == register || (self.is_fused() && [self.rs1, self.rs2, self.rs3].contains(&register))
+    }
+
     /// Whether this is a conditional branch.
     #[must_use]
     pub fn is_branch(&self) -> bool {

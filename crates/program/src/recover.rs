@@ -5,7 +5,10 @@
 //! a tail call. Addresses found in data or computed as constants become functions too (they may be called
 //! indirectly), but cut no range. Nothing here is trusted by generated code: a wrong guess costs time, never a result.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
+    sync::Arc,
+};
 
 use antares_abi::{CompileLimits, CompileOptions, Hints};
 
@@ -134,15 +137,15 @@ pub enum Terminator {
     },
     /// Jumps to the address that the last instruction computes.
     IndirectJump {
-        /// Blocks of this function that it may be.
-        candidates: Vec<BlockId>,
+        /// Blocks of this function that it may be. Jumps to the same ones hold the same list.
+        candidates: Arc<[BlockId]>,
         /// Whether the address was read from a table, and these are all that it lists.
         is_table: bool,
     },
     /// Jumps to the address in the link register: back to the caller, or to a block after a local computed call.
     Return {
-        /// Blocks after local computed calls.
-        locals: Vec<BlockId>,
+        /// Blocks after local computed calls; the same list in all returns of a function.
+        locals: Arc<[BlockId]>,
     },
     /// A syscall, then goes on.
     Ecall(BlockId),

@@ -12,35 +12,21 @@ const TABLE_FUNCTIONS_MAX: usize = 16;
 /// A hint: a number that only looks like a code address costs compile time, a missed one costs a restart in the
 /// interpreter when it is called.
 pub(crate) fn code_addresses_in_data(image: &Image) -> Vec<u64> {
-    let mut found = Vec::new();
-    for &(start, end) in &image.segments {
-        let first = start.next_multiple_of(8);
-        for address in (first..end.saturating_sub(7)).step_by(8) {
-            let Some(bytes) = image.bytes::<8>(address) else { break };
-            let word = u64::from_le_bytes(bytes);
-            if word != 0 && word % 2 == 0 && image.is_executable(word) && !image.is_constant(word) {
-                found.push(word);
-            }
-        }
-    }
-    found.sort_unstable();
-    found.dedup();
-    found
+    code_in_data(image, 8, |address| image.bytes(address).map(u64::from_le_bytes).filter(|word| *word != 0))
 }
 
 /// Every even code address that stands as an aligned 32-bit word in loaded memory, ascending, once each:
 /// candidates for entries of absolute jump tables.
 pub(crate) fn code_words_in_data(image: &Image) -> Vec<u64> {
-    let mut found = Vec::new();
-    for &(start, end) in &image.segments {
-        for address in (start..end.saturating_sub(3)).step_by(4) {
-            let Some(bytes) = image.bytes::<4>(address) else { break };
-            let word = u64::from(u32::from_le_bytes(bytes));
-            if word % 2 == 0 && image.is_executable(word) && !image.is_constant(word) {
-                found.push(word);
-            }
-        }
-    }
+    code_in_data(image, 4, |address| image.bytes(address).map(u32::from_le_bytes).map(u64::from))
+}
+
+/// Those that `read` finds at multiples of `bytes` in loaded memory.
+fn code_in_data(image: &Image, bytes: usize, read: impl Fn(u64) -> Option<u64>) -> Vec<u64> {
+    let is_code =
+        |word: &u64| word.is_multiple_of(2) && image.is_executable(*word) && !image.is_constant(*word);
+    let places = image.segments.iter().flat_map(|&(start, end)| (start..end).step_by(bytes));
+    let mut found: Vec<u64> = places.filter_map(read).filter(is_code).collect();
     found.sort_unstable();
     found.dedup();
     found

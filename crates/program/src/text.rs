@@ -84,10 +84,10 @@ impl fmt::Display for Terminator {
             Self::TailCall(callee) => write!(f, "tail call {callee}"),
             Self::IndirectCall { return_pc, to } => write!(f, "call indirect, ra = {return_pc}, then {to}"),
             Self::IndirectJump { candidates, is_table } => {
-                write!(f, "jump {} {}", if *is_table { "table" } else { "indirect" }, List(candidates))
+                write!(f, "jump {} {}", if *is_table { "table" } else { "indirect" }, list(candidates))
             }
             Self::Return { locals } if locals.is_empty() => f.write_str("return"),
-            Self::Return { locals } => write!(f, "return or {}", List(locals)),
+            Self::Return { locals } => write!(f, "return or {}", list(locals)),
             Self::Ecall(to) => write!(f, "ecall, then {to}"),
             Self::Exit => f.write_str("exit"),
             Self::Leave => f.write_str("leave"),
@@ -95,11 +95,7 @@ impl fmt::Display for Terminator {
     }
 }
 
-struct List<'a>(&'a [BlockId]);
-
-impl fmt::Display for List<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let items: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        write!(f, "[{}]", items.join(" "))
-    }
+fn list(blocks: &[BlockId]) -> String {
+    let items: Vec<String> = blocks.iter().map(ToString::to_string).collect();
+    format!("[{}]", items.join(" "))
 }

@@ -22,7 +22,7 @@ use antares_pool::{
 };
 use antares_sandbox::{Jail, Policy, SandboxError};
 use antares_vm::{
-    Library, Limits, Machine, Outcome, Report, Sampling, Script, limits::RUN_HEAP_BYTES, reserve_heap,
+    Library, Limits, Machine, Outcome, Report, RunScript, Sampling, limits::RUN_HEAP_BYTES, reserve_heap,
 };
 use anyhow::Result;
 use bytes::Bytes;
@@ -132,7 +132,7 @@ impl RunWorker {
         (tier, (sample_cycles, salt)): (Tier, (u64, u64)),
     ) -> Result<RunReport, String> {
         let loaded = self.loaded.as_ref().ok_or("no script is loaded")?;
-        let script = Script { elf: &loaded.elf, args, vm_version: options.vm_version, isa: options.isa.0 };
+        let script = RunScript { elf: &loaded.elf, args, vm_version: options.vm_version, isa: options.isa.0 };
         let how = (tier, loaded.library.as_ref());
         if sample_cycles == 0 || tier == Tier::Interpreter {
             let report = self.machine.run(&script, &limits, how.0, how.1);

@@ -18,10 +18,11 @@ use antares_pool::{
 };
 use antares_profile::{Frame, Profile, Value, limits::NODES_MAX};
 use antares_verifier::{
-    Cancel, Counts, Engine, GroupKind, GroupReport, Limits, Outcome, Report, Verifier, limits::SWITCH_CYCLES,
+    Engine, GroupKind, GroupReport, StopHandle, TierCycles, TransactionLimits, TransactionOutcome,
+    TransactionReport, Verifier, limits::SWITCH_CYCLES,
 };
 use antares_vm::{
-    GroupRecording, ProfileSession, ProfiledMachine, Recording, Script, limits::RECORDING_HEAP_BYTES,
+    GroupRecording, ProfileSession, ProfiledMachine, Recording, RunScript, limits::RECORDING_HEAP_BYTES,
     reserve_heap,
 };
 use bytes::Bytes;
@@ -51,7 +52,7 @@ impl RunWorker {
         // Taken: a child with a recording does not stay.
         let loaded = self.loaded.take().ok_or("no script is loaded")?;
         let (vm_version, isa) = (job.options.vm_version, job.options.isa.0);
-        let script = Script { elf: &loaded.elf, args: &args, vm_version, isa };
+        let script = RunScript { elf: &loaded.elf, args: &args, vm_version, isa };
         let profiled = self.machine.profile(&script, &limits(job.cycles_max, job.debug_bytes_max));
         let (report, recording) = profiled.map_err(|error| describe(&error))?;
         let mut profile = recording.to_profile();
@@ -67,15 +68,15 @@ impl RunWorker {
         let start = Instant::now();
         let prepared = match verify::prepare(job, loaded.document) {
             Ok(prepared) => prepared,
-            Err(refused) => return finish(ProfiledReport::Verify(refused), &Profile::new(), 0),
+            Err(refused) => return finish(ProfiledReport::Verify(*refused), &Profile::new(), 0),
         };
         let read_us = verify::micros(start);
         let groups = Rc::new(RefCell::new(Vec::new()));
         let engine = Profiled { session: ProfileSession::new(), groups: groups.clone() };
-        let limits = Limits { cycles_max: job.cycles_max, debug_bytes_max: job.debug_bytes_max };
+        let limits = TransactionLimits { cycles_max: job.cycles_max, debug_bytes_max: job.debug_bytes_max };
         let start = Instant::now();
         let report =
-            match Verifier::new(prepared, limits, engine, Cancel::new()).verify(verify::selection(job)) {
+            match Verifier::new(prepared, limits, engine, StopHandle::new()).verify(verify::selection(job)) {
                 Ok(report) => report,
                 Err(error) => {
                     let refused = ProfiledReport::Verify(verify::refused(&error));
@@ -114,7 +115,7 @@ pub(crate) fn samples_of_run(recording: &Recording, cycles: u64) -> Option<Sampl
 }
 
 /// The samples of a verification; none if there were none.
-pub(crate) fn samples_of_groups(report: &Report, recordings: Vec<Recording>) -> Option<Samples> {
+pub(crate) fn samples_of_groups(report: &TransactionReport, recordings: Vec<Recording>) -> Option<Samples> {
     if recordings.iter().all(|recording| recording.contexts().len() == 1) {
         return None;
     }
@@ -138,10 +139,10 @@ fn samples(
 }
 
 /// What the groups' last samples claim, each on its group.
-fn claims_of_groups(report: &Report, recordings: &[Recording]) -> Profile {
+fn claims_of_groups(report: &TransactionReport, recordings: &[Recording]) -> Profile {
     let mut all = Profile::new();
     let mut recordings = recordings.iter();
-    let ran = report.groups.iter().zip(0..).filter(|(group, _)| group.outcome != Outcome::NotRun);
+    let ran = report.groups.iter().zip(0..).filter(|(group, _)| group.outcome != TransactionOutcome::NotRun);
     for (group, index) in ran.filter(|(group, _)| !is_built_in(group)) {
         let claims = recordings.next().map(Recording::claims).filter(|claims| !claims.nodes().is_empty());
         if let Some(claims) = claims {
@@ -173,19 +174,20 @@ impl Engine for Profiled {
         self.session.attempt(&mut attempt)
     }
 
-    fn take_counts(&self) -> Option<Counts> {
+    fn take_counts(&self) -> Option<TierCycles> {
         self.groups.borrow_mut().push(self.session.take());
         None
     }
 }
 
 /// The profile of all groups, and by how many cycles it missed theirs.
-fn of_groups(report: &Report, recordings: Vec<GroupRecording>) -> (Profile, u64) {
+fn of_groups(report: &TransactionReport, recordings: Vec<GroupRecording>) -> (Profile, u64) {
     let (mut all, mut mismatch) = (Profile::new(), 0_u64);
     // All of them together fit into one profile.
     let nodes_max = (NODES_MAX / recordings.len().max(1)).saturating_sub(FRAMES_OF_GROUP);
     let mut recordings = recordings.into_iter();
-    for (group, index) in report.groups.iter().zip(0..).filter(|(group, _)| group.outcome != Outcome::NotRun)
+    for (group, index) in
+        report.groups.iter().zip(0..).filter(|(group, _)| group.outcome != TransactionOutcome::NotRun)
     {
         let mut profile = if is_built_in(group) {
             let mut profile = Profile::new();
@@ -207,7 +209,7 @@ fn of_groups(report: &Report, recordings: Vec<GroupRecording>) -> (Profile, u64)
 
 /// Whether the group is the type id script, which runs in no VM. One that failed has no cycles, and nothing runs after it.
 fn is_built_in(group: &GroupReport) -> bool {
-    group.cycles > 0 && group.counts == Counts::default()
+    group.cycles > 0 && group.counts == TierCycles::default()
 }
 
 /// Adds what putting VMs aside and bringing them back costs. A group that ends in an error in between may have used, but

@@ -3,7 +3,7 @@
 
 use std::{cell::RefCell, cmp::Reverse, os::fd::AsFd, rc::Rc, sync::Arc, time::Instant};
 
-use antares_abi::Seen;
+use antares_abi::{LeaveReason, Seen};
 use antares_pool::{
     Files,
     job::{
@@ -13,12 +13,12 @@ use antares_pool::{
 };
 use antares_transaction::{Environment, Fields, Mock, MockError};
 use antares_verifier::{
-    Cancel, CellName, Counts, Engine, GroupKind, GroupReport, Limits, Outcome, PrepareError, Prepared,
-    Report, Selection, Verifier,
+    CellName, Engine, GroupKind, GroupReport, PrepareError, Prepared, Selection, StopHandle, TierCycles,
+    TransactionLimits, TransactionOutcome, TransactionReport, Verifier,
 };
 use antares_vm::{
-    Library, NativeMachine, Program, Recording, Sampling, Session, Unknown, prepare_thread, reserve_heap,
-    reserve_machines,
+    Library, MachineSession, NativeMachine, Program, Recording, Sampling, Unknown, prepare_thread,
+    reserve_heap, reserve_machines,
 };
 use bytes::Bytes;
 
@@ -82,13 +82,13 @@ pub(crate) fn load(job: &VerifyJob, files: &Files) -> Result<Loaded, String> {
 }
 
 /// Reads the transaction and finds its cells, or says why that is not possible.
-pub(crate) fn prepare(job: &VerifyJob, document: Vec<u8>) -> Result<Prepared, VerifyReport> {
+pub(crate) fn prepare(job: &VerifyJob, document: Vec<u8>) -> Result<Prepared, Box<VerifyReport>> {
     let mock = read(job.form, &document).map_err(|error| {
         let path = error.path().map(ToOwned::to_owned);
-        VerifyReport::Refused { path, detail: error.to_string() }
+        Box::new(VerifyReport::Refused { path, detail: error.to_string() })
     })?;
     drop(document);
-    Prepared::new(&mock, &environment(job.rules)).map_err(|error| refused(&error))
+    Prepared::new(&mock, &environment(job.rules)).map_err(|error| Box::new(refused(&error)))
 }
 
 /// Reads the transaction and runs its scripts.
@@ -96,7 +96,7 @@ pub(crate) fn verify(job: &VerifyJob, loaded: Loaded) -> Result<VerifyReport, St
     let start = Instant::now();
     let prepared = match prepare(job, loaded.document) {
         Ok(prepared) => prepared,
-        Err(refused) => return Ok(refused),
+        Err(refused) => return Ok(*refused),
     };
     let programs = programs(job, loaded.libraries, loaded.beside, &prepared);
     let libraries = programs.clone();
@@ -108,17 +108,17 @@ pub(crate) fn verify(job: &VerifyJob, loaded: Loaded) -> Result<VerifyReport, St
         unknown: unknown.clone(),
         samples: (job.sample_cycles > 0).then(|| samples.clone()),
     };
-    let limits = Limits { cycles_max: job.cycles_max, debug_bytes_max: job.debug_bytes_max };
+    let limits = TransactionLimits { cycles_max: job.cycles_max, debug_bytes_max: job.debug_bytes_max };
     let session = engine.session.clone();
     let start = Instant::now();
-    let report = match Verifier::new(prepared, limits, engine, Cancel::new()).verify(selection(job)) {
+    let report = match Verifier::new(prepared, limits, engine, StopHandle::new()).verify(selection(job)) {
         Ok(report) => report,
         Err(error) => return Ok(refused(&error)),
     };
     let hot = if job.tier == Tier::Interpreter { Vec::new() } else { hot(unknown.take()) };
     let run_us = micros(start);
     let samples = profile::samples_of_groups(&report, samples.take()).map(Box::new);
-    let found = Found { hot, seen: seen(&session, &libraries), samples };
+    let found = Found { hot, seen: seen(&session, &libraries), ran: ran(&session, &libraries), samples };
     to_report(report, found, read_us, run_us)
 }
 
@@ -127,18 +127,30 @@ pub(crate) fn verify(job: &VerifyJob, loaded: Loaded) -> Result<VerifyReport, St
 pub(crate) struct Found {
     hot: Vec<HotProgram>,
     seen: Vec<(u32, Seen)>,
+    ran: Vec<(u32, Option<String>)>,
     samples: Option<Box<job::Samples>>,
 }
 
 /// Where `programs` went that their native code does not know, by the number of the library.
-fn seen(session: &Session, programs: &[(u32, Arc<Program>)]) -> Vec<(u32, Seen)> {
-    let number = |of: &Arc<Program>| programs.iter().find(|(_, program)| Arc::ptr_eq(program, of));
+fn seen(session: &MachineSession, programs: &[(u32, Arc<Program>)]) -> Vec<(u32, Seen)> {
     let seen = session.take_seen().into_iter();
-    seen.filter_map(|(program, seen)| Some((number(&program)?.0, seen))).collect()
+    seen.filter_map(|(program, seen)| Some((number(&program, programs)?, seen))).collect()
 }
 
-fn session(job: &VerifyJob, programs: Vec<Arc<Program>>) -> Arc<Session> {
-    let session = Session::new(job.tier, programs);
+/// Which of `programs` ran natively, and what of them made all start again.
+fn ran(session: &MachineSession, programs: &[(u32, Arc<Program>)]) -> Vec<(u32, Option<String>)> {
+    let ran = session.take_ran().into_iter();
+    let reason = |reason: LeaveReason| reason.name().to_owned();
+    ran.filter_map(|(program, left)| Some((number(&program, programs)?, left.map(reason)))).collect()
+}
+
+/// The number of a program's library.
+fn number(of: &Arc<Program>, programs: &[(u32, Arc<Program>)]) -> Option<u32> {
+    programs.iter().find_map(|(number, program)| Arc::ptr_eq(program, of).then_some(*number))
+}
+
+fn session(job: &VerifyJob, programs: Vec<Arc<Program>>) -> Arc<MachineSession> {
+    let session = MachineSession::new(job.tier, programs);
     match job.sample_cycles {
         0 => session,
         period => session.sampled(Sampling { period, seed: profile::seed(&[], job.sample_salt) }),
@@ -156,7 +168,7 @@ fn hot(mut unknown: Vec<Unknown>) -> Vec<HotProgram> {
 
 /// The machine of antares-vm as an engine.
 struct Native {
-    session: Arc<Session>,
+    session: Arc<MachineSession>,
     /// Programs that were met without native code, with their cycles in all groups.
     unknown: Rc<RefCell<Vec<Unknown>>>,
     /// What was sampled, by group, if that is asked for.
@@ -170,7 +182,7 @@ impl Engine for Native {
         self.session.attempt(attempt)
     }
 
-    fn take_counts(&self) -> Option<Counts> {
+    fn take_counts(&self) -> Option<TierCycles> {
         if let Some(samples) = &self.samples {
             samples.borrow_mut().extend(self.session.take_samples(0));
         }
@@ -186,7 +198,7 @@ impl Engine for Native {
         }
         let (native_cycles, interpreted_cycles) = (counts.native_cycles, counts.interpreted_cycles);
         let restarted = counts.restarted.map(|reason| reason.name());
-        Some(Counts { native_cycles, interpreted_cycles, restarted })
+        Some(TierCycles { native_cycles, interpreted_cycles, restarted })
     }
 }
 
@@ -250,14 +262,15 @@ pub(crate) fn refused(error: &PrepareError) -> VerifyReport {
 }
 
 pub(crate) fn to_report(
-    report: Report,
-    Found { hot, seen, samples }: Found,
+    report: TransactionReport,
+    Found { hot, seen, ran, samples }: Found,
     read_us: u64,
     run_us: u64,
 ) -> Result<VerifyReport, String> {
     let outcome = to_outcome(report.outcome)?;
     let groups = report.groups.into_iter().map(to_group).collect::<Result<_, _>>()?;
-    Ok(VerifyReport::Done { outcome, cycles: report.cycles, groups, hot, seen, samples, read_us, run_us })
+    let cycles = report.cycles;
+    Ok(VerifyReport::Done { outcome, cycles, groups, hot, seen, ran, samples, read_us, run_us })
 }
 
 fn to_group(group: GroupReport) -> Result<job::GroupReport, String> {
@@ -288,14 +301,14 @@ fn to_group(group: GroupReport) -> Result<job::GroupReport, String> {
     })
 }
 
-fn to_outcome(outcome: Outcome) -> Result<VerifyOutcome, String> {
+fn to_outcome(outcome: TransactionOutcome) -> Result<VerifyOutcome, String> {
     Ok(match outcome {
-        Outcome::Ok => VerifyOutcome::Ok,
-        Outcome::Failed => VerifyOutcome::Failed,
-        Outcome::OutputLimit => VerifyOutcome::OutputLimit,
-        Outcome::NotRun => VerifyOutcome::NotRun,
+        TransactionOutcome::Ok => VerifyOutcome::Ok,
+        TransactionOutcome::Failed => VerifyOutcome::Failed,
+        TransactionOutcome::OutputLimit => VerifyOutcome::OutputLimit,
+        TransactionOutcome::NotRun => VerifyOutcome::NotRun,
         // A supervisor that wants no answer any more kills the child.
-        Outcome::Cancelled => return Err("the verification was cancelled".to_owned()),
+        TransactionOutcome::Cancelled => return Err("the verification was cancelled".to_owned()),
     })
 }
 

@@ -54,11 +54,11 @@ pub fn call_name(number: u32) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Policy, Role};
+    use crate::{ChildRole, Policy};
 
     #[test]
     fn names_are_those_of_the_policies_and_of_the_ends_of_the_table() {
-        for role in Role::ALL {
+        for role in ChildRole::ALL {
             for rule in Policy::example(role).rules {
                 assert_eq!(call_name(u32::try_from(rule.call.number).unwrap()), Some(rule.call.name));
             }

@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeMap, io, process};
 
-use crate::{Answer, Condition, Layer, Policy, Role, SandboxError, Test};
+use crate::{Action, ChildRole, Condition, Layer, Policy, SandboxError, Test};
 
 /// One instruction of a filter program.
 pub use libc::sock_filter as Instruction;
@@ -59,11 +59,11 @@ impl Filter {
             let number = u32::try_from(rule.call.number).map_err(|_| error)?;
             let decision = decisions.entry(number).or_insert_with(|| Decision::Depends(Vec::new()));
             match (rule.answer, decision) {
-                (Answer::Fail(errno), decision) => *decision = Decision::Fail(errno),
-                (Answer::Allow, decision) if rule.conditions.is_empty() => *decision = Decision::Allow,
-                (Answer::Allow, Decision::Depends(alternatives)) => alternatives.push(rule.conditions),
+                (Action::Fail(errno), decision) => *decision = Decision::Fail(errno),
+                (Action::Allow, decision) if rule.conditions.is_empty() => *decision = Decision::Allow,
+                (Action::Allow, Decision::Depends(alternatives)) => alternatives.push(rule.conditions),
                 // Already allowed whatever the arguments are.
-                (Answer::Allow, Decision::Allow | Decision::Fail(_)) => {}
+                (Action::Allow, Decision::Allow | Decision::Fail(_)) => {}
             }
         }
         let decisions: Vec<_> = decisions.into_iter().collect();
@@ -182,10 +182,12 @@ fn checks(condition: &Condition) -> [Check; 2] {
 
 /// What a call outside of the policy gets. SIGSYS ends the process, unless it has a handler, which then names the call; a compile
 /// child could install one of its own.
-fn refusal(role: Role) -> Instruction {
+fn refusal(role: ChildRole) -> Instruction {
     match role {
-        Role::Compile => kill(),
-        Role::Zygote | Role::RunLoad | Role::Run => instruction(RETURN, 0, 0, libc::SECCOMP_RET_TRAP),
+        ChildRole::Compile => kill(),
+        ChildRole::Zygote | ChildRole::RunLoad | ChildRole::Run => {
+            instruction(RETURN, 0, 0, libc::SECCOMP_RET_TRAP)
+        }
     }
 }
 

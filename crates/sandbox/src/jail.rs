@@ -3,7 +3,8 @@
 use rustix::process::Pid;
 
 use crate::{
-    Filter, Layer, LayerStatus, Policy, Role, SandboxError, Test, close_others, landlock, privilege, sealing,
+    ChildRole, Filter, Layer, LayerStatus, Policy, SandboxError, Test, close_others, landlock, privilege,
+    sealing,
 };
 
 /// A policy, with its filter compiled where that is possible before the fork.
@@ -37,7 +38,7 @@ impl Jail {
     /// 7. *(zygote)* no new executable memory, sealed code, limits of speculation; Landlock;
     /// 8. the filter, which forbids most of the above.
     ///
-    /// Children inherit what is marked *(zygote)*. [`Role::Run`] comes on top of [`Role::RunLoad`] in the same process
+    /// Children inherit what is marked *(zygote)*. [`ChildRole::Run`] comes on top of [`ChildRole::RunLoad`] in the same process
     /// and has limits, sealed code and the filter only.
     ///
     /// Layers that the host may lack are reported, not failed: who started the process decides, by [`crate::self_test`].
@@ -50,10 +51,10 @@ impl Jail {
     pub unsafe fn lock_in(&self, parent: Pid) -> Result<Vec<LayerStatus>, SandboxError> {
         let mut layers = Vec::new();
         let role = self.policy.role;
-        if role == Role::Zygote {
+        if role == ChildRole::Zygote {
             layers.extend(leave_host()?);
         }
-        if role != Role::Run {
+        if role != ChildRole::Run {
             layers.push(privilege::die_with(parent)?);
             layers.push(privilege::forbid_dumps()?);
             // SAFETY: the caller vouches for the owners of all other descriptors.
@@ -65,9 +66,9 @@ impl Jail {
             limit.apply()?;
         }
         layers.push(active(Layer::Rlimits, format!("{} limits", self.policy.limits.len())));
-        if role != Role::Run {
+        if role != ChildRole::Run {
             layers.push(privilege::forbid_new_privileges()?);
-            if role == Role::Zygote {
+            if role == ChildRole::Zygote {
                 layers.push(privilege::forbid_new_code());
                 layers.push(sealing::seal_code());
                 layers.extend(self.policy.speculation.limit());

@@ -1,7 +1,7 @@
 //! Locks the calling process in: policy as data, seccomp, Landlock, rlimits, capabilities, the order.
 //!
-//! A zygote locks itself in once with [`Role::Zygote`]; each child it forks locks itself in further, on top of that, with
-//! [`Role::Compile`] or [`Role::RunLoad`]; a run child then enters [`Role::Run`] for good. Filters, Landlock domains and
+//! A zygote locks itself in once with [`ChildRole::Zygote`]; each child it forks locks itself in further, on top of that, with
+//! [`ChildRole::Compile`] or [`ChildRole::RunLoad`]; a run child then enters [`ChildRole::Run`] for good. Filters, Landlock domains and
 //! limits only ever get narrower. [`Jail::lock_in`] documents the order and [`self_test`] proves it on this machine.
 
 mod calls;
@@ -30,7 +30,7 @@ pub use limits::{
     Limit, RUN_ADDRESS_SPACE_BYTES_MAX, RUN_CPU_SECONDS_MAX, RUN_DATA_BYTES_MAX, compile_file_bytes_max,
 };
 pub use naming::{CALL_OFFSET, name_violations};
-pub use policy::{Answer, Condition, Policy, Role, Rule, SystemCall, Test};
+pub use policy::{Action, ChildRole, Condition, Policy, SyscallRule, SystemCall, Test};
 pub use privilege::die_with;
 pub use probe::self_test;
 pub use roles::{CONTROL_FD, ELF_FD, EXTRA_FD, EXTRA_FDS_MAX, FORK_FLAGS};

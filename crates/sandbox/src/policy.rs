@@ -10,7 +10,7 @@ use crate::{
 
 /// Who is being locked in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum ChildRole {
     /// The process that forks all others; it never sees a byte of a job.
     Zygote,
     /// A child that compiles an untrusted ELF.
@@ -21,7 +21,7 @@ pub enum Role {
     Run,
 }
 
-impl Role {
+impl ChildRole {
     /// All roles.
     pub const ALL: [Self; 4] = [Self::Zygote, Self::Compile, Self::RunLoad, Self::Run];
 
@@ -68,7 +68,7 @@ pub struct Condition {
 
 /// What the kernel does with a call that matches a rule. A call that matches none kills the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Action {
     /// Executes it.
     Allow,
     /// Does nothing and returns this errno. For calls that libraries make in passing and can do without.
@@ -77,13 +77,13 @@ pub enum Answer {
 
 /// One rule of a filter. All conditions must hold; several rules for one call are alternatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct SyscallRule {
     /// The call.
     pub call: SystemCall,
-    /// Tests of its arguments; always empty for [`Answer::Fail`].
+    /// Tests of its arguments; always empty for [`Action::Fail`].
     pub conditions: &'static [Condition],
     /// What happens.
-    pub answer: Answer,
+    pub answer: Action,
     /// Who needs it.
     pub why: &'static str,
 }
@@ -92,11 +92,11 @@ pub struct Rule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// The role.
-    pub role: Role,
+    pub role: ChildRole,
     /// Descriptors that stay open; all others are closed.
     pub kept_fds: &'static [i32],
     /// System calls; what is not here kills the process.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<SyscallRule>,
     /// Resources.
     pub limits: Vec<Limit>,
     /// What a zygote asks for; its children have it from there.
@@ -107,7 +107,7 @@ impl Policy {
     /// The policy of the zygote.
     #[must_use]
     pub fn zygote() -> Self {
-        Self::of(Role::Zygote, limits::zygote())
+        Self::of(ChildRole::Zygote, limits::zygote())
     }
 
     /// The policy of a compile child that may use `memory_bytes_max` bytes of address space and `cpu_seconds_max` seconds
@@ -115,33 +115,33 @@ impl Policy {
     /// wall-clock deadline is the supervisor's.
     #[must_use]
     pub fn compile(memory_bytes_max: u64, cpu_seconds_max: u64, files: u64) -> Self {
-        Self::of(Role::Compile, limits::compile(memory_bytes_max, cpu_seconds_max, files))
+        Self::of(ChildRole::Compile, limits::compile(memory_bytes_max, cpu_seconds_max, files))
     }
 
     /// The policy of a run child until its library is loaded.
     #[must_use]
     pub fn run_load() -> Self {
-        Self::of(Role::RunLoad, limits::run_load())
+        Self::of(ChildRole::RunLoad, limits::run_load())
     }
 
     /// The policy of a run child from then on.
     #[must_use]
     pub fn run() -> Self {
-        Self::of(Role::Run, limits::run())
+        Self::of(ChildRole::Run, limits::run())
     }
 
     /// The policy of `role`, for documents and tests; a compile child gets the default limits of a compile.
     #[must_use]
-    pub fn example(role: Role) -> Self {
+    pub fn example(role: ChildRole) -> Self {
         match role {
-            Role::Zygote => Self::zygote(),
-            Role::Compile => Self::compile(8 << 30, 121, 0),
-            Role::RunLoad => Self::run_load(),
-            Role::Run => Self::run(),
+            ChildRole::Zygote => Self::zygote(),
+            ChildRole::Compile => Self::compile(8 << 30, 121, 0),
+            ChildRole::RunLoad => Self::run_load(),
+            ChildRole::Run => Self::run(),
         }
     }
 
-    fn of(role: Role, limits: Vec<Limit>) -> Self {
+    fn of(role: ChildRole, limits: Vec<Limit>) -> Self {
         Self {
             role,
             kept_fds: roles::kept_fds(role),
@@ -170,12 +170,12 @@ impl fmt::Display for Policy {
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for SyscallRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let conditions = self.conditions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
         let answer = match self.answer {
-            Answer::Allow => "allow".to_owned(),
-            Answer::Fail(errno) => format!("fail with errno {errno}"),
+            Action::Allow => "allow".to_owned(),
+            Action::Fail(errno) => format!("fail with errno {errno}"),
         };
         write!(f, "{}({conditions}): {answer} -- {}", self.call.name, self.why)
     }

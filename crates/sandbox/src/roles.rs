@@ -1,6 +1,6 @@
 //! The tables: which system calls each role needs, and for what. The shortest list is the one of who runs guests.
 
-use crate::{Answer, Condition, Role, Rule, SystemCall, Test};
+use crate::{Action, ChildRole, Condition, SyscallRule, SystemCall, Test};
 
 /// Descriptor from which a child maps the memory that it shares with its supervisor; closed as soon as that is done.
 pub const CONTROL_FD: i32 = 3;
@@ -28,23 +28,23 @@ const ALL_FDS: [i32; KEPT_FDS_END] = {
     numbers
 };
 
-pub(crate) fn kept_fds(role: Role) -> &'static [i32] {
+pub(crate) fn kept_fds(role: ChildRole) -> &'static [i32] {
     match role {
         // 1 and those from 3 on are held (by /dev/null) so that descriptors that come with a job get higher numbers.
-        Role::Zygote => &ALL_FDS,
+        ChildRole::Zygote => &ALL_FDS,
         // 0 and 1 are /dev/null, 2 is a pipe to the supervisor: LLVM's last words.
-        Role::Compile => &[0, 1, 2, CONTROL_FD, ELF_FD, EXTRA_FD],
-        Role::RunLoad | Role::Run => ALL_FDS.split_at(3).1,
+        ChildRole::Compile => &[0, 1, 2, CONTROL_FD, ELF_FD, EXTRA_FD],
+        ChildRole::RunLoad | ChildRole::Run => ALL_FDS.split_at(3).1,
     }
 }
 
-pub(crate) fn rules(role: Role) -> Vec<Rule> {
-    let tables: &[&[Rule]] = match role {
-        Role::Run => &[RUN],
-        Role::RunLoad => &[RUN, MEMORY, CODE, FILES, LOAD],
-        Role::Compile => &[RUN, MEMORY, DATA, FILES, COMPILE, ABORT],
+pub(crate) fn rules(role: ChildRole) -> Vec<SyscallRule> {
+    let tables: &[&[SyscallRule]] = match role {
+        ChildRole::Run => &[RUN],
+        ChildRole::RunLoad => &[RUN, MEMORY, CODE, FILES, LOAD],
+        ChildRole::Compile => &[RUN, MEMORY, DATA, FILES, COMPILE, ABORT],
         // Filters stack, so a zygote must be allowed whatever its children are, and the steps of locking them in.
-        Role::Zygote => &[RUN, MEMORY, CODE, FILES, LOAD, COMPILE, LOCK_IN, ZYGOTE],
+        ChildRole::Zygote => &[RUN, MEMORY, CODE, FILES, LOAD, COMPILE, LOCK_IN, ZYGOTE],
     };
     tables.iter().flat_map(|table| table.iter().copied()).collect()
 }
@@ -55,12 +55,12 @@ macro_rules! call {
     };
 }
 
-const fn allow(call: SystemCall, conditions: &'static [Condition], why: &'static str) -> Rule {
-    Rule { call, conditions, answer: Answer::Allow, why }
+const fn allow(call: SystemCall, conditions: &'static [Condition], why: &'static str) -> SyscallRule {
+    SyscallRule { call, conditions, answer: Action::Allow, why }
 }
 
-const fn fail(call: SystemCall, errno: i32, why: &'static str) -> Rule {
-    Rule { call, conditions: &[], answer: Answer::Fail(errno), why }
+const fn fail(call: SystemCall, errno: i32, why: &'static str) -> SyscallRule {
+    SyscallRule { call, conditions: &[], answer: Action::Fail(errno), why }
 }
 
 /// The value of a C int as an argument; sign-extended, as compilers pass it, but ours are not negative.
@@ -76,7 +76,7 @@ const WAKE_PRIVATE: i32 = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
 const WAIT_PRIVATE: i32 = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
 
 /// Everything that a process may do while it runs a guest.
-const RUN: &[Rule] = &[
+const RUN: &[SyscallRule] = &[
     allow(call!(futex, SYS_futex), &[is(1, libc::FUTEX_WAIT)], "waiting for the supervisor"),
     allow(call!(futex, SYS_futex), &[is(1, WAIT_PRIVATE)], "locks of the C library"),
     allow(call!(futex, SYS_futex), &[is(1, libc::FUTEX_WAKE)], "waking the supervisor"),
@@ -103,23 +103,23 @@ const RUN: &[Rule] = &[
 ];
 
 /// Memory for data.
-const MEMORY: &[Rule] = &[
+const MEMORY: &[SyscallRule] = &[
     allow(call!(brk, SYS_brk), &[], "heap"),
     allow(call!(mremap, SYS_mremap), &[], "growing a large allocation"),
     allow(call!(madvise, SYS_madvise), &[], "the allocator"),
 ];
 
 /// Mappings that are never executable.
-const DATA: &[Rule] = &[allow(call!(mmap, SYS_mmap), &[lacks(2, libc::PROT_EXEC)], "heap, files")];
+const DATA: &[SyscallRule] = &[allow(call!(mmap, SYS_mmap), &[lacks(2, libc::PROT_EXEC)], "heap, files")];
 
 /// Mappings that are executable or writable, never both.
-const CODE: &[Rule] = &[
+const CODE: &[SyscallRule] = &[
     allow(call!(mmap, SYS_mmap), &[lacks(2, libc::PROT_EXEC)], "heap, data of a library"),
     allow(call!(mmap, SYS_mmap), &[lacks(2, libc::PROT_WRITE)], "code of the verified library"),
 ];
 
 /// Files, which after Landlock are memory files only, and what libraries ask about them.
-const FILES: &[Rule] = &[
+const FILES: &[SyscallRule] = &[
     allow(call!(openat, SYS_openat), &[], "memory files through /proc/self/fd; Landlock denies others"),
     allow(call!(read, SYS_read), &[], "memory files"),
     allow(call!(pread64, SYS_pread64), &[], "memory files"),
@@ -144,7 +144,7 @@ const FILES: &[Rule] = &[
 ];
 
 /// What entering the run stage takes.
-const LOAD: &[Rule] = &[
+const LOAD: &[SyscallRule] = &[
     allow(call!(mseal, SYS_mseal), &[], "code of the loaded library stays"),
     allow(call!(prlimit64, SYS_prlimit64), &[is(0, 0)], "limits of the run stage"),
     allow(
@@ -155,7 +155,7 @@ const LOAD: &[Rule] = &[
 ];
 
 /// What LLVM and the linker need beyond [`FILES`] and [`DATA`].
-const COMPILE: &[Rule] = &[
+const COMPILE: &[SyscallRule] = &[
     allow(call!(memfd_create, SYS_memfd_create), &[], "the linker's input and output"),
     allow(call!(ftruncate, SYS_ftruncate), &[], "the linker's output"),
     allow(call!(fallocate, SYS_fallocate), &[], "the linker's output"),
@@ -179,14 +179,14 @@ const COMPILE: &[Rule] = &[
 ];
 
 /// Ending by SIGABRT, so that a fatal error of LLVM is told apart from a forbidden call.
-const ABORT: &[Rule] = &[allow(
+const ABORT: &[SyscallRule] = &[allow(
     call!(tgkill, SYS_tgkill),
     &[Condition { argument: 0, test: Test::OwnProcess }, is(2, libc::SIGABRT)],
     "abort",
 )];
 
 /// What a child does between fork and its own filter, in the order of locking in.
-const LOCK_IN: &[Rule] = &[
+const LOCK_IN: &[SyscallRule] = &[
     allow(call!(dup3, SYS_dup3), &[], "descriptors of a job at their numbers"),
     allow(call!(set_robust_list, SYS_set_robust_list), &[], "the C library's fork"),
     allow(call!(getppid, SYS_getppid), &[], "whether the zygote still lives"),
@@ -213,7 +213,7 @@ const LOCK_IN: &[Rule] = &[
 ];
 
 /// What the zygote itself does.
-const ZYGOTE: &[Rule] = &[
+const ZYGOTE: &[SyscallRule] = &[
     allow(call!(poll, SYS_poll), &[], "waiting for work and for the end of children"),
     allow(call!(ppoll, SYS_ppoll), &[], "waiting for work and for the end of children"),
     allow(call!(recvmsg, SYS_recvmsg), &[is(0, ZYGOTE_SOCKET_FD)], "work"),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use antares_sandbox::{Answer, Condition, Filter, Instruction, Policy, Role, Rule, Test};
+use antares_sandbox::{Action, ChildRole, Condition, Filter, Instruction, Policy, SyscallRule, Test};
 
 const X86_64: u32 = 0xC000_003E;
 const I386: u32 = 0x4000_0003;
@@ -60,13 +60,13 @@ fn walk(program: &[Instruction], call: Call) -> u32 {
     }
 }
 
-fn of(role: Role) -> (Policy, Filter) {
+fn of(role: ChildRole) -> (Policy, Filter) {
     let policy = Policy::example(role);
     let filter = Filter::of(&policy).unwrap();
     (policy, filter)
 }
 
-fn number(rule: &Rule) -> u32 {
+fn number(rule: &SyscallRule) -> u32 {
     u32::try_from(rule.call.number).unwrap()
 }
 
@@ -89,24 +89,24 @@ fn holds(condition: &Condition, arguments: [u64; 6]) -> bool {
 }
 
 /// What a call outside of the policy gets: a compiler that was taken over could handle a signal.
-fn refusal(role: Role) -> u32 {
-    if role == Role::Compile { KILL } else { TRAP }
+fn refusal(role: ChildRole) -> u32 {
+    if role == ChildRole::Compile { KILL } else { TRAP }
 }
 
 /// What `policy` says about a call.
 fn expected(policy: &Policy, call: u32, arguments: [u64; 6]) -> u32 {
     let rules = || policy.rules.iter().filter(|rule| number(rule) == call);
     for rule in rules() {
-        if let Answer::Fail(errno) = rule.answer {
+        if let Action::Fail(errno) = rule.answer {
             return libc::SECCOMP_RET_ERRNO | u32::try_from(errno).unwrap();
         }
     }
-    let allows = |rule: &Rule| rule.conditions.iter().all(|condition| holds(condition, arguments));
+    let allows = |rule: &SyscallRule| rule.conditions.iter().all(|condition| holds(condition, arguments));
     if rules().any(allows) { ALLOW } else { refusal(policy.role) }
 }
 
 /// Arguments that meet all conditions of `rule`.
-fn fitting(rule: &Rule) -> [u64; 6] {
+fn fitting(rule: &SyscallRule) -> [u64; 6] {
     let mut arguments = [0; 6];
     for condition in rule.conditions {
         arguments[usize::from(condition.argument)] = match condition.test {
@@ -120,7 +120,7 @@ fn fitting(rule: &Rule) -> [u64; 6] {
 
 #[test]
 fn every_rule_lets_through_what_it_says_and_nothing_next_to_it() {
-    for role in Role::ALL {
+    for role in ChildRole::ALL {
         let (policy, filter) = of(role);
         for rule in &policy.rules {
             let (call, arguments) = (number(rule), fitting(rule));
@@ -138,7 +138,7 @@ fn every_rule_lets_through_what_it_says_and_nothing_next_to_it() {
 
 #[test]
 fn calls_without_a_rule_end_the_process() {
-    for role in Role::ALL {
+    for role in ChildRole::ALL {
         let (policy, filter) = of(role);
         let listed: BTreeSet<u32> = policy.rules.iter().map(number).collect();
         for call in NUMBERS.filter(|call| !listed.contains(call)) {
@@ -151,7 +151,7 @@ fn calls_without_a_rule_end_the_process() {
 
 #[test]
 fn foreign_architectures_and_x32_are_killed_whatever_the_call() {
-    for role in Role::ALL {
+    for role in ChildRole::ALL {
         let (policy, filter) = of(role);
         for rule in &policy.rules {
             let call = Call { number: number(rule), arch: X86_64, arguments: fitting(rule) };
@@ -168,7 +168,7 @@ fn foreign_architectures_and_x32_are_killed_whatever_the_call() {
 
 /// Whatever `inner` may do is let through by `outer`, on which it is stacked.
 #[track_caller]
-fn assert_narrower(inner: Role, outer: Role) {
+fn assert_narrower(inner: ChildRole, outer: ChildRole) {
     let (inner, outer) = (Policy::example(inner), Policy::example(outer));
     for rule in &inner.rules {
         let mut arguments = fitting(rule);
@@ -179,7 +179,7 @@ fn assert_narrower(inner: Role, outer: Role) {
         let answer = expected(&outer, number(rule), arguments);
         let roles = (inner.role.name(), outer.role.name());
         assert!(![KILL, TRAP].contains(&answer), "{roles:?}: {rule}");
-        if rule.answer == Answer::Allow {
+        if rule.answer == Action::Allow {
             assert_eq!(answer, ALLOW, "{roles:?}: {rule}");
         }
     }
@@ -187,23 +187,23 @@ fn assert_narrower(inner: Role, outer: Role) {
 
 #[test]
 fn filters_that_are_stacked_agree() {
-    assert_narrower(Role::Run, Role::RunLoad);
-    assert_narrower(Role::RunLoad, Role::Zygote);
-    assert_narrower(Role::Compile, Role::Zygote);
+    assert_narrower(ChildRole::Run, ChildRole::RunLoad);
+    assert_narrower(ChildRole::RunLoad, ChildRole::Zygote);
+    assert_narrower(ChildRole::Compile, ChildRole::Zygote);
 }
 
 #[test]
 fn no_call_is_both_allowed_and_failed() {
-    for role in Role::ALL {
+    for role in ChildRole::ALL {
         let (policy, _) = of(role);
         let calls = |allowed: bool| -> BTreeSet<&str> {
-            let rules = policy.rules.iter().filter(|rule| (rule.answer == Answer::Allow) == allowed);
+            let rules = policy.rules.iter().filter(|rule| (rule.answer == Action::Allow) == allowed);
             rules.map(|rule| rule.call.name).collect()
         };
         let both: Vec<_> = calls(true).intersection(&calls(false)).copied().collect();
         assert!(both.is_empty(), "{}: {both:?}", role.name());
         let conditional =
-            |rule: &&Rule| matches!(rule.answer, Answer::Fail(_)) && !rule.conditions.is_empty();
+            |rule: &&SyscallRule| matches!(rule.answer, Action::Fail(_)) && !rule.conditions.is_empty();
         assert_eq!(policy.rules.iter().find(conditional), None);
     }
 }
@@ -230,7 +230,7 @@ fn no_role_may_reach_out() {
         libc::SYS_keyctl,
         libc::SYS_shmat,
     ];
-    for role in Role::ALL {
+    for role in ChildRole::ALL {
         let (policy, _) = of(role);
         let reaching = policy.rules.iter().find(|rule| never.contains(&rule.call.number));
         assert_eq!(reaching, None, "{}", role.name());
@@ -242,9 +242,9 @@ fn only_a_zygote_makes_processes_and_nobody_makes_threads() {
     let clone = u32::try_from(libc::SYS_clone).unwrap();
     let fork = u64::try_from(antares_sandbox::FORK_FLAGS).unwrap();
     let thread = u64::try_from(libc::CLONE_VM | libc::CLONE_THREAD | libc::CLONE_SIGHAND).unwrap();
-    for role in Role::ALL {
+    for role in ChildRole::ALL {
         let (_, filter) = of(role);
-        let answer = if role == Role::Zygote { ALLOW } else { refusal(role) };
+        let answer = if role == ChildRole::Zygote { ALLOW } else { refusal(role) };
         assert_eq!(ask(&filter, clone, [fork, 0, 0, 0, 0, 0]), answer, "{}", role.name());
         assert_eq!(ask(&filter, clone, [thread, 0, 0, 0, 0, 0]), refusal(role), "{}", role.name());
     }
@@ -279,7 +279,7 @@ fn the_run_stage_reads_as_documented() {
 /// the documented list, and nothing else is.
 #[test]
 fn what_the_run_stage_lets_through_is_this_list() {
-    let (policy, filter) = of(Role::Run);
+    let (policy, filter) = of(ChildRole::Run);
     let mut let_through = BTreeSet::new();
     let values = [0, 1, 2, 3, 4, 0x80, 0x81, 0xffff_ffff, 1 << 32, u64::MAX];
     let pairs = || values.iter().flat_map(|a| values.map(|b| (*a, b)));

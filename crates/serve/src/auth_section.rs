@@ -9,7 +9,7 @@ use crate::{
     check::Checker,
     jwt::Jwt,
     raw_config::RawConfig,
-    roles::{Role, Roles},
+    roles::{CallerRole, Roles},
 };
 
 /// What in a rule stands for the part of a name that `*` met.
@@ -171,11 +171,11 @@ fn check_rule(index: usize, raw: &RawRule, known: (bool, bool), checker: &mut Ch
         let letters = format!("1 to {TENANT_BYTES_MAX} letters, digits, '.', '_' or '-'");
         wrong(format!("tenant {:?} is no name of {letters}", raw.tenant));
     }
-    for name in raw.roles.iter().filter(|name| Role::named(name).is_none()) {
-        let all = Role::ALL.map(Role::name).join(", ");
+    for name in raw.roles.iter().filter(|name| CallerRole::named(name).is_none()) {
+        let all = CallerRole::ALL.map(CallerRole::name).join(", ");
         wrong(format!("no role is called {name:?}; there are {all}"));
     }
-    let roles = raw.roles.iter().filter_map(|name| Role::named(name)).collect();
+    let roles = raw.roles.iter().filter_map(|name| CallerRole::named(name)).collect();
     Some(Rule { fits, tenant: raw.tenant.clone(), roles, any_tenant: raw.any_tenant })
 }
 

@@ -91,7 +91,7 @@ pub struct Config {
     /// The fence around workers.
     pub sandbox: RawSandbox,
     /// The store.
-    pub cache: Cache,
+    pub cache: StoreConfig,
     /// The object store that several servers share, if there is one.
     pub shared: Option<SharedTier>,
     /// Who signs native code, and whose is taken.
@@ -176,7 +176,7 @@ pub struct Trace {
 
 /// The store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cache {
+pub struct StoreConfig {
     /// Directory.
     pub dir: PathBuf,
     /// What is stored at most, bytes.
@@ -308,14 +308,14 @@ impl RawConfig {
         Some(trace)
     }
 
-    fn check_cache(&self, checker: &mut Checker) -> Cache {
+    fn check_cache(&self, checker: &mut Checker) -> StoreConfig {
         let raw = &self.cache;
         if raw.dir.as_os_str().is_empty() {
             checker.note("cache.dir", "is empty".to_owned());
         }
         checker.at_least("cache.budget_bytes", raw.budget_bytes, 1 << 20);
         checker.positive("cache.entry_bytes_max", raw.entry_bytes_max);
-        Cache {
+        StoreConfig {
             dir: raw.dir.clone(),
             budget_bytes: raw.budget_bytes,
             entry_bytes_max: raw.entry_bytes_max,

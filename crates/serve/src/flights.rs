@@ -10,7 +10,10 @@ use std::{
     },
 };
 
-use tokio::{sync::watch, task::AbortHandle};
+use tokio::{
+    sync::{Notify, watch},
+    task::AbortHandle,
+};
 use tracing::{Instrument, Span};
 
 /// Work in progress, by key. Cheap to clone.
@@ -40,6 +43,7 @@ struct Flight<V> {
     number: u64,
     result: watch::Receiver<Option<V>>,
     waiters: usize,
+    hurry: Arc<Notify>,
     task: Option<AbortHandle>,
 }
 
@@ -70,6 +74,22 @@ where
         value.clone()
     }
 
+    /// Waits until the work under `key` has more callers than the one that began it, or [`Flights::hurry`] is called. For that work
+    /// itself.
+    pub async fn until_hurried(&self, key: &K) {
+        let hurry = self.shared.flying().get(key).map(|flight| flight.hurry.clone());
+        if let Some(hurry) = hurry {
+            hurry.notified().await;
+        }
+    }
+
+    /// Wakes the work under `key` if it waits to be hurried, now or later.
+    pub fn hurry(&self, key: &K) {
+        if let Some(flight) = self.shared.flying().get(key) {
+            flight.hurry.notify_one();
+        }
+    }
+
     /// Calls that found their work in progress, since the start.
     #[must_use]
     pub fn joined_total(&self) -> u64 {
@@ -84,11 +104,13 @@ where
         if let Some(flight) = flying.get_mut(key) {
             self.shared.joined.fetch_add(1, Ordering::Relaxed);
             flight.waiters += 1;
+            flight.hurry.notify_one();
             return (flight.number, flight.result.clone());
         }
         let (sender, result) = watch::channel(None);
         let number = self.shared.begun.fetch_add(1, Ordering::Relaxed);
-        let flight = Flight { number, result: result.clone(), waiters: 1, task: None };
+        let hurry = Arc::default();
+        let flight = Flight { number, result: result.clone(), waiters: 1, hurry, task: None };
         flying.insert(key.clone(), flight);
         drop(flying);
         let landing = Landing { shared: self.shared.clone(), key: key.clone(), number };
@@ -265,6 +287,27 @@ mod tests {
         assert!(futures_util::poll!(&mut second).is_pending());
         drop(second);
         assert!(given_up.await.is_err());
+    }
+
+    #[tokio::test]
+    async fn work_is_hurried_by_a_second_caller_or_by_whoever_says_so() {
+        let flights = Flights::<u8, u8>::default();
+        let patient = |value| {
+            let own = flights.clone();
+            flights.join(value, move || async move {
+                own.until_hurried(&value).await;
+                value
+            })
+        };
+        let (mut first, mut other) = (Box::pin(patient(1)), Box::pin(patient(2)));
+        assert!(futures_util::poll!(&mut first).is_pending() && futures_util::poll!(&mut other).is_pending());
+        // Before the work has begun to wait: told all the same.
+        flights.hurry(&2);
+        assert_eq!(other.await, Some(2));
+        tokio::task::yield_now().await;
+        assert!(futures_util::poll!(&mut first).is_pending());
+        assert_eq!(patient(1).await, Some(1));
+        assert_eq!(first.await, Some(1));
     }
 
     #[tokio::test]

@@ -19,7 +19,7 @@ use crate::{
     jwt::{JwksError, Keys, TokenError},
     metrics::Metrics,
     reload,
-    roles::{Need, Role, Roles, need},
+    roles::{CallerRole, Need, Roles, need},
     status::Fault,
 };
 
@@ -64,7 +64,7 @@ pub(crate) enum Denied {
     Missing,
     Token(TokenError),
     Unknown,
-    Role(Role),
+    Role(CallerRole),
     Closed,
 }
 
@@ -78,7 +78,7 @@ impl Denied {
         Self::Token(TokenError::Issuer),
         Self::Token(TokenError::Claims),
         Self::Unknown,
-        Self::Role(Role::Admin),
+        Self::Role(CallerRole::Admin),
         Self::Closed,
     ];
 

@@ -62,7 +62,7 @@ pub use auth_section::{Auth, RawAuth, RawRule};
 pub use body::{HeldBytes, RequestBytes};
 pub use call::CallDeadline;
 pub use check::Mistake;
-pub use config::{CHUNK_BYTES, Cache, Config, ConfigError, Listen, Log, Role, Trace};
+pub use config::{CHUNK_BYTES, Config, ConfigError, Listen, Log, Role, StoreConfig, Trace};
 pub use files::TooFewFiles;
 pub use flights::{Flights, Leaving};
 pub use gate::RoleProven;
@@ -79,7 +79,7 @@ pub use raw_config::{
     RawCache, RawCompiler, RawConfig, RawListen, RawLog, RawMetrics, RawProfilePush, RawRunner, RawSandbox,
     RawTrace,
 };
-pub use roles::{Need, Role as CallerRole, need};
+pub use roles::{CallerRole, Need, need};
 pub use sections::ProfilePush;
 pub use server::{App, Callers, ServeError, Server, drain, stop_signal};
 pub use shared_section::{RawShared, SharedTier};

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What a caller may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum CallerRole {
     /// Store scripts, and ask which are stored.
     Upload,
     /// Compile, and fetch scripts and native code.
@@ -19,7 +19,7 @@ pub enum Role {
     Scale,
 }
 
-impl Role {
+impl CallerRole {
     /// All of them.
     pub const ALL: [Self; 6] =
         [Self::Upload, Self::Compile, Self::Execute, Self::Profile, Self::Admin, Self::Scale];
@@ -44,7 +44,7 @@ impl Role {
     }
 }
 
-impl fmt::Display for Role {
+impl fmt::Display for CallerRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -57,17 +57,17 @@ pub(crate) struct Roles(u8);
 impl Roles {
     /// Every role there is.
     pub(crate) fn all() -> Self {
-        Role::ALL.into_iter().collect()
+        CallerRole::ALL.into_iter().collect()
     }
 
     /// Whether `role` is in it.
-    pub(crate) fn has(self, role: Role) -> bool {
+    pub(crate) fn has(self, role: CallerRole) -> bool {
         self.0 & 1 << role as u8 != 0
     }
 }
 
-impl FromIterator<Role> for Roles {
-    fn from_iter<I: IntoIterator<Item = Role>>(roles: I) -> Self {
+impl FromIterator<CallerRole> for Roles {
+    fn from_iter<I: IntoIterator<Item = CallerRole>>(roles: I) -> Self {
         Self(roles.into_iter().fold(0, |set, role| set | 1 << role as u8))
     }
 }
@@ -80,7 +80,7 @@ pub enum Need {
     /// To be known.
     Known,
     /// A role.
-    Role(Role),
+    Role(CallerRole),
     /// More than anybody has: no row says what.
     Never,
 }
@@ -94,28 +94,30 @@ pub fn need(method: &str) -> Need {
         ("grpc.reflection.v1.ServerReflection" | "grpc.reflection.v1alpha.ServerReflection", _) => {
             Need::Known
         }
-        ("antares.v1.CompilerService", "Upload" | "QueryUpload" | "FindMissing") => Need::Role(Role::Upload),
+        ("antares.v1.CompilerService", "Upload" | "QueryUpload" | "FindMissing") => {
+            Need::Role(CallerRole::Upload)
+        }
         (
             "antares.v1.CompilerService",
             "Compile" | "ExplainArtifact" | "GetArtifact" | "GetScript" | "Learn",
-        ) => Need::Role(Role::Compile),
+        ) => Need::Role(CallerRole::Compile),
         (
             "antares.v1.OperationService",
             "StartCompile" | "GetOperation" | "WaitOperation" | "CancelOperation" | "ListOperations",
-        ) => Need::Role(Role::Compile),
+        ) => Need::Role(CallerRole::Compile),
         ("antares.v1.StoreService", "ListStored" | "RemoveStored" | "PinStored")
-        | ("antares.v1.AdminService", "Drain" | "Revoke" | "SetLogFilter") => Need::Role(Role::Admin),
+        | ("antares.v1.AdminService", "Drain" | "Revoke" | "SetLogFilter") => Need::Role(CallerRole::Admin),
         ("antares.v1.CompilerService" | "antares.v1.RunnerService", "GetCapabilities") => Need::Known,
         ("externalscaler.ExternalScaler", "IsActive" | "StreamIsActive" | "GetMetricSpec" | "GetMetrics") => {
-            Need::Role(Role::Scale)
+            Need::Role(CallerRole::Scale)
         }
         ("antares.v1.RunnerService", "Execute" | "ExecuteBatch" | "ExecuteSession" | "VerifyTransaction") => {
-            Need::Role(Role::Execute)
+            Need::Role(CallerRole::Execute)
         }
         (
             "antares.v1.ProfileService",
             "ListProfiles" | "GetProfile" | "TopFunctions" | "GetCallGraph" | "DiffProfiles" | "GetInsights",
-        ) => Need::Role(Role::Profile),
+        ) => Need::Role(CallerRole::Profile),
         _ => Need::Never,
     }
 }
@@ -126,13 +128,13 @@ mod tests {
 
     #[test]
     fn names_and_sets() {
-        for role in Role::ALL {
-            assert_eq!(Role::named(role.name()), Some(role));
+        for role in CallerRole::ALL {
+            assert_eq!(CallerRole::named(role.name()), Some(role));
             let set: Roles = [role].into_iter().collect();
-            assert!(Role::ALL.into_iter().all(|other| set.has(other) == (other == role)));
+            assert!(CallerRole::ALL.into_iter().all(|other| set.has(other) == (other == role)));
             assert!(Roles::all().has(role) && !Roles::default().has(role));
         }
-        assert_eq!(Role::named("root"), None);
+        assert_eq!(CallerRole::named("root"), None);
         assert_eq!(need("antares.v1.CompilerService/DropEverything"), Need::Never);
         // What is no method of ours is answered UNIMPLEMENTED, to those who are known.
         assert_eq!(need("_OTHER"), Need::Known);

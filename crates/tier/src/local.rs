@@ -5,7 +5,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio::task::spawn_blocking;
 
-use crate::{Space, Tier, TierError};
+use crate::{CacheTier, Space, TierError};
 
 /// Runs `work` where it may block.
 async fn on_disk<T: Send + 'static>(
@@ -17,7 +17,7 @@ async fn on_disk<T: Send + 'static>(
     joined.map_err(|error| TierError::Failed { detail: error.to_string() })
 }
 
-impl Tier for Cache {
+impl CacheTier for Cache {
     fn name(&self) -> &'static str {
         "sled"
     }

@@ -7,7 +7,7 @@ use quick_cache::{
     sync::{Cache, DefaultLifecycle},
 };
 
-use crate::{Space, Tier, TierError};
+use crate::{CacheTier, Space, TierError};
 
 type Id = (Space, [u8; 32]);
 
@@ -84,7 +84,7 @@ impl Memory {
     }
 }
 
-impl Tier for Memory {
+impl CacheTier for Memory {
     fn name(&self) -> &'static str {
         "memory"
     }

@@ -15,7 +15,7 @@ use object_store::{ObjectStoreExt as _, PutPayload, WriteMultipart, path::Path};
 use tokio::sync::Semaphore;
 
 use crate::{
-    Place, SharedStats, Space, Tier, TierError, Unsound,
+    CacheTier, SharedStats, Space, StoreLocation, TierError, Unsound,
     breaker::{Breaker, BreakerState},
     object::{HEAD_BYTES, unwrap, wrap},
     stats::{Reads, add},
@@ -69,7 +69,7 @@ impl Default for SharedConfig {
 
 /// An object of the tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedObject {
     /// Space of its entry.
     pub space: Space,
     /// Key of its entry.
@@ -88,7 +88,7 @@ pub struct Shared {
 
 #[derive(Debug)]
 pub(crate) struct Inner {
-    place: Place,
+    place: StoreLocation,
     pub(crate) config: SharedConfig,
     pub(crate) breaker: Breaker,
     gets: Semaphore,
@@ -238,7 +238,7 @@ impl Inner {
 impl Shared {
     /// The tier at `place`. Call it within a runtime: what is offered is written by tasks of it.
     #[must_use]
-    pub fn open(place: Place, config: SharedConfig) -> Self {
+    pub fn open(place: StoreLocation, config: SharedConfig) -> Self {
         let inner = Inner {
             place,
             config,
@@ -289,14 +289,18 @@ impl Shared {
     ///
     /// # Errors
     /// The store cannot be asked.
-    pub async fn list(&self, space: Space, mut each: impl FnMut(Listed) -> bool) -> Result<(), TierError> {
+    pub async fn list(
+        &self,
+        space: Space,
+        mut each: impl FnMut(ListedObject) -> bool,
+    ) -> Result<(), TierError> {
         let folder = self.inner.place.prefix.clone().join(LAYOUT).join(space.name());
         let mut objects = self.inner.place.store.list(Some(&folder));
         while let Some(object) = objects.next().await {
             let object = object.map_err(|error| failed(&error))?;
             let Some(key) = object.location.filename().and_then(key_of) else { continue };
             let bytes = object.size.saturating_sub(HEAD_BYTES as u64);
-            if !each(Listed { space, key, bytes, written: object.last_modified.timestamp() }) {
+            if !each(ListedObject { space, key, bytes, written: object.last_modified.timestamp() }) {
                 break;
             }
         }
@@ -316,7 +320,7 @@ fn key_of(name: &str) -> Option<[u8; 32]> {
     Some(key)
 }
 
-impl Tier for Shared {
+impl CacheTier for Shared {
     fn name(&self) -> &'static str {
         "shared"
     }

@@ -47,7 +47,7 @@ pub enum PlaceError {
 
 /// A place for objects: a bucket and a prefix, or a folder.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct StoreLocation {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) prefix: Path,
     url: String,
@@ -70,8 +70,8 @@ fn parts(url: &str) -> Option<(&str, &str, &str)> {
     is_known.then_some((kind, bucket, prefix))
 }
 
-impl Place {
-    /// Whether [`Place::open`] would know what to do with `url`.
+impl StoreLocation {
+    /// Whether [`StoreLocation::open`] would know what to do with `url`.
     ///
     /// # Errors
     /// It would not.
@@ -196,7 +196,7 @@ mod tests {
             "s3://b/../c",
             "s3://b/%2e%2e",
         ] {
-            assert!(Place::check(wrong).is_err(), "{wrong}");
+            assert!(StoreLocation::check(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -38,7 +38,7 @@ pub enum TierError {
 }
 
 /// A store of entries under content keys. What a tier gives is what was put under that key, or nothing.
-pub trait Tier: Send + Sync {
+pub trait CacheTier: Send + Sync {
     /// Name for metrics and logs.
     fn name(&self) -> &'static str;
 

@@ -7,7 +7,9 @@ use std::{
 };
 
 use antares_cache::{Cache, CacheConfig};
-use antares_tier::{BreakerState, HEAD_BYTES, Memory, Place, Shared, SharedConfig, Space, Tier, TierError};
+use antares_tier::{
+    BreakerState, CacheTier, HEAD_BYTES, Memory, Shared, SharedConfig, Space, StoreLocation, TierError,
+};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
@@ -30,7 +32,7 @@ fn key(number: u64) -> [u8; 32] {
 }
 
 /// The promises. `first` keeps the entries of different suites apart.
-async fn conforms(tier: &dyn Tier, first: u64) {
+async fn conforms(tier: &dyn CacheTier, first: u64) {
     let name = tier.name();
     for (number, length) in (first..).zip([0, 1, 4096, 1 << 20, 9 << 20]) {
         let (key, bytes) = (key(number), noise(number, length));
@@ -57,8 +59,8 @@ async fn conforms(tier: &dyn Tier, first: u64) {
     }
 }
 
-fn folder_place(folder: &Path) -> Place {
-    Place::open(&format!("file://{}", folder.display())).expect("a folder")
+fn folder_place(folder: &Path) -> StoreLocation {
+    StoreLocation::open(&format!("file://{}", folder.display())).expect("a folder")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,11 +75,11 @@ async fn every_tier_keeps_the_promises() {
     conforms(&Cache::open(config).expect("a store"), 0).await;
     // A test may wait: the machine may be slow.
     let patient = SharedConfig { get_time_max: Duration::from_secs(60), ..SharedConfig::default() };
-    conforms(&Shared::open(Place::in_memory(), patient), 0).await;
+    conforms(&Shared::open(StoreLocation::in_memory(), patient), 0).await;
     conforms(&Shared::open(folder_place(&folder.path().join("made for it")), patient), 0).await;
     match std::env::var(S3_URL) {
         Ok(url) => {
-            let shared = Shared::open(Place::open(&url).expect("an URL of S3"), patient);
+            let shared = Shared::open(StoreLocation::open(&url).expect("an URL of S3"), patient);
             conforms(&shared, 0).await;
             let mut listed = Vec::new();
             shared
@@ -186,7 +188,7 @@ async fn a_server_that_accepts_and_says_nothing_costs_its_deadline_and_then_noth
     // Connections wait in the backlog for ever.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
-    let place = Place::s3_at(&format!("http://{address}"), "bucket").expect("a client");
+    let place = StoreLocation::s3_at(&format!("http://{address}"), "bucket").expect("a client");
     let config = SharedConfig { get_time_max: Duration::from_millis(50), ..SharedConfig::default() };
     let shared = Shared::open(place, config);
     for _ in 0..3 {

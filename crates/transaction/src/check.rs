@@ -13,7 +13,7 @@ use ckb_types::{
 };
 
 use crate::{
-    error::{MockError, Place, Problem},
+    error::{CellPlace, MockError, Problem},
     limits::{ENTRIES_MAX, GROUP_MEMBERS_MAX},
 };
 
@@ -53,7 +53,7 @@ fn check_inputs(info: &MockInfo, tx: &RawTransaction) -> Result<(), MockError> {
     for (index, input) in tx.inputs().into_iter().enumerate() {
         let path = format!("tx.inputs[{index}]");
         let key = bytes(&input.previous_output());
-        let place = || Place::from(input.previous_output());
+        let place = || CellPlace::from(input.previous_output());
         let Some(entry) = cells.get(&key) else {
             let problem = Problem::InputMissing { place: place() };
             return Err(MockError::at(format!("{path}.previous_output"), problem));

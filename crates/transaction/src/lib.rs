@@ -20,7 +20,7 @@ mod programs;
 pub mod template;
 
 pub use environment::Environment;
-pub use error::{MockError, Place, Problem};
+pub use error::{CellPlace, MockError, Problem};
 pub use groups::{Group, groups};
 pub use mock::{CellFields, DepFields, Fields, Mock};
 pub use programs::{ProgramCandidate, programs};

@@ -12,12 +12,12 @@ use ckb_vm::machine::Pause;
 
 /// A handle that stops one verification, from any thread. Machines look at it at every taken jump.
 #[derive(Clone, Default)]
-pub struct Cancel {
+pub struct StopHandle {
     wanted: Arc<AtomicBool>,
     pause: Pause,
 }
 
-impl Cancel {
+impl StopHandle {
     /// A handle for one verification.
     #[must_use]
     pub fn new() -> Self {
@@ -56,7 +56,7 @@ impl Cancel {
     }
 }
 
-impl fmt::Debug for Cancel {
+impl fmt::Debug for StopHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cancel").field("wanted", &self.wanted).finish_non_exhaustive()
     }

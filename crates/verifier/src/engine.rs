@@ -4,7 +4,7 @@ use ckb_vm::{DefaultMachineRunner, machine::asm::AsmMachine};
 
 /// Cycles by who ran them. Only those that count for the outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct TierCycles {
     /// In native code.
     pub native_cycles: u64,
     /// In an interpreter.
@@ -22,7 +22,7 @@ pub trait Engine {
     fn attempt<T>(&self, attempt: impl FnMut() -> T) -> T;
 
     /// Cycles of the attempt that counted, since the last call. `None` where one machine runs everything.
-    fn take_counts(&self) -> Option<Counts>;
+    fn take_counts(&self) -> Option<TierCycles>;
 }
 
 /// ckb-vm's `AsmMachine` alone: what ckb itself runs.
@@ -36,7 +36,7 @@ impl Engine for Interpreter {
         attempt()
     }
 
-    fn take_counts(&self) -> Option<Counts> {
+    fn take_counts(&self) -> Option<TierCycles> {
         None
     }
 }

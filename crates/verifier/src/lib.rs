@@ -17,8 +17,8 @@ mod log;
 mod report;
 mod verify;
 
-pub use cancel::Cancel;
+pub use cancel::StopHandle;
 pub use cells::Cells;
-pub use engine::{Counts, Engine, Interpreter};
-pub use report::{GroupError, GroupKind, GroupReport, Outcome, Report};
-pub use verify::{CellName, Limits, PrepareError, Prepared, Selection, Verifier};
+pub use engine::{Engine, Interpreter, TierCycles};
+pub use report::{GroupError, GroupKind, GroupReport, TransactionOutcome, TransactionReport};
+pub use verify::{CellName, PrepareError, Prepared, Selection, TransactionLimits, Verifier};

@@ -7,7 +7,7 @@ use std::{
 
 use ckb_script::types::DebugPrinter;
 
-use crate::{Cancel, limits::DEBUG_LINES_MAX};
+use crate::{StopHandle, limits::DEBUG_LINES_MAX};
 
 /// The debug output of one verification, group by group.
 #[derive(Clone, Debug, Default)]
@@ -53,7 +53,7 @@ impl Log {
     }
 
     /// What ckb-script's debug syscall calls with each line. A line that does not fit stops the machines.
-    pub(crate) fn printer(&self, cancel: &Cancel) -> DebugPrinter {
+    pub(crate) fn printer(&self, cancel: &StopHandle) -> DebugPrinter {
         let (log, cancel) = (self.clone(), cancel.clone());
         Arc::new(move |_group, line| {
             let mut log = log.lock();
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn lines_are_limited_over_all_groups() {
-        let (log, cancel) = (Log::new(6), Cancel::new());
+        let (log, cancel) = (Log::new(6), StopHandle::new());
         let print = log.printer(&cancel);
         let say = |line: &str| print(&Byte32::zero(), line);
         log.begin();

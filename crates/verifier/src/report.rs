@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Write};
 use ckb_script::{ScriptError, ScriptGroup, ScriptGroupType};
 use ckb_vm::Error as VmError;
 
-use crate::{Counts, limits::DETAIL_BYTES_MAX};
+use crate::{TierCycles, limits::DETAIL_BYTES_MAX};
 
 /// Lock or type script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl From<GroupKind> for ScriptGroupType {
 
 /// How a group, or the whole, ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TransactionOutcome {
     /// Everything that was to be run accepted the transaction.
     Ok,
     /// A script did not.
@@ -87,15 +87,15 @@ pub struct GroupReport {
     /// Lock or type.
     pub kind: GroupKind,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: TransactionOutcome,
     /// What the script exited with, if it came to that.
     pub exit_code: Option<i8>,
-    /// With [`Outcome::Failed`].
+    /// With [`TransactionOutcome::Failed`].
     pub error: Option<GroupError>,
     /// Cycles, up to the failure if there was one.
     pub cycles: u64,
     /// Who ran them. The built-in type id script runs in neither.
-    pub counts: Counts,
+    pub counts: TierCycles,
     /// Lines of debug output, in order.
     pub debug: Vec<String>,
     /// Inputs whose cells have the script.
@@ -106,16 +106,16 @@ pub struct GroupReport {
 
 /// How a verification ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct TransactionReport {
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: TransactionOutcome,
     /// Cycles of all groups that were run.
     pub cycles: u64,
     /// All groups, in the order in which they run.
     pub groups: Vec<GroupReport>,
 }
 
-impl Report {
+impl TransactionReport {
     /// Why the transaction was not accepted.
     #[must_use]
     pub fn error(&self) -> Option<&GroupError> {

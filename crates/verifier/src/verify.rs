@@ -21,7 +21,8 @@ use ckb_types::{
 use ckb_vm::Error as VmError;
 
 use crate::{
-    Cancel, Counts, Engine, GroupError, GroupKind, GroupReport, Outcome, Report, cells::Cells, log::Log,
+    Engine, GroupError, GroupKind, GroupReport, StopHandle, TierCycles, TransactionOutcome,
+    TransactionReport, cells::Cells, log::Log,
 };
 
 /// Why a verification could not begin.
@@ -74,7 +75,7 @@ pub enum Selection {
 
 /// Limits of one verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct TransactionLimits {
     /// Cycles of all groups together.
     pub cycles_max: u64,
     /// Bytes of debug output of all groups together, with one more for each line.
@@ -114,15 +115,15 @@ impl Prepared {
 pub struct Verifier<E: Engine> {
     engine: E,
     scripts: TransactionScriptsVerifier<Cells, DebugPrinter, E::Machine>,
-    cancel: Cancel,
+    cancel: StopHandle,
     log: Log,
-    limits: Limits,
+    limits: TransactionLimits,
 }
 
 impl<E: Engine> Verifier<E> {
     /// Sorts the scripts of `prepared` into groups. `cancel` stops this verification alone.
     #[must_use]
-    pub fn new(prepared: Prepared, limits: Limits, engine: E, cancel: Cancel) -> Self {
+    pub fn new(prepared: Prepared, limits: TransactionLimits, engine: E, cancel: StopHandle) -> Self {
         let Prepared { cells, resolved, environment } = prepared;
         let consensus = ConsensusBuilder::default().hardfork_switch(environment.hard_forks()).build();
         let epoch = EpochNumberWithFraction::new(environment.epoch, 0, 1);
@@ -144,17 +145,17 @@ impl<E: Engine> Verifier<E> {
     ///
     /// # Errors
     /// The selected group does not exist.
-    pub fn verify(self, selection: Selection) -> Result<Report, PrepareError> {
+    pub fn verify(self, selection: Selection) -> Result<TransactionReport, PrepareError> {
         let wanted = match selection {
             Selection::All => None,
             Selection::Group { kind, cell } => Some((kind, self.script_hash(kind, cell)?)),
         };
-        let mut report = Report { outcome: Outcome::Ok, cycles: 0, groups: Vec::new() };
+        let mut report = TransactionReport { outcome: TransactionOutcome::Ok, cycles: 0, groups: Vec::new() };
         for (kind, hash, group) in self.scripts.groups_with_type() {
             let mut entry = not_run(kind.into(), hash, group);
             let is_wanted =
                 wanted.as_ref().is_none_or(|(kind, wanted)| *kind == entry.kind && wanted == hash);
-            if is_wanted && report.outcome == Outcome::Ok {
+            if is_wanted && report.outcome == TransactionOutcome::Ok {
                 self.run(group, self.limits.cycles_max - report.cycles, &mut entry);
                 report.outcome = entry.outcome;
                 // No overflow: a group that passes its limit ends there, and a wrapping sum is an error of its own.
@@ -182,7 +183,7 @@ impl<E: Engine> Verifier<E> {
 
     fn run(&self, group: &ScriptGroup, cycles_max: u64, entry: &mut GroupReport) {
         if self.cancel.is_wanted() {
-            entry.outcome = Outcome::Cancelled;
+            entry.outcome = TransactionOutcome::Cancelled;
             return;
         }
         let (result, overflowed) = if is_type_id(group) {
@@ -191,17 +192,17 @@ impl<E: Engine> Verifier<E> {
             self.run_program(group, cycles_max, entry)
         };
         let error = match result {
-            _ if overflowed => return entry.outcome = Outcome::OutputLimit,
+            _ if overflowed => return entry.outcome = TransactionOutcome::OutputLimit,
             Err(ScriptError::VMInternalError(VmError::Pause)) if self.cancel.is_wanted() => {
-                return entry.outcome = Outcome::Cancelled;
+                return entry.outcome = TransactionOutcome::Cancelled;
             }
-            Ok(()) => return entry.outcome = Outcome::Ok,
+            Ok(()) => return entry.outcome = TransactionOutcome::Ok,
             Err(error) => error,
         };
         if let ScriptError::ValidationFailure(_, code) = error {
             entry.exit_code = Some(code);
         }
-        entry.outcome = Outcome::Failed;
+        entry.outcome = TransactionOutcome::Failed;
         entry.error = Some(GroupError::new(&error, group));
     }
 
@@ -237,7 +238,7 @@ impl<E: Engine> Verifier<E> {
         let (debug, overflowed) = self.log.take();
         entry.debug = debug;
         entry.cycles = cycles;
-        let interpreted = Counts { interpreted_cycles: cycles, ..Counts::default() };
+        let interpreted = TierCycles { interpreted_cycles: cycles, ..TierCycles::default() };
         entry.counts = self.engine.take_counts().unwrap_or(interpreted);
         let result = result.and_then(|TerminatedResult { exit_code, consumed_cycles }| {
             (entry.exit_code, entry.cycles) = (Some(exit_code), consumed_cycles);
@@ -268,11 +269,11 @@ fn not_run(kind: GroupKind, hash: &Byte32, group: &ScriptGroup) -> GroupReport {
     GroupReport {
         script_hash: hash.clone().into(),
         kind,
-        outcome: Outcome::NotRun,
+        outcome: TransactionOutcome::NotRun,
         exit_code: None,
         error: None,
         cycles: 0,
-        counts: Counts::default(),
+        counts: TierCycles::default(),
         debug: Vec::new(),
         inputs: group.input_indices.clone(),
         outputs: group.output_indices.clone(),

@@ -1,9 +1,9 @@
 //! The host's side of native code: entering it, what it asks for on the way, and how it ends or comes to wait.
 
 use std::{
-    any::Any,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::atomic::{AtomicU8, Ordering},
+    thread,
 };
 
 use antares_abi::{LeaveReason, NAMES_TARGET, State};
@@ -59,29 +59,11 @@ struct Stay<'a> {
     budget: i64,
     /// Those of them that native code was not granted yet.
     reserve: i64,
-    /// How the host ended the stay, once it did.
-    ended: Option<Ended>,
+    /// How the host ended the stay, once it did: or with a panic, since native frames are no place to unwind through.
+    ended: Option<thread::Result<Attempted>>,
     /// The profile that the stay goes into, where the host keeps native code's stack pointer, and the end of that stack.
     sampled: Option<&'a mut Sampled>,
     stack: (*const HostState, usize),
-}
-
-/// How the host ended a stay.
-enum Ended {
-    /// The script exited.
-    Exited,
-    /// A syscall failed.
-    Failed(Error),
-    /// A syscall stopped the VM.
-    Yielded,
-    /// Somebody asked for a pause.
-    Paused,
-    /// A syscall put another program into the machine.
-    Replaced,
-    /// Native code does not know which pages are executable, or will not: it might not notice that it writes to them.
-    Outdated,
-    /// The host panicked; native frames are no place to unwind through.
-    Panic(Box<dyn Any + Send>),
 }
 
 /// Why native code waits for the host.
@@ -110,7 +92,8 @@ pub(crate) enum Attempted {
     Replaced,
     /// Native code has no more to do: registers, pc and cycles are those of the interpreter there.
     Done,
-    /// Native code may not go on, but registers, pc and cycles are those of the interpreter.
+    /// Native code may not go on, but registers, pc and cycles are those of the interpreter: it does not know which pages are executable,
+    /// or will not, and might not notice that it writes to them.
     Outdated,
     /// Native code gave up; registers, pc and cycles mean nothing.
     Left(Left),
@@ -185,12 +168,10 @@ unsafe fn parts<'a>(base: *mut u8) -> (&'a mut State, &'a mut Stay<'a>) {
 pub(crate) unsafe extern "C" fn ecall(base: *mut u8) -> u64 {
     // SAFETY: passed on.
     let (state, stay) = unsafe { parts(base) };
-    let ended = match catch_unwind(AssertUnwindSafe(|| stay.ecall(state))) {
-        Ok(None) => return CONTINUE,
-        Ok(Some(ended)) => ended,
-        Err(payload) => Ended::Panic(payload),
-    };
-    stay.leave(state, LeaveReason::Ecall, Some(ended))
+    match catch_unwind(AssertUnwindSafe(|| stay.ecall(state))).transpose() {
+        None => CONTINUE,
+        ended => stay.leave(state, LeaveReason::Ecall, ended),
+    }
 }
 
 /// Finds native code for an address that a library does not know, or lets it leave for there.
@@ -223,7 +204,7 @@ pub(crate) unsafe extern "C" fn meter(base: *mut u8) -> u64 {
     stay.look(state, left, Event::Meter);
     if stay.is_pause_wanted() {
         stay.vm.pause().free();
-        return stay.leave(state, LeaveReason::Ecall, Some(Ended::Paused));
+        return stay.leave(state, LeaveReason::Ecall, Some(Ok(Attempted::Paused)));
     }
     stay.grant(state, left);
     CONTINUE
@@ -251,20 +232,20 @@ fn find_frames(
 }
 
 /// Pauses behind a system call, which may have asked for it, as the interpreter does: if the limit allows the next trace.
-fn pause_behind_call(vm: &mut DefaultMachine<Core>) -> Ended {
-    check_next_trace(vm).map_or_else(Ended::Failed, |()| {
+fn pause_behind_call(vm: &mut DefaultMachine<Core>) -> Attempted {
+    check_next_trace(vm).map_or_else(Attempted::Failed, |()| {
         vm.pause().free();
-        Ended::Paused
+        Attempted::Paused
     })
 }
 
 impl Stay<'_> {
     /// Lets ckb-vm handle the ecall. `None` goes on with the script.
-    fn ecall(&mut self, state: &mut State) -> Option<Ended> {
+    fn ecall(&mut self, state: &mut State) -> Option<Attempted> {
         self.commit(state);
         if self.vm.cycles() > self.vm.max_cycles() {
             // The interpreter refuses the ecall; generated code should have.
-            return Some(Ended::Failed(Error::CyclesExceeded));
+            return Some(Attempted::Failed(Error::CyclesExceeded));
         }
         let number = state.registers[A7];
         self.look(state, self.left(), Event::Ecall);
@@ -275,14 +256,14 @@ impl Stay<'_> {
         self.vm.commit_pc();
         if number == EXEC && self.vm.version() < VERSION2 && !self.vm.inner_mut().protected().is_empty() {
             // It may load another program over pages that the host cannot write either.
-            return Some(Ended::Outdated);
+            return Some(Attempted::Outdated);
         }
         let result = call(self.vm, self.code);
         self.look(state, self.left(), Event::Syscall(number));
         match result {
-            Ok(_) if !self.vm.running() => Some(Ended::Exited),
-            Ok(_) if self.vm.inner_mut().was_reset() => Some(Ended::Replaced),
-            Ok(false) => Some(Ended::Outdated),
+            Ok(_) if !self.vm.running() => Some(Attempted::Exited),
+            Ok(_) if self.vm.inner_mut().was_reset() => Some(Attempted::Replaced),
+            Ok(false) => Some(Attempted::Outdated),
             Ok(true) => {
                 debug_assert!(self.code.is_sealed(self.vm.inner_mut()), "executable pages can be written");
                 if let Some(sampled) = &mut self.sampled {
@@ -293,8 +274,8 @@ impl Stay<'_> {
                 self.grant(state, self.left());
                 if self.is_pause_wanted() { Some(pause_behind_call(self.vm)) } else { None }
             }
-            Err(Error::Yield) if state.is_complete != 0 => Some(Ended::Yielded),
-            Err(error) => Some(Ended::Failed(error)),
+            Err(Error::Yield) if state.is_complete != 0 => Some(Attempted::Yielded),
+            Err(error) => Some(Attempted::Failed(error)),
         }
     }
 
@@ -358,7 +339,12 @@ impl Stay<'_> {
         byte.load(Ordering::Relaxed) != 0
     }
 
-    fn leave(&mut self, state: &mut State, reason: LeaveReason, ended: Option<Ended>) -> u64 {
+    fn leave(
+        &mut self,
+        state: &mut State,
+        reason: LeaveReason,
+        ended: Option<thread::Result<Attempted>>,
+    ) -> u64 {
         state.leave_reason = reason as u64;
         self.ended = ended;
         LEAVE
@@ -367,16 +353,15 @@ impl Stay<'_> {
     /// What the stay came to, after native code was left.
     fn end(mut self, state: &State) -> Attempted {
         match self.ended.take() {
-            Some(Ended::Panic(payload)) => resume_unwind(payload),
-            Some(Ended::Exited) => Attempted::Exited,
-            Some(Ended::Failed(error)) => Attempted::Failed(error),
-            Some(Ended::Yielded) => Attempted::Yielded,
-            Some(Ended::Replaced) => Attempted::Replaced,
-            Some(Ended::Outdated) if state.is_complete == 1 => Attempted::Outdated,
-            Some(Ended::Outdated) => Attempted::Left(LeaveReason::Ecall.into()),
-            Some(Ended::Paused) => {
-                self.commit(state);
-                Attempted::Paused
+            Some(Err(payload)) => resume_unwind(payload),
+            Some(Ok(Attempted::Outdated)) if state.is_complete != 1 => {
+                Attempted::Left(LeaveReason::Ecall.into())
+            }
+            Some(Ok(ended)) => {
+                if let Attempted::Paused = ended {
+                    self.commit(state);
+                }
+                ended
             }
             None => {
                 let reason = LeaveReason::from_number(state.leave_reason).unwrap_or(LeaveReason::Unsupported);

@@ -29,7 +29,7 @@ use crate::{
 
 /// What to run.
 #[derive(Clone, Copy, Debug)]
-pub struct Script<'a> {
+pub struct RunScript<'a> {
     /// The ELF file.
     pub elf: &'a Bytes,
     /// Arguments as the guest sees them (argv, without a program name).
@@ -101,7 +101,7 @@ impl Machine {
     /// [`VmError::LibraryMismatch`]). Whatever the script does is a [`Report`].
     pub fn run(
         &mut self,
-        script: &Script<'_>,
+        script: &RunScript<'_>,
         limits: &Limits,
         tier: Tier,
         library: Option<&Library>,
@@ -139,7 +139,7 @@ impl Machine {
     /// As [`Machine::run`].
     pub fn run_sampled(
         &mut self,
-        script: &Script<'_>,
+        script: &RunScript<'_>,
         limits: &Limits,
         (tier, library): (Tier, Option<&Library>),
         sampling: Sampling,
@@ -162,7 +162,11 @@ impl Machine {
     ///
     /// # Errors
     /// As [`Machine::run`].
-    pub fn profile(&mut self, script: &Script<'_>, limits: &Limits) -> Result<(Report, Recording), VmError> {
+    pub fn profile(
+        &mut self,
+        script: &RunScript<'_>,
+        limits: &Limits,
+    ) -> Result<(Report, Recording), VmError> {
         check(script)?;
         prepare_thread()?;
         let started = Instant::now();
@@ -191,7 +195,7 @@ impl Machine {
     }
 
     /// Runs the loaded program, which is `script`, and records it.
-    fn trace(&mut self, script: &Script<'_>, recording: &mut Recording) -> Outcome {
+    fn trace(&mut self, script: &RunScript<'_>, recording: &mut Recording) -> Outcome {
         let (vm_version, isa) = (script.vm_version, script.isa);
         let program = recording.program(Recorded { elf: Some(script.elf.clone()), vm_version, isa });
         let mut calls = Calls::new(ROOT, program, 0);
@@ -227,14 +231,14 @@ impl Machine {
     }
 
     /// Clears the machine and loads the program. Gives the bytes loaded.
-    fn load(&mut self, script: &Script<'_>, limits: &Limits) -> Result<u64, Error> {
+    fn load(&mut self, script: &RunScript<'_>, limits: &Limits) -> Result<u64, Error> {
         *self.log.lock() = Log::new(limits.debug_bytes_max);
         self.vm.machine.inner_mut().reset(script.isa, script.vm_version, limits.cycles_max);
         self.vm.load_program(script.elf, script.args.iter().cloned().map(Ok))
     }
 
     /// Runs the loaded program in the tiers that there are.
-    fn execute(&mut self, script: &Script<'_>, limits: &Limits, library: Option<&Library>) -> Ended {
+    fn execute(&mut self, script: &RunScript<'_>, limits: &Limits, library: Option<&Library>) -> Ended {
         let Some(library) = library else { return self.interpret() };
         let Some(thunk) = library.entry(self.pc()) else {
             let left = Left { target: Some(self.pc()), ..LeaveReason::UnknownTarget.into() };
@@ -337,7 +341,7 @@ impl std::fmt::Debug for Machine {
 }
 
 /// Whether the script's numbers mean something.
-fn check(script: &Script<'_>) -> Result<(), VmError> {
+fn check(script: &RunScript<'_>) -> Result<(), VmError> {
     if script.vm_version > VERSION2 {
         return Err(VmError::VmVersion(script.vm_version));
     }
@@ -349,7 +353,7 @@ fn check(script: &Script<'_>) -> Result<(), VmError> {
 
 /// The library to start with, if native code is to run.
 fn choose<'a>(
-    script: &Script<'_>,
+    script: &RunScript<'_>,
     tier: Tier,
     library: Option<&'a Library>,
 ) -> Result<Option<&'a Library>, VmError> {

@@ -165,6 +165,11 @@ impl Programs {
         self.known.iter().map(|program| &program.elf)
     }
 
+    /// Those that are in the machine's memory.
+    pub(crate) fn in_memory(&self) -> &[Arc<Program>] {
+        &self.in_memory
+    }
+
     /// Whether no native code can run.
     pub(crate) fn is_empty(&self) -> bool {
         self.known.is_empty()

@@ -1,7 +1,7 @@
 //! Recordings as profiles.
 
 use antares_abi::Sha256Digest;
-use antares_profile::{Frame, NodeId, Profile, Program, ProgramId, Value, limits::NODES_MAX};
+use antares_profile::{Frame, NodeId, Profile, ProfiledProgram, ProgramId, Value, limits::NODES_MAX};
 
 use crate::recording::{Place, ROOT, Recording, Step};
 
@@ -104,7 +104,7 @@ impl Recording {
     fn add_programs(&self, profile: &mut Profile) -> Vec<Option<ProgramId>> {
         let programs = self.programs().iter().map(|recorded| {
             let elf = recorded.elf.as_ref().map(|elf| Sha256Digest::of(elf));
-            profile.program(&Program { elf, vm_version: recorded.vm_version, isa: recorded.isa })
+            profile.program(&ProfiledProgram { elf, vm_version: recorded.vm_version, isa: recorded.isa })
         });
         programs.collect()
     }

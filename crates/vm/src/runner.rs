@@ -36,7 +36,7 @@ use crate::{
     recording::Recorded,
     reserve::STACKS,
     sampler::Sampled,
-    session::Session,
+    session::MachineSession,
     sources,
     stack::NativeStack,
 };
@@ -44,11 +44,11 @@ use crate::{
 /// Text of the error that ends an attempt whose result means nothing.
 const GAVE_UP: &str = "antares: native code gave up";
 
-/// A machine for ckb-script's `TransactionScriptsVerifier` and `Scheduler`. It belongs to the [`Session`] that is current
+/// A machine for ckb-script's `TransactionScriptsVerifier` and `Scheduler`. It belongs to the [`MachineSession`] that is current
 /// when it is made; without one it interprets.
 pub struct NativeMachine {
     vm: AsmMachine<Core>,
-    session: Arc<Session>,
+    session: Arc<MachineSession>,
     /// The program that was loaded last.
     loaded: Option<Arc<Program>>,
     /// The same, once it is recognised.
@@ -251,6 +251,7 @@ impl NativeMachine {
     fn native(&mut self, start: Start) -> Result<Option<i8>, Error> {
         let Ok(stack) = self.prepare() else { return Err(self.give_up(LeaveReason::StackOverflow)) };
         self.vm.machine.inner_mut().find_filled();
+        self.session.note_ran(self.at_work());
         let before = self.vm.machine.cycles();
         let mut sampled = self.take_sampled();
         let attempted =
@@ -359,8 +360,14 @@ impl NativeMachine {
     }
 
     fn give_up(&self, reason: LeaveReason) -> Error {
-        self.session.give_up(reason);
+        self.session.give_up(reason, self.at_work());
         Error::External(GAVE_UP.to_owned())
+    }
+
+    /// The programs whose native code it runs: the one that was loaded, or, if that has none, what it has loaded itself.
+    fn at_work(&self) -> impl Iterator<Item = &Arc<Program>> {
+        let others = if self.program.is_none() { self.programs.in_memory() } else { &[] };
+        self.program.iter().chain(others)
     }
 }
 
@@ -368,7 +375,7 @@ impl DefaultMachineRunner for NativeMachine {
     type Inner = Core;
 
     fn new(machine: DefaultMachine<Core>) -> Self {
-        let session = Session::current();
+        let session = MachineSession::current();
         session.machine_made();
         Self {
             vm: AsmMachine::new(machine),

@@ -24,7 +24,7 @@ use crate::{
 };
 
 thread_local! {
-    static CURRENT: RefCell<Option<Arc<Session>>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Arc<MachineSession>>> = const { RefCell::new(None) };
 }
 
 /// Finds a program by its ELF, VM version and ISA.
@@ -55,7 +55,7 @@ pub struct Unknown {
 }
 
 /// What the machines of one transaction share.
-pub struct Session {
+pub struct MachineSession {
     finder: Option<Box<Finder>>,
     machines: AtomicUsize,
     state: Mutex<State>,
@@ -81,6 +81,8 @@ struct State {
     observed: Vec<(Arc<Program>, Option<Observed>)>,
     /// Where code went that was loaded at run time and has native code, which does not know of it.
     loaded: Vec<(Arc<Program>, Seen)>,
+    /// Programs whose native code ran, in all attempts, each with why an attempt ended there first, if one did.
+    ran: Vec<(Arc<Program>, Option<LeaveReason>)>,
 }
 
 /// How far VMs run that were put aside, until they wait again.
@@ -103,7 +105,7 @@ impl ResumedRuns {
     }
 }
 
-impl Session {
+impl MachineSession {
     /// A session that may use `programs`, of any VM version.
     #[must_use]
     pub fn new(tier: Tier, programs: Vec<Arc<Program>>) -> Arc<Self> {
@@ -128,6 +130,7 @@ impl Session {
             attempts: 0,
             observed: Vec::new(),
             loaded: Vec::new(),
+            ran: Vec::new(),
         };
         Self {
             finder,
@@ -204,7 +207,7 @@ impl Session {
 
     /// Runs `work` with this session as the current one of this thread.
     pub fn enter<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
-        struct Restore(Option<Arc<Session>>);
+        struct Restore(Option<Arc<MachineSession>>);
         impl Drop for Restore {
             fn drop(&mut self) {
                 CURRENT.set(self.0.take());
@@ -343,9 +346,24 @@ impl Session {
         self.lock().is_interpreting
     }
 
-    /// Notes that native code gave up; the first reason is kept.
-    pub(crate) fn give_up(&self, reason: LeaveReason) {
-        self.lock().counts.restarted.get_or_insert(reason);
+    /// Notes that native code of `programs` gave up; the first reason of an attempt is kept.
+    pub(crate) fn give_up<'a>(&self, reason: LeaveReason, programs: impl Iterator<Item = &'a Arc<Program>>) {
+        let mut state = self.lock();
+        if state.counts.restarted.is_none() {
+            state.counts.restarted = Some(reason);
+            programs.for_each(|program| _ = state.ran(program).get_or_insert(reason));
+        }
+    }
+
+    /// Notes that native code of `programs` runs.
+    pub(crate) fn note_ran<'a>(&self, programs: impl Iterator<Item = &'a Arc<Program>>) {
+        let mut state = self.lock();
+        programs.for_each(|program| _ = state.ran(program));
+    }
+
+    /// The programs whose native code ran since the last call, each with why all had to start again because of it, if it had to.
+    pub fn take_ran(&self) -> Vec<(Arc<Program>, Option<LeaveReason>)> {
+        std::mem::take(&mut self.lock().ran)
     }
 
     /// Notes that a machine is gone in the middle of native code. That is the end of an attempt, unless another machine
@@ -409,6 +427,18 @@ impl Session {
     }
 }
 
+impl State {
+    /// What is known of a program's native code, which runs.
+    fn ran(&mut self, program: &Arc<Program>) -> &mut Option<LeaveReason> {
+        let known = self.ran.iter().position(|(other, _)| Arc::ptr_eq(other, program));
+        let index = known.unwrap_or_else(|| {
+            self.ran.push((program.clone(), None));
+            self.ran.len() - 1
+        });
+        &mut self.ran[index].1
+    }
+}
+
 /// Where `program` went, by what was observed, that its native code does not know. What it calls elsewhere is not its own.
 fn seen_of(program: &Program, observed: &Observed) -> Seen {
     let is_known = |address| program.library().entry(address).is_some();
@@ -429,7 +459,7 @@ fn count_unknown(unknown: &mut Vec<Unknown>, one: Unknown) {
     }
 }
 
-impl fmt::Debug for Session {
+impl fmt::Debug for MachineSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.lock();
         f.debug_struct("Session")

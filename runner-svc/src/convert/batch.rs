@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{
     batch::{BatchExecution, Context, Input},
-    execute::{Ended, Prepared},
+    ended::Ended,
+    prepare::Prepared,
     tenant::Tenant,
 };
 

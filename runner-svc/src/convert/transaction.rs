@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::{Violations, artifact_use, fallback_name, microseconds, recheck, run_limits, tier};
 use crate::{
-    execute::Ended,
+    ended::Ended,
     hot::Interpreted,
     programs::ProgramUse,
     status::transaction_fault,

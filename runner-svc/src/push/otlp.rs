@@ -8,7 +8,7 @@ use tonic::transport::{Channel, Endpoint, Error};
 
 use crate::{
     profile_service::Named,
-    push::{PushError, Window, since_epoch},
+    push::window::{PushError, Window, since_epoch},
 };
 
 /// What is sent.

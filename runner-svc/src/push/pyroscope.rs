@@ -14,7 +14,7 @@ use hyper_util::{
 use crate::{
     limits::PUSH_BYTES_MAX,
     profile_service::Named,
-    push::{PushError, Window, since_epoch},
+    push::window::{PushError, Window, since_epoch},
 };
 
 /// What the profiles are called there.

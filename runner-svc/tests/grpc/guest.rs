@@ -43,6 +43,16 @@ pub fn counts(thousands: u32) -> Vec<u8> {
     script(&[lui, down, again, li(A7, 93), li(A0, 6), ECALL])
 }
 
+/// The same, some times over.
+pub fn counts_again(thousands: u32, times: u32) -> Vec<u8> {
+    const A1: u32 = 11;
+    let lui = thousands << 12 | A0 << 7 | 0x37;
+    let down = |register: u32| 0xfff << 20 | register << 15 | register << 7 | 0x13;
+    // bne a0, x0, -4 and bne a1, x0, -16
+    let (again, over) = (0xfe05_1ee3, 0xfe05_98e3);
+    script(&[li(A1, times), lui, down(A0), again, down(A1), over, li(A7, 93), li(A0, 6), ECALL])
+}
+
 /// Much code to compile, with branches on what it computes; exits with 0.
 pub fn branchy(pieces: u32) -> Vec<u8> {
     const A1: u32 = 11;

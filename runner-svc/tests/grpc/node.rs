@@ -14,8 +14,8 @@ use std::{
 use antares_abi::Sha256Digest;
 use antares_compiler_svc::app as compiler_app;
 use antares_proto::v1::{
-    self, compiler_service_client::CompilerServiceClient, runner_service_client::RunnerServiceClient,
-    upload_request,
+    self, compiler_service_client::CompilerServiceClient, operation_service_client::OperationServiceClient,
+    runner_service_client::RunnerServiceClient, upload_request,
 };
 use antares_runner_svc::{RemoteSource, app as runner_app, embedded};
 use antares_serve::{App, Config, Metrics, RawConfig, Role, Server};
@@ -169,6 +169,10 @@ impl Node {
 
     pub fn run_client(&self) -> RunnerServiceClient<Channel> {
         RunnerServiceClient::new(self.channel.clone())
+    }
+
+    pub fn operation_client(&self) -> OperationServiceClient<Channel> {
+        OperationServiceClient::new(self.channel.clone())
     }
 
     /// The status number of a health check; none if there is no such service.

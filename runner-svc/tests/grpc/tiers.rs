@@ -8,7 +8,7 @@ use tonic::Code;
 
 use crate::{
     guest,
-    node::{Node, inline, stored, wait_until},
+    node::{Node, inline, reason, stored, wait_until},
 };
 
 /// Which generator made the code that ran.
@@ -59,9 +59,13 @@ async fn a_runner_elsewhere_asks_for_better_code_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_under_way_keeps_its_code() {
     let node = Node::both(|_| {}).await;
-    let elf = guest::counts(100_000);
+    // Some seconds natively, where the full compile begins after 200 ms and has two lines to do.
+    let elf = guest::counts_again(500_000, 4);
+    let limits = v1::RunLimits { max_cycles: Some(1_000_000_000_000), ..v1::RunLimits::default() };
     let long = {
-        let (mut client, request) = (node.run_client(), inline(&elf, v1::Tier::Native));
+        let mut request = inline(&elf, v1::Tier::Native);
+        request.limits = Some(limits.clone());
+        let mut client = node.run_client();
         tokio::spawn(async move { client.execute(request).await.unwrap().into_inner() })
     };
     wait_until("the full compile has ended", || async {
@@ -69,7 +73,9 @@ async fn a_run_under_way_keeps_its_code() {
     })
     .await;
     assert!(!long.is_finished(), "the run must last longer than the compile");
-    let full = node.execute(stored(&elf, v1::Tier::Native)).await.unwrap();
+    let mut request = stored(&elf, v1::Tier::Native);
+    request.limits = Some(limits);
+    let full = node.execute(request).await.unwrap();
     let long = long.await.unwrap();
     assert_eq!((code_tier(&long), code_tier(&full)), (v1::CodeTier::Baseline, v1::CodeTier::Full));
     assert_eq!(long.verdict, full.verdict);
@@ -142,12 +148,65 @@ async fn the_baseline_can_be_switched_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_wants_only_what_is_stored_causes_no_compile() {
+    let node = Node::both(|_| {}).await;
+    let elf = guest::exits(3);
+    let script_sha256 = antares_abi::Sha256Digest::of(&elf).to_string();
+    let request = |least: v1::CodeTier| v1::CompileRequest {
+        script_sha256: script_sha256.clone(),
+        least: least.into(),
+        stored_only: true,
+        ..Default::default()
+    };
+    let ask = |least| {
+        let (mut client, request) = (node.compile_client(), request(least));
+        async move { client.compile(request).await }
+    };
+    let tiers = [v1::CodeTier::Baseline, v1::CodeTier::Full];
+    assert_eq!(reason(&ask(tiers[0]).await.unwrap_err()), "SCRIPT_NOT_FOUND");
+    node.upload(&elf).await.unwrap();
+    for least in tiers {
+        let status = ask(least).await.unwrap_err();
+        assert_eq!((status.code(), reason(&status).as_str()), (Code::NotFound, "ARTIFACT_NOT_FOUND"));
+    }
+    let tried =
+        ["antares_baseline_compiles_total{result=\"done\"}", "antares_compiles_total{result=\"done\"}"];
+    assert!(tried.iter().all(|name| node.metric(name) == Some(0.0)));
+    let first = node.execute(stored(&elf, v1::Tier::Auto)).await.unwrap();
+    run_until_full(&node, &elf, &first).await;
+    for least in tiers {
+        let found = ask(least).await.unwrap().into_inner();
+        assert_eq!((found.cache(), found.code_tier()), (v1::CacheUse::Hit, v1::CodeTier::Full));
+    }
+    assert!(tried.iter().all(|name| node.metric(name) == Some(1.0)));
+    let start = v1::StartCompileRequest { compile: Some(request(v1::CodeTier::Full)), priority: 0 };
+    let status = node.operation_client().start_compile(start).await.unwrap_err();
+    assert_eq!(status.message(), "stored_only is for calls of Compile");
+}
+
+/// What came along is stored by then, as if it had been uploaded.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_run_begins_before_its_long_compile_here_and_elsewhere() {
+    let (both, compiler) = (Node::both(|_| {}).await, Node::compiler(|_| {}).await);
+    let elsewhere = Node::runner(compiler.address, |_| {}).await;
+    let elf = guest::padded(40_000);
+    for (node, compiler) in [(&both, &both), (&elsewhere, &compiler)] {
+        let first = node.execute(inline(&elf, v1::Tier::Auto)).await.unwrap();
+        let second = node.execute(stored(&elf, v1::Tier::Auto)).await.unwrap();
+        assert_eq!(first.verdict.unwrap().exit_code, Some(0));
+        assert_eq!((first.fallback.as_str(), first.artifact.unwrap().key.as_str()), ("compiling", ""));
+        assert_eq!((second.fallback.as_str(), second.tiers.unwrap().interpreted_cycles), ("", 0));
+        assert_eq!(compiler.metric("antares_baseline_compiles_total{result=\"done\"}"), Some(1.0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tier_that_does_not_exist_is_refused() {
     let node = Node::both(|_| {}).await;
     let elf = guest::exits(0);
     node.upload(&elf).await.unwrap();
     let script_sha256 = antares_abi::Sha256Digest::of(&elf).to_string();
-    let request = v1::CompileRequest { script_sha256, options: None, least: 77 };
+    let request = v1::CompileRequest { script_sha256, options: None, least: 77, ..Default::default() };
     let status = node.compile_client().compile(request).await.unwrap_err();
     assert_eq!((status.code(), status.message()), (Code::InvalidArgument, "least has no value 77"));
 }

@@ -14,14 +14,14 @@ use antares_tests::{
     transactions::{Native, locked_by},
 };
 use antares_transaction::{Environment, Mock};
-use antares_verifier::{Cancel, Limits, Prepared, Report, Selection, Verifier};
+use antares_verifier::{Prepared, Selection, StopHandle, TransactionLimits, TransactionReport, Verifier};
 use antares_vm::Tier;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use ckb_types::core::ScriptHashType;
 use rustix::time::{ClockId, clock_gettime};
 
-const LIMITS: Limits = Limits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };
+const LIMITS: TransactionLimits = TransactionLimits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };
 /// Runs of each; the median counts.
 const RUNS: usize = 9;
 
@@ -31,10 +31,10 @@ fn now() -> Duration {
 }
 
 /// One verification: what it took, and what it said.
-fn run(mock: &Mock, environment: &Environment, tier: Tier) -> Result<(Duration, Report)> {
+fn run(mock: &Mock, environment: &Environment, tier: Tier) -> Result<(Duration, TransactionReport)> {
     let prepared = Prepared::new(mock, environment)?;
     let engine = Native::new(mock, &prepared, environment, tier)?;
-    let verifier = Verifier::new(prepared, LIMITS, engine, Cancel::new());
+    let verifier = Verifier::new(prepared, LIMITS, engine, StopHandle::new());
     let start = now();
     let report = verifier.verify(Selection::All)?;
     Ok((now() - start, report))

@@ -13,7 +13,7 @@ use std::{
 
 use antares_abi::{CodeTier, CompileOptions, Hints};
 use antares_codegen::Convention;
-use antares_vm::{Library, Machine, Session, Tier};
+use antares_vm::{Library, Machine, MachineSession, Tier};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 
@@ -322,7 +322,7 @@ pub(super) enum Tested<'a> {
     /// The machine for single scripts.
     Machine(&'a mut Machine, Option<Library>),
     /// The machine for ckb-script.
-    Session(Arc<Session>),
+    Session(Arc<MachineSession>),
 }
 
 impl<'a> Tested<'a> {
@@ -337,7 +337,7 @@ impl<'a> Tested<'a> {
             return Self::Machine(machine, library);
         }
         let program = library.and_then(|library| antares_vm::Program::new(elf.clone(), library).ok());
-        Self::Session(Session::new(Tier::Auto, program.into_iter().map(Arc::new).collect()))
+        Self::Session(MachineSession::new(Tier::Auto, program.into_iter().map(Arc::new).collect()))
     }
 
     pub(super) fn compare(&mut self, case: &Case) -> Result<Result<Equal, Difference>> {

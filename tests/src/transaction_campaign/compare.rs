@@ -8,7 +8,9 @@ use std::{
 
 use antares_abi::{CodeTier, Hints};
 use antares_transaction::Environment;
-use antares_verifier::{Cancel, Engine, Limits, Prepared, Report, Selection, Verifier};
+use antares_verifier::{
+    Engine, Prepared, Selection, StopHandle, TransactionLimits, TransactionReport, Verifier,
+};
 use antares_vm::{Program, Tier};
 use anyhow::{Context, Result, anyhow};
 use ckb_chain_spec::consensus::{Consensus, ConsensusBuilder};
@@ -220,7 +222,7 @@ fn programs(images: &Images, scenario: &Scenario, who: Who) -> Result<Vec<Arc<Pr
     Ok(programs)
 }
 
-fn difference(who: Who, oracle: &Verdict, report: &Report) -> Option<Difference> {
+fn difference(who: Who, oracle: &Verdict, report: &TransactionReport) -> Option<Difference> {
     let debug: Vec<String> = report.groups.iter().flat_map(|group| group.debug.clone()).collect();
     let result = match report.error() {
         Some(error) => Err(error.to_string()),
@@ -315,9 +317,9 @@ impl Stage {
         Verdict { result, debug: lines.with(|(lines, ..)| std::mem::take(lines)) }
     }
 
-    fn ours(&self, cycles_max: u64, engine: Native) -> Result<Report> {
-        let limits = Limits { cycles_max, debug_bytes_max: DEBUG_BYTES_MAX };
-        let verifier = Verifier::new(self.prepared.clone(), limits, engine, Cancel::new());
+    fn ours(&self, cycles_max: u64, engine: Native) -> Result<TransactionReport> {
+        let limits = TransactionLimits { cycles_max, debug_bytes_max: DEBUG_BYTES_MAX };
+        let verifier = Verifier::new(self.prepared.clone(), limits, engine, StopHandle::new());
         Ok(verifier.verify(Selection::All)?)
     }
 
@@ -411,7 +413,7 @@ impl Engine for CountedEngine {
         attempt()
     }
 
-    fn take_counts(&self) -> Option<antares_verifier::Counts> {
+    fn take_counts(&self) -> Option<antares_verifier::TierCycles> {
         None
     }
 }

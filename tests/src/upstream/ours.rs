@@ -19,7 +19,7 @@ pub(super) const PATCHES: [Patch; 5] = [
         file: "script/src/scheduler.rs",
         from: "    message_box: Arc<Mutex<Vec<Message>>>,\n}\n\nimpl<DL, V, M> Scheduler<DL, V, M>\n",
         to: "    message_box: Arc<Mutex<Vec<Message>>>,
-    session: Arc<antares_upstream_hook::Session>,
+    session: Arc<antares_upstream_hook::MachineSession>,
     /// Pauses that the caller has seen.
     pauses: u64,
     is_replay: bool,

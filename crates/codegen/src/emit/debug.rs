@@ -9,8 +9,8 @@ use antares_program::GuestAddr;
 use inkwell::{
     context::Context,
     debug_info::{
-        AsDIScope, DIFile, DIFlags, DIFlagsConstants, DISubprogram, DISubroutineType, DWARFEmissionKind,
-        DWARFSourceLanguage, DebugInfoBuilder,
+        AsDIScope, DIFile, DIFlags, DIFlagsConstants, DILocation, DISubprogram, DISubroutineType,
+        DWARFEmissionKind, DWARFSourceLanguage, DebugInfoBuilder,
     },
     module::{FlagBehavior, Module},
     values::FunctionValue,
@@ -106,32 +106,26 @@ impl<'c> Emitter<'c, '_> {
         )
     }
 
+    fn location(
+        &self,
+        scope: DISubprogram<'c>,
+        address: GuestAddr,
+        inlined_at: Option<DILocation<'c>>,
+    ) -> DILocation<'c> {
+        let scope = scope.as_debug_info_scope();
+        self.debug.builder.create_debug_location(self.context, line(address), 0, scope, inlined_at)
+    }
+
     /// What follows is at a guest address.
     pub(crate) fn locate(&self, scope: DISubprogram<'c>, address: GuestAddr) {
-        let location = self.debug.builder.create_debug_location(
-            self.context,
-            line(address),
-            0,
-            scope.as_debug_info_scope(),
-            None,
-        );
-        self.builder.set_current_debug_location(location);
+        self.builder.set_current_debug_location(self.location(scope, address, None));
     }
 
     /// What follows belongs to a copy of `callee` that was called in `scope` at `call`.
     pub(crate) fn locate_copy(&self, scope: DISubprogram<'c>, call: GuestAddr, callee: GuestAddr) {
-        let Debug { builder, .. } = &self.debug;
         let copied = self.subprogram(&format!("{:x}", callee.0), callee);
-        let caller =
-            builder.create_debug_location(self.context, line(call), 0, scope.as_debug_info_scope(), None);
-        let location = builder.create_debug_location(
-            self.context,
-            line(callee),
-            0,
-            copied.as_debug_info_scope(),
-            Some(caller),
-        );
-        self.builder.set_current_debug_location(location);
+        let caller = self.location(scope, call, None);
+        self.builder.set_current_debug_location(self.location(copied, callee, Some(caller)));
     }
 
     /// What follows is no guest's.

@@ -15,7 +15,7 @@ use crate::{
     CodegenError,
     emit::{
         Emitter, OWN_SWITCHES_MAX, current::Current, memory::Address, memory_resident::memory_resident,
-        signature::arguments, state::Field,
+        ordered::ordered_stores, signature::arguments, state::Field,
     },
 };
 
@@ -69,7 +69,7 @@ pub(crate) fn emit(emitter: &Emitter, ir: &ir::Function) -> Result<(), CodegenEr
         emitter.builder.position_at_end(function.blocks[index]);
         emitter.locate(scope, ir.entry);
         function.current.start(index);
-        let values = function.block(block)?;
+        let values = function.block(index, block)?;
         emitter.locate(scope, ir.caller(block));
         function.terminator(block, &values)?;
     }
@@ -86,19 +86,22 @@ fn proved(block: &ir::Block) -> Vec<(ir::Value, Range<i64>)> {
     block.ops.iter().filter(|_| block.is_bounded).filter_map(range).collect()
 }
 
+/// An address of an access, and whether it was proved.
+fn address<'c>(
+    (base, offset): (ir::Value, i64),
+    values: &[IntValue<'c>],
+    proved: &[(ir::Value, Range<i64>)],
+) -> Address<'c> {
+    let is_proved = proved.iter().any(|(value, range)| *value == base && range.contains(&offset));
+    Address { base: values[base.0 as usize], offset, is_proved }
+}
+
 /// Registers that the function holds at any time. What it neither reads nor writes may be in the state all the while.
 fn registers(emitter: &Emitter, ir: &ir::Function) -> RegSet {
     let mut set = ir.params.or(ir.results);
     let mut touched = RegSet::EMPTY;
     for block in &ir.blocks {
-        for (register, _) in &block.writes {
-            touched = touched.with(*register);
-        }
-        for op in &block.ops {
-            if let Op::Read(register) = op {
-                touched = touched.with(*register);
-            }
-        }
+        touched = block.mentions().fold(touched, RegSet::with);
         match &block.terminator {
             Terminator::Call { callee, .. } | Terminator::TailCall { callee, .. } => {
                 let callee = &emitter.ir.functions[callee.0 as usize];
@@ -260,18 +263,31 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
         Ok(())
     }
 
+    /// Subtracts `cycles` from those that are left; gives what is left then.
+    fn use_up(&self, cycles: IntValue<'c>) -> Result<IntValue<'c>, CodegenError> {
+        let left = self.emitter.builder.build_int_sub(self.cycles_left()?, cycles, "left")?;
+        self.set_cycles_left(left)?;
+        Ok(left)
+    }
+
     /// Everything but how the block ends; gives the values of its operations.
-    fn block(&self, block: &ir::Block) -> Result<Vec<IntValue<'c>>, CodegenError> {
+    fn block(&self, index: usize, block: &ir::Block) -> Result<Vec<IntValue<'c>>, CodegenError> {
         self.charge(block)?;
         let mut values: Vec<IntValue<'c>> = Vec::with_capacity(block.ops.len());
         let has_wide = block.ops.iter().any(|op| matches!(op, Op::Binary(BinaryOp::MulHighUnsigned, ..)));
-        let proved = proved(block);
+        let (proved, ordered) = (proved(block), ordered_stores(self.ir, index));
         let mut accesses = AccessCounter::of(block);
-        for op in &block.ops {
+        for (place, op) in block.ops.iter().enumerate() {
             if accesses.is_cut(op) {
                 self.emitter.keep_accesses_apart()?;
             }
             let value = match *op {
+                Op::Store { width, base, offset, value } => {
+                    let address = address((base, offset), &values, &proved);
+                    let is_kept = ordered.contains(&place);
+                    self.emitter.store(self.base, (width, is_kept), address, values[value.0 as usize])?;
+                    self.emitter.i64.const_zero()
+                }
                 // Both halves of a product come from one multiplication, once LLVM sees that the operands are the same.
                 Op::Binary(BinaryOp::Mul, a, b) if has_wide => {
                     self.emitter.low_product(values[a.0 as usize], values[b.0 as usize])?
@@ -300,9 +316,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
             builder.build_store(self.deferred, builder.build_int_add(so_far, cycles, "deferred")?)?;
             return Ok(());
         };
-        let cycles = i64.const_int(cycles, false);
-        let left = builder.build_int_sub(self.cycles_left()?, cycles, "left")?;
-        self.set_cycles_left(left)?;
+        let left = self.use_up(i64.const_int(cycles, false))?;
         if block.is_metered {
             self.poll(left, block.pc)?;
         }
@@ -311,8 +325,7 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
             self.emitter.locate_copy(self.scope, call, callee);
             let deferred = builder.build_load(i64, self.deferred, "deferred")?.into_int_value();
             builder.build_store(self.deferred, i64.const_zero())?;
-            let left = builder.build_int_sub(self.cycles_left()?, deferred, "left")?;
-            self.set_cycles_left(left)?;
+            let left = self.use_up(deferred)?;
             self.poll(left, callee)?;
             self.emitter.locate(self.scope, self.ir.entry);
         }
@@ -343,31 +356,24 @@ impl<'e, 'c, 'm> FunctionEmitter<'e, 'c, 'm> {
     ) -> Result<IntValue<'c>, CodegenError> {
         let emitter = self.emitter;
         let value = |value: ir::Value| values[value.0 as usize];
-        let address = |base: ir::Value, offset: i64| {
-            let is_proved = proved.iter().any(|(value, range)| *value == base && range.contains(&offset));
-            Address { base: value(base), offset, is_proved }
-        };
         match *op {
             Op::Const(number) => Ok(emitter.number(number)),
             Op::Read(register) => self.get(register),
             Op::Binary(op, a, b) => emitter.binary(op, value(a), value(b)),
             Op::Unary(op, a) => emitter.unary(op, value(a)),
             Op::Load { width, is_signed, base, offset } => {
-                emitter.load(self.base, (width, is_signed), address(base, offset))
-            }
-            Op::Store { width, base, offset, value: stored } => {
-                emitter.store(self.base, width, address(base, offset), value(stored))?;
-                Ok(emitter.i64.const_zero())
+                emitter.load(self.base, (width, is_signed), address((base, offset), values, proved))
             }
             Op::Check { access, base, low, high } => {
-                emitter.check(self.value, access, value(base), (low, high))?;
+                let bounds = emitter.ir.bounds(access);
+                emitter.check_between(self.value, bounds, value(base), (low, high))?;
                 Ok(emitter.i64.const_zero())
             }
-            Op::Proved { .. } => Ok(emitter.i64.const_zero()),
+            // Stores were made by whoever knows the block.
+            Op::Store { .. } | Op::Proved { .. } => Ok(emitter.i64.const_zero()),
             Op::CyclesLeft => self.cycles_left(),
             Op::Charge(cycles) => {
-                let left = emitter.builder.build_int_sub(self.cycles_left()?, value(cycles), "left")?;
-                self.set_cycles_left(left)?;
+                self.use_up(value(cycles))?;
                 Ok(emitter.i64.const_zero())
             }
         }

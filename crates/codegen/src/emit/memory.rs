@@ -30,17 +30,6 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Leaves native code unless `[base + low, base + high)` lies inside the bounds, modulo 2^64 and without a wrap.
-    pub(crate) fn check(
-        &self,
-        function: FunctionValue<'c>,
-        access: Access,
-        base: IntValue<'c>,
-        (low, high): (i64, i64),
-    ) -> Result<(), CodegenError> {
-        self.check_between(function, self.ir.bounds(access), base, (low, high))
-    }
-
     /// The check of a stack frame, once at the entry of its function: loads and stores both.
     pub(crate) fn check_frame(
         &self,
@@ -53,7 +42,8 @@ impl<'c> Emitter<'c, '_> {
         self.check_between(function, (start, end), sp, (low, 0))
     }
 
-    fn check_between(
+    /// Leaves native code unless `[base + low, base + high)` lies inside the bounds, modulo 2^64 and without a wrap.
+    pub(crate) fn check_between(
         &self,
         function: FunctionValue<'c>,
         (start, end): (u64, u64),
@@ -118,17 +108,16 @@ impl<'c> Emitter<'c, '_> {
         let address = self.host_address(memory, address)?;
         let value = self.builder.build_load(self.width(width), address, "loaded")?.into_int_value();
         unaligned(value.as_instruction());
-        Ok(match (width, is_signed) {
-            (Width::Double, _) => value,
-            (_, true) => self.builder.build_int_s_extend(value, self.i64, "")?,
-            (_, false) => self.builder.build_int_z_extend(value, self.i64, "")?,
-        })
+        match width {
+            Width::Double => Ok(value),
+            _ => self.widen(value, self.i64, is_signed),
+        }
     }
 
     pub(crate) fn store(
         &self,
         memory: PointerValue<'c>,
-        width: Width,
+        (width, is_kept): (Width, bool),
         address: Address<'c>,
         value: IntValue<'c>,
     ) -> Result<(), CodegenError> {
@@ -139,8 +128,8 @@ impl<'c> Emitter<'c, '_> {
         };
         let store = self.builder.build_store(address, value)?;
         unaligned(Some(store));
-        if self.ir.keeps_stores {
-            // LLVM drops a store of what was just loaded from there. It fails for other instructions alone.
+        if is_kept || self.ir.keeps_stores {
+            // LLVM drops a store of what was just loaded from there. This fails for other instructions alone.
             let _ = store.set_volatile(true);
         }
         Ok(())

@@ -3,7 +3,7 @@
 //! Elsewhere than in the state, a register costs moves at calls and returns, and what is alive at a call anyway waits in
 //! memory. In the state it costs a load or store in each block that mentions it, and nothing at calls and where paths meet.
 
-use antares_ir::{self as ir, Block, Cfg, LoopNest, Module, Op, Terminator};
+use antares_ir::{self as ir, Block, Cfg, LoopNest, Module, Terminator};
 use antares_program::{Reg, RegSet};
 
 use crate::emit::{
@@ -33,9 +33,7 @@ pub(crate) fn memory_resident(emitter: &Emitter, function: &ir::Function) -> Reg
     let entered = function.params.iter();
     entered.for_each(|register| costs[register.index()].moves += 1);
     for (block, weight) in function.blocks.iter().zip(weights(function)) {
-        let reads =
-            block.ops.iter().filter_map(|op| if let Op::Read(register) = op { Some(register) } else { None });
-        for register in reads.chain(block.writes.iter().map(|(register, _)| register)) {
+        for register in block.mentions() {
             costs[register.index()].mentions += weight;
         }
         for moved in moves(module, function, block) {

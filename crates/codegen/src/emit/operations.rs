@@ -1,7 +1,11 @@
 //! Arithmetic: one LLVM form for each IR operation. Everything that LLVM leaves undefined is defined here first.
 
 use antares_ir::{BinaryOp, UnaryOp};
-use inkwell::{IntPredicate, values::IntValue};
+use inkwell::{
+    IntPredicate,
+    types::IntType,
+    values::{BasicMetadataValueEnum, IntValue},
+};
 
 use crate::{CodegenError, emit::Emitter};
 
@@ -29,22 +33,22 @@ impl<'c> Emitter<'c, '_> {
         }
         Ok(match op {
             BinaryOp::Shl | BinaryOp::Lshr | BinaryOp::Ashr => self.plain(op, x, self.distance(y)?)?,
-            BinaryOp::Rotl => self.call_three("llvm.fshl", x, x, y)?,
-            BinaryOp::Rotr => self.call_three("llvm.fshr", x, x, y)?,
+            BinaryOp::Rotl => self.call("llvm.fshl", &[x.into(), x.into(), y.into()])?,
+            BinaryOp::Rotr => self.call("llvm.fshr", &[x.into(), x.into(), y.into()])?,
             BinaryOp::MulHigh => self.high_product(x, y, true, true)?,
             BinaryOp::MulHighSignedUnsigned => self.high_product(x, y, true, false)?,
             BinaryOp::MulHighUnsigned => self.high_product(x, y, false, false)?,
             BinaryOp::Div | BinaryOp::Rem => self.signed_division(op, x, y)?,
             BinaryOp::DivUnsigned | BinaryOp::RemUnsigned => self.unsigned_division(op, x, y)?,
-            BinaryOp::Min => self.call_two("llvm.smin", x, y)?,
-            BinaryOp::MinUnsigned => self.call_two("llvm.umin", x, y)?,
-            BinaryOp::Max => self.call_two("llvm.smax", x, y)?,
-            BinaryOp::MaxUnsigned => self.call_two("llvm.umax", x, y)?,
+            BinaryOp::Min => self.call("llvm.smin", &[x.into(), y.into()])?,
+            BinaryOp::MinUnsigned => self.call("llvm.umin", &[x.into(), y.into()])?,
+            BinaryOp::Max => self.call("llvm.smax", &[x.into(), y.into()])?,
+            BinaryOp::MaxUnsigned => self.call("llvm.umax", &[x.into(), y.into()])?,
             BinaryOp::Clmul => self.carryless_product(x, y)?.0,
             BinaryOp::ClmulHigh => self.carryless_product(x, y)?.1,
             BinaryOp::ClmulReversed => {
                 let (low, high) = self.carryless_product(x, y)?;
-                self.call_three("llvm.fshl", high, low, self.number(1))?
+                self.call("llvm.fshl", &[high.into(), low.into(), self.number(1).into()])?
             }
             // Comparisons are above.
             _ => self.plain(op, x, y)?,
@@ -90,11 +94,14 @@ impl<'c> Emitter<'c, '_> {
         Ok(self.builder.build_and(y, self.number(63), "")?)
     }
 
-    fn extend(&self, x: IntValue<'c>, narrow: inkwell::types::IntType<'c>, is_signed: bool) -> Emitted<'c> {
-        let low = self.builder.build_int_truncate(x, narrow, "")?;
+    fn extend(&self, x: IntValue<'c>, narrow: IntType<'c>, is_signed: bool) -> Emitted<'c> {
+        self.widen(self.builder.build_int_truncate(x, narrow, "")?, self.i64, is_signed)
+    }
+
+    pub(crate) fn widen(&self, x: IntValue<'c>, wide: IntType<'c>, is_signed: bool) -> Emitted<'c> {
         Ok(match is_signed {
-            true => self.builder.build_int_s_extend(low, self.i64, "")?,
-            false => self.builder.build_int_z_extend(low, self.i64, "")?,
+            true => self.builder.build_int_s_extend(x, wide, "")?,
+            false => self.builder.build_int_z_extend(x, wide, "")?,
         })
     }
 
@@ -109,11 +116,8 @@ impl<'c> Emitter<'c, '_> {
 
     fn high_product(&self, x: IntValue<'c>, y: IntValue<'c>, x_signed: bool, y_signed: bool) -> Emitted<'c> {
         let i128 = self.context.i128_type();
-        let widen = |value, is_signed: bool| match is_signed {
-            true => self.builder.build_int_s_extend(value, i128, ""),
-            false => self.builder.build_int_z_extend(value, i128, ""),
-        };
-        let product = self.builder.build_int_mul(widen(x, x_signed)?, widen(y, y_signed)?, "")?;
+        let (x, y) = (self.widen(x, i128, x_signed)?, self.widen(y, i128, y_signed)?);
+        let product = self.builder.build_int_mul(x, y, "")?;
         let high = self.builder.build_right_shift(product, i128.const_int(64, false), false, "")?;
         Ok(self.builder.build_int_truncate(high, self.i64, "")?)
     }
@@ -166,12 +170,10 @@ impl<'c> Emitter<'c, '_> {
     ) -> Result<(IntValue<'c>, IntValue<'c>), CodegenError> {
         let call = self.builder.build_call(self.carryless, &[x.into(), y.into()], "")?;
         self.set_up_call(call, 2);
-        let Some(pair) = call.try_as_basic_value().basic() else {
-            return Err(CodegenError::Intrinsic { name: "carryless" });
-        };
-        let pair = pair.into_struct_value();
-        let half = |index| self.builder.build_extract_value(pair, index, "");
-        Ok((half(0)?.into_int_value(), half(1)?.into_int_value()))
+        match self.fields(call, "")?[..] {
+            [low, high] => Ok((low, high)),
+            _ => Err(CodegenError::Intrinsic { name: "carryless" }),
+        }
     }
 
     fn count_zeros(&self, name: &'static str, x: IntValue<'c>) -> Emitted<'c> {
@@ -179,25 +181,7 @@ impl<'c> Emitter<'c, '_> {
         self.call(name, &[x.into(), defined_at_zero.into()])
     }
 
-    fn call_two(&self, name: &'static str, x: IntValue<'c>, y: IntValue<'c>) -> Emitted<'c> {
-        self.call(name, &[x.into(), y.into()])
-    }
-
-    fn call_three(
-        &self,
-        name: &'static str,
-        x: IntValue<'c>,
-        y: IntValue<'c>,
-        z: IntValue<'c>,
-    ) -> Emitted<'c> {
-        self.call(name, &[x.into(), y.into(), z.into()])
-    }
-
-    fn call(
-        &self,
-        name: &'static str,
-        arguments: &[inkwell::values::BasicMetadataValueEnum<'c>],
-    ) -> Emitted<'c> {
+    fn call(&self, name: &'static str, arguments: &[BasicMetadataValueEnum<'c>]) -> Emitted<'c> {
         let call = self.builder.build_call(self.intrinsic(name)?, arguments, "")?;
         let value = call.try_as_basic_value().basic().ok_or(CodegenError::Intrinsic { name })?;
         Ok(value.into_int_value())

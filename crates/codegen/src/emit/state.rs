@@ -10,7 +10,7 @@ use crate::{CodegenError, emit::Emitter};
 
 /// A field of [`State`] or [`HostTable`], by its distance from base.
 #[derive(Clone, Copy)]
-pub(crate) struct Field(usize);
+pub(crate) struct Field(pub(crate) usize);
 
 impl Field {
     pub(crate) const PC: Self = Self::of_state(offset_of!(State, pc));
@@ -22,11 +22,6 @@ impl Field {
 
     const fn of_state(offset: usize) -> Self {
         Self(STATE_OFFSET + offset)
-    }
-
-    /// Distance from base.
-    pub(crate) fn offset(self) -> usize {
-        self.0
     }
 
     pub(crate) fn register(register: Reg) -> Self {
@@ -41,7 +36,7 @@ impl<'c> Emitter<'c, '_> {
         base: PointerValue<'c>,
         field: Field,
     ) -> Result<PointerValue<'c>, CodegenError> {
-        let offset = self.i64.const_int(field.offset() as u64, false);
+        let offset = self.i64.const_int(field.0 as u64, false);
         // SAFETY: inkwell marks address arithmetic unsafe; it is not `inbounds` and wraps, whatever the operands are.
         Ok(unsafe { self.builder.build_gep(self.context.i8_type(), base, &[offset], "field")? })
     }

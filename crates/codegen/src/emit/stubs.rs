@@ -7,12 +7,12 @@ use inkwell::{
     IntPredicate,
     attributes::AttributeLoc,
     basic_block::BasicBlock,
-    values::{BasicMetadataValueEnum, BasicValue, FunctionValue, IntValue, PointerValue},
+    values::{BasicMetadataValueEnum, BasicValue, CallSiteValue, FunctionValue, IntValue, PointerValue},
 };
 
 use crate::{
     CodegenError,
-    emit::{Emitter, Tables, state::Field},
+    emit::{Emitter, Tables, state::Field, symbol},
 };
 
 /// The name of thunks in debug information: no guest address.
@@ -81,7 +81,7 @@ impl<'c> Emitter<'c, '_> {
         pc: antares_program::GuestAddr,
     ) -> Result<IntValue<'c>, CodegenError> {
         let kind = self.i64.fn_type(&[self.ptr.into(), self.i64.into()], false);
-        let code = format!("callq *{}($1)\n{{disp32}} nopl {}($1,$0)", Field::METER.offset(), pc.0);
+        let code = format!("callq *{}($1)\n{{disp32}} nopl {}($1,$0)", Field::METER.0, pc.0);
         let constraints = "=r,r,0,~{flags}".to_owned();
         let assembly = self.context.create_inline_asm(kind, code, constraints, true, false, None, false);
         let call =
@@ -222,10 +222,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// The thunk of a function, which the entry table points to; two functions may begin at one address.
     pub(crate) fn declare_thunk(&self, function: &ir::Function) -> FunctionValue<'c> {
-        let name = match function.link {
-            Reg::RA => format!("enter_{:x}", function.entry.0),
-            link => format!("enter_{:x}_{link}", function.entry.0),
-        };
+        let name = symbol("enter", function);
         if let Some(thunk) = self.module.get_function(&name) {
             return thunk;
         }
@@ -245,11 +242,19 @@ impl<'c> Emitter<'c, '_> {
         let call = self.builder.build_call(self.function(id), arguments, "call")?;
         call.set_tail_call(is_last);
         self.set_up_call(call, u32::try_from(arguments.len()).expect("there are 32 registers"));
+        self.fields(call, "result")
+    }
+
+    /// The numbers that a call gives.
+    pub(crate) fn fields(
+        &self,
+        call: CallSiteValue<'c>,
+        name: &str,
+    ) -> Result<Vec<IntValue<'c>>, CodegenError> {
         let Some(aggregate) = call.try_as_basic_value().basic() else { return Ok(Vec::new()) };
         let aggregate = aggregate.into_struct_value();
-        (0..aggregate.get_type().count_fields())
-            .map(|index| Ok(self.builder.build_extract_value(aggregate, index, "result")?.into_int_value()))
-            .collect()
+        let field = |index| Ok(self.builder.build_extract_value(aggregate, index, name)?.into_int_value());
+        (0..aggregate.get_type().count_fields()).map(field).collect()
     }
 
     /// Both halves of the carry-less product, bit by bit.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use inkwell::{
-    types::{AnyTypeEnum, BasicTypeEnum},
+    types::BasicTypeEnum,
     values::{AsValueRef, BasicValue, BasicValueEnum, InstructionOpcode, InstructionValue},
 };
 use llvm_sys::prelude::LLVMValueRef;
@@ -74,15 +74,15 @@ fn is_pure(call: InstructionValue) -> bool {
 
 /// Bits of an instruction's result; 0 if it has none or is no integer or pointer.
 fn width(instruction: InstructionValue) -> u32 {
-    match instruction.get_type() {
-        AnyTypeEnum::IntType(int) => int.get_bit_width(),
-        AnyTypeEnum::PointerType(_) => 64,
-        _ => 0,
-    }
+    bits(BasicTypeEnum::try_from(instruction.get_type()).ok())
 }
 
 fn width_of(value: Option<BasicValueEnum>) -> u32 {
-    match value.map(|value| value.get_type()) {
+    bits(value.map(|value| value.get_type()))
+}
+
+fn bits(kind: Option<BasicTypeEnum>) -> u32 {
+    match kind {
         Some(BasicTypeEnum::IntType(int)) => int.get_bit_width(),
         Some(BasicTypeEnum::PointerType(_)) => 64,
         _ => 0,

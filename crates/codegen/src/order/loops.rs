@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use antares_ir::Cfg;
 use inkwell::{basic_block::BasicBlock, values::FunctionValue};
 
 /// The control flow of a function.
@@ -9,72 +10,54 @@ pub(crate) struct ControlFlow<'c> {
     places: HashMap<BasicBlock<'c>, usize>,
     /// Instructions of each block.
     sizes: Vec<usize>,
-    next: Vec<Vec<usize>>,
-    before: Vec<Vec<usize>>,
+    cfg: Cfg,
 }
 
 impl<'c> ControlFlow<'c> {
     pub(crate) fn of(function: FunctionValue<'c>) -> Self {
         let blocks: Vec<BasicBlock> = function.get_basic_block_iter().collect();
         let places: HashMap<_, _> = blocks.iter().enumerate().map(|(at, block)| (*block, at)).collect();
-        let mut next = vec![Vec::new(); blocks.len()];
-        let mut before = vec![Vec::new(); blocks.len()];
-        for (from, block) in blocks.iter().enumerate() {
+        let following = |block: &BasicBlock| {
             let end = block.get_terminator();
             let operands =
                 end.iter().flat_map(|end| (0..end.get_num_operands()).filter_map(|at| end.get_operand(at)));
-            for to in operands.filter_map(|operand| places.get(&operand.block()?).copied()) {
-                next[from].push(to);
-                before[to].push(from);
-            }
-        }
+            operands.filter_map(|operand| places.get(&operand.block()?).copied()).collect()
+        };
+        let cfg = Cfg::new(blocks.iter().map(following).collect());
         let sizes = blocks.iter().map(|block| block.get_instructions().count()).collect();
-        Self { places, sizes, next, before }
+        Self { places, sizes, cfg }
     }
 
     /// Instructions in loops that `block` is not in: smaller loops of its own loop, or any of the function if it is in none.
     pub(crate) fn sibling_loops(&self, block: BasicBlock) -> usize {
         let Some(block) = self.places.get(&block).copied() else { return usize::MAX };
-        let mut is_open = vec![true; self.next.len()];
-        let ahead = reached(&self.next, &mut is_open, block);
-        if ahead.contains(&block) {
-            is_open.fill(true);
-            let behind = reached(&self.before, &mut is_open, block);
+        let mut is_open = vec![true; self.sizes.len()];
+        let mut loops = self.loops(&is_open);
+        if let Some(own) = loops.iter().find(|own| own.contains(&block)) {
             is_open.fill(false);
-            // Only what is both ahead and behind is in a loop with the block.
-            for at in behind {
-                is_open[at] = true;
-            }
-            let is_ahead: Vec<usize> = ahead.into_iter().filter(|at| is_open[*at]).collect();
-            is_open.fill(false);
-            for at in is_ahead {
-                is_open[at] = at != block;
-            }
-        } else {
-            is_open.fill(true);
+            own.iter().for_each(|at| is_open[*at] = *at != block);
+            loops = self.loops(&is_open);
         }
-        self.in_loops(&is_open)
+        loops.iter().flatten().map(|at| self.sizes[*at]).sum()
     }
 
-    /// Instructions in loops among the blocks that are open.
-    fn in_loops(&self, is_open: &[bool]) -> usize {
+    /// The outermost loops among the blocks that are open: sets of blocks of which each leads to all, as large as they can be.
+    fn loops(&self, is_open: &[bool]) -> Vec<Vec<usize>> {
         let mut is_waiting = is_open.to_vec();
         let mut left = Vec::new();
-        for start in 0..self.next.len() {
+        for start in 0..self.sizes.len() {
             self.leave(start, &mut is_waiting, &mut left);
         }
-        // From the block that was left last: what leads to it and was left before is in a loop with it.
         is_waiting.copy_from_slice(is_open);
-        let mut instructions = 0;
-        while let Some(last) = left.pop() {
+        // From the block that was left last: what leads to it and was left before is in a loop with it.
+        let mut loops: Vec<Vec<usize>> = Vec::new();
+        for last in left.into_iter().rev() {
             if std::mem::take(&mut is_waiting[last]) {
-                let around = reached(&self.before, &mut is_waiting, last);
-                if !around.is_empty() || self.next[last].contains(&last) {
-                    instructions += self.sizes[last] + around.iter().map(|at| self.sizes[*at]).sum::<usize>();
-                }
+                loops.push(self.leading_to(last, &mut is_waiting));
             }
         }
-        instructions
+        loops.retain(|blocks| blocks.len() > 1 || self.cfg.successors(blocks[0]).contains(&blocks[0]));
+        loops
     }
 
     /// Goes all paths from `start` among the blocks that wait; `left` gets each behind all that it leads to.
@@ -84,7 +67,7 @@ impl<'c> ControlFlow<'c> {
         }
         let mut path = vec![(start, 0)];
         while let Some((at, edge)) = path.pop() {
-            match self.next[at].get(edge) {
+            match self.cfg.successors(at).get(edge) {
                 Some(to) => {
                     path.push((at, edge + 1));
                     if std::mem::take(&mut is_waiting[*to]) {
@@ -95,19 +78,18 @@ impl<'c> ControlFlow<'c> {
             }
         }
     }
-}
 
-/// The open blocks that paths from `start` lead to, which are closed then; `start` too if it is open and a path leads back.
-fn reached(next: &[Vec<usize>], is_open: &mut [bool], start: usize) -> Vec<usize> {
-    let mut reached: Vec<usize> = Vec::new();
-    let mut from = Some(start);
-    let mut done = 0;
-    while let Some(at) = from {
-        reached.extend(next[at].iter().filter(|to| std::mem::take(&mut is_open[**to])));
-        from = reached.get(done).copied();
-        done += 1;
+    /// `end` and the waiting blocks that lead to it, which wait no more.
+    fn leading_to(&self, end: usize, is_waiting: &mut [bool]) -> Vec<usize> {
+        let mut found = vec![end];
+        let mut done = 0;
+        while let Some(at) = found.get(done).copied() {
+            let before = self.cfg.predecessors(at).iter();
+            found.extend(before.filter(|from| std::mem::take(&mut is_waiting[**from])));
+            done += 1;
+        }
+        found
     }
-    reached
 }
 
 #[cfg(test)]

@@ -14,7 +14,11 @@ use antares_program::Reg;
 /// Distances beyond this are not followed.
 const DISTANCE_MAX: i64 = 1 << 20;
 
-/// How often blocks are visited, in all and for each of them, before what changes is taken for unknown where edges lead back; and
+/// How often what is known of a register changes at a block before it is taken for unknown where an edge leads back: windows around
+/// what every iteration moves shrink a little each time.
+const CHANGES_MAX: u32 = 512;
+
+/// How often blocks are visited, in all and for each of them, before whatever changes is taken for unknown where edges lead back; and
 /// four times as often, wherever it changes.
 const VISITS: usize = 1 << 14;
 const VISITS_PER_BLOCK: usize = 512;
@@ -170,14 +174,10 @@ impl Executed {
         let mut roots: Vec<(Root, i64)> = Vec::with_capacity(block.ops.len());
         let (mut checked, mut left_out) = (Vec::<(Root, Windows)>::new(), Vec::new());
         for (number, op) in (0..).zip(&block.ops) {
-            let number_of = |value: Value| match block.ops[value.0 as usize] {
-                Op::Const(number) => Some(number),
-                _ => None,
-            };
             let own = (Root::Operation(number), 0);
             roots.push(match *op {
                 Op::Read(register) if register != Reg::ZERO => (Root::Register(register), 0),
-                Op::Binary(BinaryOp::Add, x, y) => match number_of(y) {
+                Op::Binary(BinaryOp::Add, x, y) => match block.number(y) {
                     Some(by) => {
                         let (root, distance) = roots[x.0 as usize];
                         (root, distance.wrapping_add(by))
@@ -285,6 +285,7 @@ pub(super) fn solve(
     before[0] = Some(entry);
     let visits_max = VISITS + VISITS_PER_BLOCK * blocks.len();
     let mut visits = 0;
+    let mut changes = vec![[0_u32; 32]; blocks.len()];
     let mut open = BTreeSet::from([0]);
     while let Some(place) = open.pop_first() {
         let block = order[place];
@@ -292,12 +293,19 @@ pub(super) fn solve(
         let after = blocks[block].after(known).map(|windows| implied.all(windows));
         visits += 1;
         for &next in cfg.successors(block) {
-            let gives_up = visits > visits_max && (places[next] <= place || visits > 4 * visits_max);
+            let leads_back = places[next] <= place;
+            let gives_up = visits > visits_max && (leads_back || visits > 4 * visits_max);
+            let changed = &mut changes[next];
             let met = match &before[next] {
                 None => after,
                 Some(old) => std::array::from_fn(|register| {
                     let met = old[register].common(after[register]);
-                    if gives_up && met != old[register] { Windows::default() } else { met }
+                    if met == old[register] {
+                        return met;
+                    }
+                    changed[register] += 1;
+                    let is_widened = gives_up || leads_back && changed[register] > CHANGES_MAX;
+                    if is_widened { Windows::default() } else { met }
                 }),
             };
             if before[next] != Some(met) {

@@ -69,7 +69,8 @@ pub(super) fn unlimited(function: &Function) -> Option<BlockId> {
     let cfg = Cfg::of(blocks);
     let reached = cfg.reverse_postorder();
     let ids = || (0..).map(BlockId);
-    let unchecked = |(block, _): &(&Block, BlockId)| {
+    let unchecked = |id: &BlockId| {
+        let block = &blocks[id.0 as usize];
         let leaves = match block.terminator {
             Terminator::Ecall { .. } | Terminator::Exit { .. } | Terminator::TailCall { .. } => true,
             Terminator::JumpIndirect { may_call, .. } => may_call,
@@ -78,7 +79,8 @@ pub(super) fn unlimited(function: &Function) -> Option<BlockId> {
         };
         leaves && !block.is_metered
     };
-    if let Some((_, id)) = blocks.iter().zip(ids()).find(unchecked) {
+    // Where no path leads nothing runs.
+    if let Some(id) = reached.iter().map(|block| BlockId::at(*block)).find(unchecked) {
         return Some(id);
     }
     // Takes away blocks that nothing leads to any more: what is left is in a cycle, or behind one.

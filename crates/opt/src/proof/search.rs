@@ -28,10 +28,7 @@ pub(super) fn unproved(function: &Function) -> Option<BlockId> {
 fn is_proved(function: &Function, id: BlockId, block: &Block) -> Option<()> {
     let (guard, instead) = guard(function, id)?;
     let (counter, counters) = passing(guard)?;
-    let mut others = block.ops.iter().filter_map(|op| match op {
-        Op::Read(register) if *register != counter => Some(*register),
-        _ => None,
-    });
+    let mut others = block.reads().filter(|register| *register != counter);
     let word = others.next().filter(|word| others.all(|other| other == *word))?;
     counters.into_iter().try_for_each(|value| {
         let end = u32::try_from(value).map_or(64, |end| end.min(64));

@@ -167,6 +167,9 @@ pub enum VerifyReport {
         hot: Vec<HotProgram>,
         /// What native code did not know, by the number of the library in the job.
         seen: Vec<(u32, Seen)>,
+        /// The libraries whose native code ran, by their number in the job, each with why a group had to start again because of it, if
+        /// one had: a `LeaveReason` name.
+        ran: Vec<(u32, Option<String>)>,
         /// Where the cycles went, if that was asked for and a sample hit a script.
         samples: Option<Box<Samples>>,
         /// Time to read and check the transaction, microseconds.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io::Write};
 
-use antares_profile::{Frame, NodeId, Program};
+use antares_profile::{Frame, NodeId, ProfiledProgram};
 use flate2::{Compression, GzBuilder};
 use prost::Message;
 
@@ -168,7 +168,7 @@ fn entry(function: &Function, id: u64, number: &mut impl FnMut(&str) -> i64) -> 
 
 fn mapping_of(
     view: &View<'_>,
-    program: &Program,
+    program: &ProfiledProgram,
     index: u32,
     number: &mut impl FnMut(&str) -> i64,
 ) -> Mapping {

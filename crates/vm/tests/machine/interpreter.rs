@@ -1,6 +1,6 @@
 //! The interpreter tier against a stock `AsmMachine`: outcome, cycles, debug output, pc, registers, memory.
 
-use antares_vm::{Limits, Machine, Outcome, Report, Script, Tier, VmError};
+use antares_vm::{Limits, Machine, Outcome, Report, RunScript, Tier, VmError};
 use bytes::Bytes;
 
 use crate::{
@@ -19,7 +19,7 @@ fn check_elf(elf: &Bytes, args: &[Bytes], limits: Limits) -> Report {
     let mut machine = Machine::new().unwrap();
     let mut last = None;
     for (vm_version, isa) in [(0, 0), (1, 3), (2, 3), (2, 0), (1, 1), (2, 7), (0, 2)] {
-        let script = Script { elf, args, vm_version, isa };
+        let script = RunScript { elf, args, vm_version, isa };
         let oracle = ask(&script, limits.cycles_max);
         for _ in 0..2 {
             let report = machine.run(&script, &limits, Tier::Interpreter, None).unwrap();
@@ -139,7 +139,7 @@ fn senseless_requests_are_refused() {
     let elf = guest("li a7, 93\n ecall");
     let mut machine = Machine::new().unwrap();
     let mut run = |vm_version, isa| {
-        let script = Script { elf: &elf, args: &[], vm_version, isa };
+        let script = RunScript { elf: &elf, args: &[], vm_version, isa };
         machine.run(&script, &ROOMY, Tier::Interpreter, None)
     };
     assert!(matches!(run(3, 0), Err(VmError::VmVersion(3))));

@@ -1,6 +1,6 @@
 //! Native code that reaches its end: exits, debug output, limits, and which tier is taken.
 
-use antares_vm::{LeaveReason, Limits, Machine, Outcome, Script, Tier, VmError};
+use antares_vm::{LeaveReason, Limits, Machine, Outcome, RunScript, Tier, VmError};
 use bytes::Bytes;
 
 use crate::{
@@ -110,7 +110,7 @@ fn the_tier_follows_library_and_script() {
     let (elf, library) = (guest(EXIT), library(EXIT_NATIVE));
     let mut machine = Machine::new().unwrap();
     let mut run = |vm_version, isa, tier, library| {
-        let script = Script { elf: &elf, args: &[], vm_version, isa };
+        let script = RunScript { elf: &elf, args: &[], vm_version, isa };
         machine
             .run(&script, &ROOMY, tier, library)
             .map(|report| (report.native_cycles, report.interpreted_cycles))

@@ -1,6 +1,6 @@
 //! ckb-vm's own machine, unchanged, as the oracle; and the comparison with ours.
 
-use antares_vm::{Limits, Machine, Outcome, Report, Script};
+use antares_vm::{Limits, Machine, Outcome, Report, RunScript};
 use bytes::Bytes;
 use ckb_vm::{
     CoreMachine, DefaultMachineBuilder, DefaultMachineRunner, Error, Memory, RISCV_MAX_MEMORY, Register,
@@ -56,7 +56,7 @@ impl<M: SupportMachine> Syscalls<M> for Debugger {
 }
 
 /// Runs `script` in a stock `AsmMachine`.
-pub(crate) fn ask(script: &Script<'_>, cycles_max: u64) -> Oracle {
+pub(crate) fn ask(script: &RunScript<'_>, cycles_max: u64) -> Oracle {
     let debug = Arc::new(Mutex::new(Vec::new()));
     let core = <Box<AsmCoreMachine> as SupportMachine>::new(script.isa, script.vm_version, cycles_max);
     let machine = DefaultMachineBuilder::new(core)
@@ -93,6 +93,6 @@ pub(crate) fn compare(oracle: &Oracle, machine: &Machine, report: &Report) {
 }
 
 /// A script for version 2 without arguments.
-pub(crate) fn script(elf: &Bytes) -> Script<'_> {
-    Script { elf, args: &[], vm_version: 2, isa: 3 }
+pub(crate) fn script(elf: &Bytes) -> RunScript<'_> {
+    RunScript { elf, args: &[], vm_version: 2, isa: 3 }
 }

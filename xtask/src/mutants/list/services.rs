@@ -247,7 +247,7 @@ pub(super) const AUTHORED: [Mutant; 9] = [
 ];
 
 /// Layers that make a wrong compiler, or a neighbour who measures, cost less.
-pub(super) const CONTAINED: [Mutant; 4] = [
+pub(super) const CONTAINED: [Mutant; 5] = [
     service(
         "contained-tenants-are-told-exact-times",
         "runner-svc/src/convert.rs",
@@ -271,5 +271,11 @@ pub(super) const CONTAINED: [Mutant; 4] = [
         "crates/pool/src/line.rs",
         ["usize::from_le_bytes(random) % CHILD_ADDRESSES.len();", "usize::from_le_bytes(random) % 1;"],
         ["antares-pool", "lib", "a_child_has_its_line_where_nobody_else_knows"],
+    ),
+    service(
+        "contained-the-verifier-is-not-heard",
+        "crates/compiler/src/lib.rs",
+        ["refused(&optimized).len() as u64;", "0 * refused(&optimized).len() as u64;"],
+        ["antares-tests", "scenarios", "contained::what_the_optimiser_only_claims_is_compiled_without_it"],
     ),
 ];

@@ -15,7 +15,7 @@ pub(super) const VERDICTS: [Mutant; 7] = [
     mutant(
         "exec-unprotects-loaded-code",
         HOST,
-        "            return Some(Ended::Outdated);\n",
+        "            return Some(Attempted::Outdated);\n",
         "            self.vm.inner_mut().unprotect();\n",
     ),
     mutant(

@@ -1,8 +1,11 @@
 //! Guests: RISC-V ELF files built at test time from sources in this repository and in published crates.
 //!
-//! A guest is built once and kept under `target/guests/<hash>`, where the hash covers compiler flags and all sources.
+//! A package of its own: who wants a guest builds nothing else of the tests. A guest is built once and kept under
+//! `target/guests/<hash>`, where the hash covers compiler flags and all sources.
+#![forbid(unsafe_code)]
 
 mod build;
+pub mod crates;
 mod libraries;
 mod loading;
 mod npm;
@@ -27,7 +30,7 @@ pub use rust::{RUST_GUESTS, RustLevel, rust_guest};
 /// Folder of the guests' own sources.
 #[must_use]
 pub fn source_folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("guests")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// The ELF of the guest `name`, built if it is not there yet.

@@ -30,7 +30,7 @@ static WORKSPACE: Manifest = Manifest {
 
 /// Crates that cannot stand in the workspace's lock file.
 static APART: Manifest = Manifest {
-    path: "published/Cargo.toml",
+    path: "../published/Cargo.toml",
     arguments: &["--locked"],
     package: "antares-published",
     metadata: OnceLock::new(),
@@ -58,11 +58,12 @@ pub fn apart(name: &str) -> Result<PathBuf> {
 #[must_use]
 pub fn target_folder() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from)
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target"), PathBuf::from)
 }
 
 /// The cargo that runs us, or the one on the path.
-pub(crate) fn cargo() -> Command {
+#[must_use]
+pub fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 

@@ -4,7 +4,7 @@
 
 use std::{env, fs, process::exit};
 
-use antares_tests::guests;
+use antares_guests as guests;
 use anyhow::Result;
 
 fn main() -> Result<()> {

@@ -1,0 +1,159 @@
+//! Scripts that always leave native code begin in the interpreter after a few commands, and `antares verify` says what it interpreted and
+//! why, here and on a server.
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![forbid(unsafe_code)]
+
+#[path = "scripts/elf.rs"]
+mod elf;
+
+use std::{fs, path::Path, process::Command};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A folder with the script `lock`, which stores below its code, as native code does not, and takes over a million cycles; and with a
+/// transaction that it is the lock of.
+fn folder() -> TempDir {
+    // lui t0, 8; sd zero, 0(t0); lui t1, 146; addi t1, t1, -1; bnez t1, -4; addi a7, zero, 93; addi a0, zero, 0; ecall.
+    let code = [0x82b7, 0x2_b023, 0x9_2337, 0xfff3_0313, 0xfe03_1ee3, 0x05d0_0893, 0x513, 0x73_u32];
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("lock"), elf::of(&code)).unwrap();
+    let transaction = include_str!("transaction.json").replace("HASH_TYPE", "data1");
+    fs::write(folder.path().join("tx.json"), transaction).unwrap();
+    folder
+}
+
+/// Standard output and error of a command that ends well; `folder` is where it keeps things, too.
+#[track_caller]
+fn antares(folder: &Path, words: &[&str]) -> (String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
+    command.current_dir(folder).args(words).env("XDG_CACHE_HOME", folder);
+    let output = command.env_remove("ANTARES_CACHE").env_remove("ANTARES_SERVER").output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
+    (stdout, stderr)
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn what_always_leaves_native_code_begins_in_the_interpreter() {
+    let folder = folder();
+    let run = |words: &[&str]| {
+        // There is one library: the baseline's would be judged by itself.
+        let (stdout, stderr) =
+            antares(folder.path(), &[&["run", "lock", "--json", "--full"], words].concat());
+        let value = json(&stdout);
+        let is_spared = value["restarted"].is_null();
+        let tier = if is_spared { Value::Null } else { "full".into() };
+        assert_eq!((&value["native_cycles"], &value["code_tier"]), (&0.into(), &tier), "{value}");
+        assert_eq!(stderr.contains("leaves_early"), is_spared, "{stderr}");
+        (is_spared, value["cycles"].clone())
+    };
+    let runs: Vec<(bool, Value)> = (0..4 + 2 * 16).map(|_| run(&[])).collect();
+    assert!(runs.iter().all(|(_, cycles)| *cycles == runs[0].1));
+    let tried: Vec<usize> = (0..runs.len()).filter(|run| !runs[*run].0).collect();
+    assert_eq!(tried, [0, 1, 2, 3, 19, 35]);
+    assert!(!run(&["--tier", "native"]).0 && !run(&["--no-cache"]).0);
+}
+
+#[test]
+fn a_verification_says_what_it_interpreted_and_why() {
+    let folder = folder();
+    let verify = |words: &[&str]| antares(folder.path(), &[&["verify", "--tx", "tx.json"], words].concat());
+    let without = json(&verify(&["--json", "--tier", "interpreter"]).0);
+    assert_eq!(without["interpreted"], Value::Array(Vec::new()));
+    for run in 0..8 {
+        let (stdout, stderr) = verify(&["--json", "--full"]);
+        let (verdict, is_spared) = (json(&stdout), run >= 4);
+        assert_eq!(verdict["cycles"], without["cycles"]);
+        let restarted = if is_spared { Value::Null } else { "bad_address".into() };
+        assert_eq!(verdict["groups"][0]["restarted"], restarted, "{verdict}");
+        assert_eq!(stderr.contains("leaves_early"), is_spared, "{stderr}");
+        assert_eq!(verdict["interpreted"].as_array().unwrap().len(), usize::from(is_spared));
+        if is_spared {
+            told(&verdict["interpreted"][0], folder.path(), "leaves_early");
+        }
+    }
+    let text = verify(&["--full"]).0;
+    assert!(text.contains("\ninterpreted: ") && text.contains("… (152 bytes): leaves_early\n"), "{text}");
+    let native = json(&verify(&["--json", "--full", "--tier", "native"]).0);
+    assert_eq!(native["groups"][0]["restarted"], "bad_address");
+}
+
+/// Whether this is the lock.
+#[track_caller]
+fn told(program: &Value, folder: &Path, why: &str) {
+    let hash = Command::new("sha256sum").arg(folder.join("lock")).output().unwrap().stdout;
+    assert_eq!(program["sha256"].as_str().unwrap().as_bytes(), &hash[..64]);
+    assert_eq!((&program["loaded_at"], &program["size_bytes"]), (&Value::Null, &152.into()));
+    assert_eq!(
+        (program["cycles"].as_u64() > Some(1_000_000), &program["why"]),
+        (true, &why.into()),
+        "{program}"
+    );
+}
+
+#[cfg(feature = "server")]
+mod server {
+    use std::{
+        io::{BufRead as _, BufReader},
+        process::{Child, Stdio},
+        time::{Duration, Instant},
+    };
+
+    use super::*;
+
+    /// How long it may take until the last runs are known.
+    const PATIENCE: Duration = Duration::from_secs(120);
+
+    struct Server(Child);
+
+    impl Drop for Server {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    /// A server in `folder`, and its address.
+    fn start(folder: &Path) -> (Server, String) {
+        fs::write(folder.join("antares.toml"), "[metrics]\naddress = \"\"\n").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--config", "antares.toml", "--data", "data"]);
+        let mut server = Server(command.current_dir(folder).stdout(Stdio::piped()).spawn().unwrap());
+        let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let port = lines.find_map(|line| {
+            let port: String =
+                line.split_once("127.0.0.1:")?.1.chars().take_while(char::is_ascii_digit).collect();
+            (port != "0").then_some(port)
+        });
+        // Reads to the end, so that the server never waits for its log to be read.
+        std::thread::spawn(move || lines.for_each(drop));
+        (server, format!("127.0.0.1:{}", port.unwrap()))
+    }
+
+    #[test]
+    fn a_verification_there_says_it_too() {
+        let folder = folder();
+        let (_server, address) = start(folder.path());
+        let verify = |words: &[&str]| {
+            antares(folder.path(), &[&["verify", "--tx", "tx.json", "--server", &address], words].concat())
+        };
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let (stdout, stderr) = verify(&["--json"]);
+            let verdict = json(&stdout);
+            if let Some(program) = verdict["interpreted"].as_array().unwrap().first() {
+                told(program, folder.path(), "leaves_early");
+                assert!(stderr.contains("leaves_early"), "{stderr}");
+                break;
+            }
+            assert_eq!(verdict["groups"][0]["restarted"], "bad_address", "{verdict}");
+            assert!(Instant::now() < end, "{verdict}");
+        }
+    }
+}

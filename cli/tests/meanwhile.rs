@@ -1,0 +1,85 @@
+//! The first run of a script whose compile takes long does not wait for it, if the interpreter is done sooner; the second one does.
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![forbid(unsafe_code)]
+
+#[path = "scripts/elf.rs"]
+mod elf;
+
+use std::{fs, path::Path, process::Command};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A folder with a script of 160 KB of code, `large`: it ends at once if it has no argument, and goes through all of it else.
+fn folder() -> TempDir {
+    // ld t0, 0(sp); bnez t0, code; end: addi a0, zero, 0; addi a7, zero, 93; ecall.
+    let end = [0x0000_0513, 0x05d0_0893, 0x73_u32];
+    let mut code = vec![0x0001_3283, 0x0002_9863];
+    code.extend(end);
+    // add a0, a0, a1; xor a1, a1, a0; slli a1, a1, 3; beq a0, a1, next; addi a0, a0, 3.
+    let part = [0x00b5_0533, 0x00a5_c5b3, 0x0035_9593, 0x00b5_0463, 0x0035_0513];
+    code.extend(part.into_iter().cycle().take(5 * 8000).chain(end));
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("large"), elf::of(&code)).unwrap();
+    folder
+}
+
+/// What a run tells, and standard error.
+#[track_caller]
+fn antares_run(folder: &Path, script: &str, words: &[&str]) -> (Value, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_antares"));
+    command.current_dir(folder).args(["run", script, "--json"]).args(words).env("XDG_CACHE_HOME", folder);
+    let output = command.env_remove("ANTARES_CACHE").env_remove("ANTARES_SERVER").output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
+    (serde_json::from_str(&stdout).unwrap(), stderr)
+}
+
+/// What a run of `large` tells, and whether native code ran all of it; else the interpreter did, and standard error says why.
+#[track_caller]
+fn run(folder: &Path, words: &[&str]) -> (Value, bool) {
+    let (report, stderr) = antares_run(folder, "large", words);
+    let is_native = report["native_cycles"] == report["cycles"];
+    assert_eq!(is_native, report["interpreted_cycles"] == 0, "{report}");
+    assert_eq!(is_native, !stderr.contains("(compiling)"), "{report}{stderr}");
+    assert_eq!(is_native, !report["code_tier"].is_null(), "{report}");
+    (report, is_native)
+}
+
+#[test]
+fn the_first_run_does_not_wait_and_the_second_does() {
+    let folder = folder();
+    let (first, is_native) = run(folder.path(), &[]);
+    assert!(!is_native, "{first}");
+    let (second, is_native) = run(folder.path(), &[]);
+    assert!(is_native, "{second}");
+    assert_eq!((&first["cycles"], &first["exit_code"]), (&second["cycles"], &second["exit_code"]));
+}
+
+/// Twice, so that it is seen that nothing is noted for the next run.
+#[test]
+fn a_run_that_has_begun_goes_on_where_the_compile_is_refused() {
+    // bnez a0, +28; lui t1, 2 << 16; addi t1, t1, -1; bnez t1, -4: longer than it takes to refuse it; addi a0, zero, 0;
+    // addi a7, zero, 93; ecall.
+    let mut code =
+        vec![0x0005_1e63, 0x2000_0337, 0xfff3_0313, 0xfe03_1ee3, 0x0000_0513, 0x05d0_0893, 0x73_u32];
+    // beq a0, a1, +4: one block each.
+    code.extend(std::iter::repeat_n(0x00b5_0263, 450_000));
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("refused"), elf::of(&code)).unwrap();
+    for _ in 0..2 {
+        let (report, stderr) = antares_run(folder.path(), "refused", &[]);
+        assert_eq!(report["interpreted_cycles"], report["cycles"], "{report}");
+        assert!(stderr.contains("interpreter alone") && !stderr.contains("(compiling)"), "{stderr}");
+    }
+}
+
+#[test]
+fn who_keeps_nothing_or_wants_full_code_waits() {
+    let folder = folder();
+    for words in [["--no-cache"], ["--full"]] {
+        let (report, is_native) = run(folder.path(), &words);
+        assert!(is_native, "{report}");
+    }
+}

@@ -1,0 +1,304 @@
+//! What a register holds before an instruction, read off the straight line that leads there: as much as tells where a branch goes.
+
+use std::mem::offset_of;
+
+use antares_abi::{HOST_TABLE_OFFSET, HostTable};
+use iced_x86::{
+    Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+};
+
+use crate::walk::{Lines, goes_on};
+
+/// Instructions before a branch that may be visited: generators move others between the load of a table's entry and its jump.
+pub(crate) const WINDOW: usize = 48;
+
+/// Visits of instructions for one branch.
+const VISITS_MAX: usize = 2048;
+
+/// The host's functions that native code calls or jumps to, by their distance from base.
+const HOST_FUNCTIONS: [usize; 4] = [
+    HOST_TABLE_OFFSET + offset_of!(HostTable, leave),
+    HOST_TABLE_OFFSET + offset_of!(HostTable, ecall),
+    HOST_TABLE_OFFSET + offset_of!(HostTable, meter),
+    RESOLVE,
+];
+
+/// The one that answers with the thunk of another library.
+const RESOLVE: usize = HOST_TABLE_OFFSET + offset_of!(HostTable, resolve);
+
+/// What a register holds. Two that are equal are the same value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    /// What the instruction of this index gave the register, or what was in it where the line begins.
+    Opaque { register: Register, writer: Option<usize> },
+    /// An address in the library.
+    Address(u64),
+    /// An entry of the table at this value: a distance of 32 bits from there, with its sign in the upper half or with none.
+    Entry { table: Box<Value>, is_wide: bool },
+    /// Such an entry that was known when the code was made.
+    Distance { code: u64, table: u64, is_wide: bool },
+    /// The place that an entry is the distance of.
+    Place,
+    /// A function of the host, by its distance from base.
+    Host(usize),
+    /// The thunk of another library.
+    Thunk,
+}
+
+impl Value {
+    /// The same with its sign in the upper half, if it is half of a distance.
+    fn widened(self) -> Option<Self> {
+        match self {
+            Self::Entry { table, is_wide: false } => Some(Self::Entry { table, is_wide: true }),
+            Self::Distance { code, table, is_wide: false } => {
+                Some(Self::Distance { code, table, is_wide: true })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether this is an entry, and `base` its table.
+    fn is_entry_of(&self, base: &Self) -> bool {
+        match (self, base) {
+            (Self::Entry { table, is_wide: true }, base) => **table == *base,
+            (Self::Distance { table, is_wide: true, .. }, Self::Address(address)) => table == address,
+            _ => false,
+        }
+    }
+
+    /// Whether this is an entry of a part of a table that was looked up, or of one whose address is from before the line.
+    fn is_entry_of_a_part(&self) -> bool {
+        matches!(self, Self::Entry { table, is_wide: true } if matches!(**table, Self::Opaque { .. }))
+    }
+}
+
+/// The offset of the host's function that `instruction` reads the address of, if it does.
+pub(crate) fn host_function(instruction: &Instruction) -> Option<usize> {
+    let place = usize::try_from(instruction.memory_displacement64()).ok()?;
+    let is_in_table = instruction.memory_base().is_gpr64() && instruction.memory_index() == Register::None;
+    (is_in_table && HOST_FUNCTIONS.contains(&place)).then_some(place)
+}
+
+/// Whether it loads what [`host_function`] tells: code that is selected one instruction at a time does so before the call.
+pub(crate) fn loads_host_function(instruction: &Instruction) -> bool {
+    instruction.code() == Code::Mov_r64_rm64
+        && instruction.op1_kind() == OpKind::Memory
+        && host_function(instruction).is_some()
+}
+
+/// A reader of the line before a branch.
+pub(crate) struct Reader<'l> {
+    lines: &'l Lines,
+    /// Where the line begins.
+    first: usize,
+    visits: usize,
+    factory: InstructionInfoFactory,
+}
+
+impl<'l> Reader<'l> {
+    /// Of the line before the instruction of this index.
+    pub(crate) fn before(lines: &'l Lines, index: usize) -> Self {
+        let mut first = index;
+        while first > 0 && index - first < WINDOW && goes_on(&lines.instructions[first - 1]) {
+            first -= 1;
+        }
+        Self { lines, first, visits: VISITS_MAX, factory: InstructionInfoFactory::new() }
+    }
+
+    /// What `register` holds before the instruction of this index; none if that takes too many visits.
+    pub(crate) fn value(&mut self, register: Register, before: usize) -> Option<Value> {
+        let register = register.full_register();
+        let Some(writer) = self.writer(register, before)? else {
+            return Some(Value::Opaque { register, writer: None });
+        };
+        let known = self.given(register, writer);
+        (self.visits > 0).then(|| known.unwrap_or(Value::Opaque { register, writer: Some(writer) }))
+    }
+
+    /// The last instruction before that wrote `register`, or called somebody who may have.
+    fn writer(&mut self, register: Register, before: usize) -> Option<Option<usize>> {
+        for index in (self.first..before).rev() {
+            self.visits = self.visits.checked_sub(1)?;
+            let instruction = &self.lines.instructions[index];
+            if is_call(instruction) || self.writes(instruction, register) {
+                return Some(Some(index));
+            }
+        }
+        Some(None)
+    }
+
+    fn writes(&mut self, instruction: &Instruction, register: Register) -> bool {
+        self.factory.info(instruction).used_registers().iter().any(|used| {
+            used.register().full_register() == register
+                && !matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess)
+        })
+    }
+
+    /// What `register` was given by the instruction of this index, if that is one of those that are looked into.
+    fn given(&mut self, register: Register, writer: usize) -> Option<Value> {
+        let instruction = self.lines.instructions[writer];
+        if is_call(&instruction) {
+            return self.answer(register, &instruction, writer);
+        }
+        let is_of_registers = instruction.op1_kind() == OpKind::Register;
+        match instruction.code() {
+            Code::Mov_r64_rm64 | Code::Mov_rm64_r64 if is_of_registers => {
+                self.value(instruction.op1_register(), writer)
+            }
+            Code::Mov_r64_rm64 => match host_function(&instruction) {
+                Some(place) => Some(Value::Host(place)),
+                None => self.reloaded(&instruction, writer, Code::Mov_rm64_r64),
+            },
+            Code::Mov_r32_rm32 if !is_of_registers => self
+                .reloaded(&instruction, writer, Code::Mov_rm32_r32)
+                .or_else(|| self.entry(&instruction, writer, false)),
+            Code::Movsxd_r64_rm32 if is_of_registers => {
+                self.value(instruction.op1_register(), writer)?.widened()
+            }
+            Code::Movsxd_r64_rm32 => match self.reloaded(&instruction, writer, Code::Mov_rm32_r32) {
+                Some(half) => half.widened(),
+                None => self.entry(&instruction, writer, true),
+            },
+            Code::Lea_r64_m if instruction.is_ip_rel_memory_operand() => {
+                Some(Value::Address(instruction.memory_displacement64()))
+            }
+            // Behind the beginning of a function is its place for those who have done what is there.
+            Code::Lea_r64_m
+                if instruction.memory_index() != Register::None && instruction.memory_index_scale() == 1 =>
+            {
+                self.sum([instruction.memory_index(), instruction.memory_base()], writer)
+            }
+            Code::Add_r64_rm64 | Code::Add_rm64_r64 if is_of_registers => {
+                self.sum([instruction.op0_register(), instruction.op1_register()], writer)
+            }
+            Code::Sub_r32_rm32 | Code::Sub_rm32_r32 if is_of_registers => {
+                let operands = [instruction.op0_register(), instruction.op1_register()];
+                let [Some(Value::Address(code)), Some(Value::Address(table))] =
+                    operands.map(|operand| self.value(operand, writer))
+                else {
+                    return None;
+                };
+                self.lines.begins(code).then_some(Value::Distance { code, table, is_wide: false })
+            }
+            _ => None,
+        }
+    }
+
+    /// What a function answers, as far as that is known.
+    fn answer(&mut self, register: Register, call: &Instruction, index: usize) -> Option<Value> {
+        let called = match call.op0_kind() {
+            OpKind::Memory => host_function(call).map(Value::Host),
+            OpKind::Register => self.value(call.op0_register(), index),
+            _ => None,
+        };
+        (register == Register::RAX && called == Some(Value::Host(RESOLVE))).then_some(Value::Thunk)
+    }
+
+    /// An entry of a table, as `load` reads one.
+    fn entry(&mut self, load: &Instruction, index: usize, is_wide: bool) -> Option<Value> {
+        let is_scaled = load.memory_index_scale() == 4 || is_wide && load.memory_index_scale() == 2;
+        // A part of the index that is known is in the displacement.
+        let is_whole = load.memory_displacement64().is_multiple_of(4);
+        let is_entry = is_scaled && is_whole && load.memory_index() != Register::None;
+        let table = if is_entry { self.value(load.memory_base(), index)? } else { return None };
+        Some(Value::Entry { table: Box::new(table), is_wide })
+    }
+
+    /// The place of two of which one is a table and one an entry of it. Where the table is in the target's own register, the entry is believed
+    /// to be of a part of it.
+    fn sum(&mut self, [target, other]: [Register; 2], index: usize) -> Option<Value> {
+        let (target, other) = (self.value(target, index)?, self.value(other, index)?);
+        let is_of_a_part = matches!(target, Value::Address(_)) && other.is_entry_of_a_part();
+        (target.is_entry_of(&other) || other.is_entry_of(&target) || is_of_a_part).then_some(Value::Place)
+    }
+
+    /// What was put by a `spill` to the place in the frame that `load` reads.
+    fn reloaded(&mut self, load: &Instruction, before: usize, spill: Code) -> Option<Value> {
+        if load.memory_base() != Register::RSP || load.memory_index() != Register::None {
+            return None;
+        }
+        let slot = load.memory_displacement64();
+        for index in (self.first..before).rev() {
+            self.visits = self.visits.checked_sub(1)?;
+            let instruction = self.lines.instructions[index];
+            let is_store =
+                instruction.op0_kind() == OpKind::Memory && instruction.memory_base() == Register::RSP;
+            if is_store && instruction.memory_displacement64() == slot {
+                let is_spill = instruction.code() == spill && instruction.memory_index() == Register::None;
+                return is_spill.then(|| self.value(instruction.op1_register(), index)).flatten();
+            }
+            let moves = matches!(instruction.mnemonic(), Mnemonic::Push | Mnemonic::Pop)
+                || self.writes(&instruction, Register::RSP);
+            if is_call(&instruction) || moves {
+                return None;
+            }
+        }
+        None
+    }
+}
+
+fn is_call(instruction: &Instruction) -> bool {
+    matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{image, walk::disassemble};
+
+    /// `ret`, which ends the line before, then `code`, then `ret`.
+    fn lines(code: &[&[u8]]) -> Lines {
+        let bytes = [&[0xc3], &*code.concat(), &[0xc3]].concat();
+        disassemble(&image::Code { bytes: &bytes, start: 0x1000 }).unwrap()
+    }
+
+    /// What `rdx` holds behind `code`.
+    fn rdx(code: &[&[u8]]) -> Value {
+        let lines = lines(code);
+        let last = lines.instructions.len() - 1;
+        Reader::before(&lines, last).value(Register::RDX, last).unwrap()
+    }
+
+    /// `lea rdx, [rip + 0]`, and the same for `rbx` where it gives the same address or another one.
+    const TABLE: &[u8] = &[0x48, 0x8d, 0x15, 0, 0, 0, 0];
+    const TABLE_AGAIN: &[u8] = &[0x48, 0x8d, 0x1d, 0xf9, 0xff, 0xff, 0xff];
+    const OTHER_TABLE: &[u8] = &[0x48, 0x8d, 0x1d, 0, 0, 0, 0];
+    /// `movsxd rsi, [rdx + 2 * rsi + 192]`, and by `rbx`.
+    const ENTRY: &[u8] = &[0x48, 0x63, 0xb4, 0x72, 0xc0, 0, 0, 0];
+    const ENTRY_OF_RBX: &[u8] = &[0x48, 0x63, 0xb4, 0x73, 0xc0, 0, 0, 0];
+    /// `add rdx, rsi`.
+    const SUM: &[u8] = &[0x48, 0x01, 0xf2];
+
+    #[test]
+    fn a_place_is_an_entry_and_its_table() {
+        assert_eq!(rdx(&[TABLE, ENTRY, SUM]), Value::Place);
+        assert_eq!(rdx(&[TABLE, TABLE_AGAIN, ENTRY_OF_RBX, SUM]), Value::Place);
+        // The entry's table is from before the line, or was looked up: inc rbx.
+        assert_eq!(rdx(&[TABLE, ENTRY_OF_RBX, SUM]), Value::Place);
+        assert_eq!(rdx(&[TABLE, &[0x48, 0xff, 0xc3], ENTRY_OF_RBX, SUM]), Value::Place);
+        // mov [rsp + 8], rsi; xor esi, esi; mov rsi, [rsp + 8].
+        let spilled: [&[u8]; 3] = [&[0x48, 0x89, 0x74, 0x24, 8], &[0x31, 0xf6], &[0x48, 0x8b, 0x74, 0x24, 8]];
+        assert_eq!(rdx(&[TABLE, ENTRY, spilled[0], spilled[1], spilled[2], SUM]), Value::Place);
+    }
+
+    #[test]
+    fn what_else_is_added_up_is_no_place() {
+        let is_opaque = |code: &[&[u8]]| matches!(rdx(code), Value::Opaque { writer: Some(_), .. });
+        assert!(is_opaque(&[TABLE, SUM]));
+        assert!(is_opaque(&[TABLE, OTHER_TABLE, ENTRY_OF_RBX, SUM]));
+        // mov rsi, [rdx + 2 * rsi]: no distance of 32 bits.
+        assert!(is_opaque(&[TABLE, &[0x48, 0x8b, 0x34, 0x72], SUM]));
+        // mov esi, [rdx + 4 * rsi]: without its sign.
+        assert!(is_opaque(&[TABLE, &[0x8b, 0x34, 0xb2], SUM]));
+        // inc rsi, between; cmovz rdx, rsi behind.
+        assert!(is_opaque(&[TABLE, ENTRY, &[0x48, 0xff, 0xc6], SUM]));
+        assert!(is_opaque(&[TABLE, ENTRY, SUM, &[0x48, 0x0f, 0x44, 0xd6]]));
+        // call, between.
+        assert!(is_opaque(&[TABLE, ENTRY, &[0xe8, 0, 0, 0, 0], SUM]));
+        // A sum of sums of sums takes more visits than there may be.
+        let sums: Vec<&[u8]> = std::iter::repeat_n(&[0x48, 0x01, 0xd2][..], 40).collect();
+        let lines = lines(&sums);
+        let last = lines.instructions.len() - 1;
+        assert_eq!(Reader::before(&lines, last).value(Register::RDX, last), None);
+    }
+}

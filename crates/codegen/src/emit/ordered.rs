@@ -1,0 +1,127 @@
+//! Stores that LLVM's loop vectorizer must not move past each other.
+//!
+//! It takes all stores by one pointer for one access (`LoopAccessAnalysis` of LLVM 22), and so does not look whether they meet those of
+//! another iteration, as they do where the pointer moves by fewer bytes than they have. Then all iterations of a vector make the first
+//! store before any makes the second one, which is wrong unless the second overwrites the first whole, each time: it is as wide and made
+//! whenever that is. A store that could go wrong is volatile; LLVM leaves its loop as it is. Loops that are not bounded have the meter in
+//! them, and never are loops on vectors.
+
+use antares_ir::{self as ir, Access, Linear, LoopSpan, Op, Width};
+use antares_program::BlockId;
+
+/// A store of a block: the place of its operation, where it goes, and how wide it is.
+type Store = (usize, Linear, Width);
+
+/// The places of such stores among the operations of the block with this index.
+pub(crate) fn ordered_stores(function: &ir::Function, index: usize) -> Vec<usize> {
+    let block = &function.blocks[index];
+    if !block.is_bounded || is_apart(function, index) {
+        return Vec::new();
+    }
+    let own = stores(block);
+    let is_alone = !function.blocks.iter().enumerate().any(|(other, block)| {
+        other != index && block.is_bounded && are_in_a_loop(function, [index, other]) && has_stores(block)
+    });
+    let is_ordered = |place: usize| {
+        let (_, at, width) = own[place];
+        let meets =
+            |(_, other, wide): &Store| *wide != width && (other.root != at.root || other.offset == at.offset);
+        !is_alone || own[..place].iter().any(meets)
+    };
+    (0..own.len()).filter(|place| is_ordered(*place)).map(|place| own[place].0).collect()
+}
+
+/// Whether no iteration of the block's loop stores where another one does by the same pointer: what it stores to was compared beforehand,
+/// and moves by no fewer bytes than an iteration stores.
+fn is_apart(function: &ir::Function, index: usize) -> bool {
+    let has_checks =
+        |block: &ir::Block| block.ops.iter().any(|op| matches!(op, Op::Check { access: Access::Write, .. }));
+    let moves_past = |span: &LoopSpan| {
+        span.access != Access::Write || span.step.unsigned_abs() >= span.bytes.unsigned_abs()
+    };
+    let mut loops = function.loops.iter().filter(|one| one.has(id(index))).peekable();
+    loops.peek().is_some()
+        && loops.all(|one| {
+            let blocks = function.blocks.iter().enumerate().filter(|(other, _)| one.has(id(*other)));
+            one.spans.iter().all(moves_past) && !blocks.into_iter().any(|(_, block)| has_checks(block))
+        })
+}
+
+/// Whether an iteration of a loop may go through both blocks.
+fn are_in_a_loop(function: &ir::Function, blocks: [usize; 2]) -> bool {
+    function.loops.iter().any(|one| blocks.iter().all(|index| one.has(id(*index))))
+}
+
+fn id(index: usize) -> BlockId {
+    u32::try_from(index).map_or(BlockId(u32::MAX), BlockId)
+}
+
+fn has_stores(block: &ir::Block) -> bool {
+    block.ops.iter().any(|op| matches!(op, Op::Store { .. }))
+}
+
+fn stores(block: &ir::Block) -> Vec<Store> {
+    let store = |(place, op): (usize, &Op)| match *op {
+        Op::Store { width, base, offset, .. } => {
+            let Linear { root, offset: of_base } = Linear::of(&block.ops, base, i64::MAX);
+            Some((place, Linear { root, offset: of_base.wrapping_add(offset) }, width))
+        }
+        _ => None,
+    };
+    block.ops.iter().enumerate().filter_map(store).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The places in `block0` and `block1` of a bounded loop that stores what is said in each, to addresses that move by `step`.
+    fn places(step: i64, of_0: &str, of_1: &str) -> [Vec<usize>; 2] {
+        let text = format!(
+            "module version 2 isa imc+b+mop\ncode 0xf000..0x11000\nstores 0x11000..0x400000\nindirect {{sp}} changes {{}}\n
+function fn0 at 0x10000 {{a0 a1 a2}} -> {{}} exposed
+loop block0 blocks 2 guard block2 last v0
+    exit block1 counter 1*a2 + 0 step 1 end 1*a1 + 0
+    span.write 1*a0 + 0 step {step} bytes 8
+block0 at 0x10000 cycles 6 bounded:
+    v0 = read a0\n    v1 = read a1\n    v2 = add v0, v1\n{of_0}    jump block1
+block1 at 0x10010 cycles 6 bounded:
+    v0 = read a0\n    v1 = read a1\n    v2 = lt.u v0, v1\n{of_1}    branch v2, block0, block2
+block2 at 0x10020 cycles 6:
+    return\n"
+        );
+        let module: ir::Module = text.parse().unwrap();
+        [0, 1].map(|index| ordered_stores(&module.functions[0], index))
+    }
+
+    const DOUBLE: &str = "    store.d v0+0, v1\n";
+    const WORD: &str = "    store.w v0+0, v1\n";
+
+    #[test]
+    fn stores_of_two_widths_that_may_meet_stay_in_order() {
+        let of = |stores: &[&str]| places(-1, &stores.concat(), "")[0].clone();
+        assert_eq!(of(&[DOUBLE, WORD]), [4]);
+        assert_eq!(of(&[DOUBLE, DOUBLE]), [0; 0]);
+        // By pointers that are known to differ.
+        assert_eq!(of(&[DOUBLE, "    store.w v0+8, v1\n"]), [0; 0]);
+        // And by those of which nothing is known.
+        assert_eq!(of(&[DOUBLE, "    store.w v2+8, v1\n"]), [4]);
+    }
+
+    #[test]
+    fn stores_under_two_conditions_stay_in_order() {
+        assert_eq!(places(1, DOUBLE, DOUBLE), [vec![3], vec![3]]);
+        assert_eq!(places(1, DOUBLE, ""), [vec![], vec![]]);
+    }
+
+    #[test]
+    fn iterations_that_store_apart_may_run_together() {
+        let stores = [DOUBLE, WORD].concat();
+        assert_eq!(places(7, &stores, "")[0], [4]);
+        assert_eq!(places(8, &stores, DOUBLE), [vec![], vec![]]);
+        assert_eq!(places(-8, &stores, "")[0], [0; 0]);
+        // What is compared in the loop was not compared before it.
+        let checked = ["    check.write v0+0..+8\n", DOUBLE, WORD].concat();
+        assert_eq!(places(8, &checked, "")[0], [5]);
+    }
+}

@@ -1,0 +1,155 @@
+//! The jailed child around the compiler.
+//!
+//! LLVM and lld are part of what is fenced: a child that they bring down is lost, its zygote and the service are not.
+
+use std::{os::unix::fs::FileExt, time::Instant};
+
+use antares_abi::{CompileOptions, Hints, Isa, LLVM_VERSION, Sha256Digest, parts_of};
+use antares_compiler::{CompileError, Output, Request};
+use antares_pool::{
+    Files, OUTPUT_BYTES_MAX, Worker, ZygoteError,
+    job::{CompileJob, CompileLimits, CompileReport, CompileSummary, CompileTask, Stage},
+    serve,
+};
+use antares_sandbox::{Jail, Policy, SandboxError, compile_file_bytes_max};
+
+pub mod sample;
+
+/// Bytes of the text that says why there is no output.
+const DETAIL_BYTES_MAX: usize = 64 << 10;
+
+/// What compiles: [`antares_compiler::compile`], or in tests something that is wrong.
+pub type Compile = fn(&[u8], &Request) -> Result<Output, CompileError>;
+
+/// Does what the supervisor asks for, as long as there is one, and compiles by `compile`.
+///
+/// # Errors
+/// As [`serve`].
+pub fn work_by(compile: Compile) -> Result<(), ZygoteError> {
+    serve(|| CompileWorker::prepare(compile))
+}
+
+struct CompileWorker {
+    compile: Compile,
+}
+
+impl CompileWorker {
+    /// Compiles a script of two instructions, so that children find LLVM and lld initialised; if it fails, no other
+    /// compile would do better.
+    fn prepare(compile: Compile) -> Result<Self, String> {
+        expect_llvm(&antares_compiler::llvm_version())?;
+        let options = CompileOptions { vm_version: 2, isa: Isa::of_version(2) };
+        let (hints, limits) = (Hints::default(), CompileLimits::default());
+        let request = Request { options, stage: Stage::Library, hints, limits };
+        compile(&sample::elf(), &request).map_err(|error| error.to_string())?;
+        Ok(Self { compile })
+    }
+}
+
+impl Worker for CompileWorker {
+    type Job = CompileJob;
+    type Report = CompileReport;
+
+    fn jail(&self, job: &CompileJob) -> Result<Jail, SandboxError> {
+        // One thread uses at most a second of processor time in a second.
+        let cpu_seconds_max = job.limits.wall_ms_max.div_ceil(1000) + 1;
+        Jail::new(Policy::compile(job.limits.memory_bytes_max, cpu_seconds_max, files_of(job.task)))
+    }
+
+    fn work(&mut self, job: CompileJob, files: &Files) -> Result<CompileReport, String> {
+        let started = Instant::now();
+        let elf = files.elf().map_err(|error| format!("cannot read the ELF: {error}"))?;
+        let CompileJob { options, task, hints, limits } = job;
+        let made = match task {
+            CompileTask::Link => link(&elf),
+            CompileTask::Check => check(&elf),
+            CompileTask::Compile(stage) => (self.compile)(&elf, &Request { options, stage, hints, limits }),
+        };
+        let output = match made {
+            Ok(output) => output,
+            Err(CompileError::Refused { reason, detail }) => {
+                return Ok(CompileReport::Refused { reason: reason.to_owned(), detail: cut(detail) });
+            }
+            Err(CompileError::Failed { detail }) => return Ok(CompileReport::Failed { detail: cut(detail) }),
+        };
+        let output_bytes_max =
+            compile_file_bytes_max(limits.memory_bytes_max, files_of(task)).min(OUTPUT_BYTES_MAX);
+        let file = files.extras().next().ok_or("there is no output file")?;
+        let output_bytes = u64::try_from(output.bytes.len()).map_err(|error| error.to_string())?;
+        if output_bytes > output_bytes_max {
+            let detail = format!("{output_bytes} bytes of output, over the limit of {output_bytes_max}");
+            return Ok(CompileReport::Failed { detail });
+        }
+        file.write_all_at(&output.bytes, 0).map_err(|error| format!("cannot write the output: {error}"))?;
+        Ok(CompileReport::Done(summary(&output, output_bytes, started)))
+    }
+}
+
+/// What another LLVM makes of a script may be other bytes, under a key that says that they are the same.
+fn expect_llvm(found: &str) -> Result<(), String> {
+    match found {
+        LLVM_VERSION => Ok(()),
+        _ => Err(format!(
+            "built with LLVM {LLVM_VERSION}, but {found} is loaded: build again, or install that one"
+        )),
+    }
+}
+
+/// Memory files that a task makes for the linker: one for each part.
+fn files_of(task: CompileTask) -> u64 {
+    match task {
+        CompileTask::Compile(Stage::Library) | CompileTask::Link => u64::from(parts_of(u64::MAX)),
+        _ => 0,
+    }
+}
+
+/// Looks at the machine code of a library that another child has made.
+fn check(library: &[u8]) -> Result<Output, CompileError> {
+    match antares_codecheck::check(library) {
+        Ok(_) => Ok(Output::of_bytes(Vec::new())),
+        Err(error) => Err(CompileError::Refused { reason: "code", detail: error.to_string() }),
+    }
+}
+
+/// Links parts, each behind its length.
+fn link(mut blob: &[u8]) -> Result<Output, CompileError> {
+    let cut_short = || CompileError::Failed { detail: "the parts to link are cut short".to_owned() };
+    let mut parts = Vec::new();
+    while let Some((length, rest)) = blob.split_first_chunk() {
+        let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
+        let (part, rest) = rest.split_at_checked(length).ok_or_else(cut_short)?;
+        parts.push(part.to_vec());
+        blob = rest;
+    }
+    Ok(Output::of_bytes(antares_compiler::link(&parts)?))
+}
+
+fn summary(output: &Output, output_bytes: u64, started: Instant) -> CompileSummary {
+    CompileSummary {
+        sha256: Sha256Digest::of(&output.bytes),
+        output_bytes,
+        guest_code_bytes: output.guest_code_bytes,
+        functions: output.functions,
+        blocks: output.blocks,
+        unproved_functions: output.unproved_functions,
+        compile_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+    }
+}
+
+/// The first [`DETAIL_BYTES_MAX`] bytes of `detail`, cut between characters.
+fn cut(mut detail: String) -> String {
+    let end = (0..=DETAIL_BYTES_MAX.min(detail.len())).rev().find(|end| detail.is_char_boundary(*end));
+    detail.truncate(end.unwrap_or(0));
+    detail
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_llvm_than_the_one_of_the_keys_is_refused() {
+        assert_eq!(expect_llvm(&antares_compiler::llvm_version()), Ok(()));
+        assert!(expect_llvm("22.1.7").unwrap_err().contains("22.1.7"));
+    }
+}

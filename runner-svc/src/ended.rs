@@ -1,0 +1,94 @@
+//! How jobs ended, and why there is no verdict.
+
+use std::time::Duration;
+
+use antares_abi::Sha256Digest;
+use antares_pool::{
+    PoolError,
+    job::{GroupReport, RunReport, VerifyOutcome},
+};
+use antares_serve::Fault;
+
+use crate::{
+    native::Origin,
+    source::{Fallback, SourceError},
+};
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ended<R = RunReport> {
+    /// The worker told.
+    Reported(R),
+    /// Its wall time was over.
+    DeadlineExceeded,
+    /// It broke a rule of the fence.
+    SandboxViolation { detail: String },
+}
+
+/// An execution that came to an end.
+#[derive(Clone, Debug)]
+pub(crate) struct Execution {
+    pub(crate) script: Sha256Digest,
+    pub(crate) ended: Ended,
+    pub(crate) native: Option<Origin>,
+    pub(crate) fallback: Option<Fallback>,
+    pub(crate) fetch: Duration,
+    pub(crate) queue: Duration,
+    /// As in the job; none where runs are not sampled.
+    pub(crate) sample_salt: Option<u64>,
+    pub(crate) recheck: Option<Found>,
+}
+
+/// Why there is no verdict.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ExecuteError {
+    #[error("the deadline of the call passed")]
+    CallDeadline,
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    #[error("no run worker came free in time")]
+    Busy,
+    #[error("as many calls wait for a run worker as may")]
+    QueueFull,
+    #[error("the run worker was lost: {detail}")]
+    WorkerLost { detail: String },
+    #[error("the transaction cannot be used: {problem}")]
+    Transaction { field: String, problem: String },
+    #[error("{}", .0.message())]
+    Quota(Fault),
+    #[error(transparent)]
+    Pool(PoolError),
+    #[error("internal error")]
+    Internal,
+}
+
+/// What a worker told of a transaction.
+#[derive(Clone, Debug)]
+pub(crate) struct Verified {
+    pub(crate) outcome: VerifyOutcome,
+    pub(crate) cycles: u64,
+    pub(crate) groups: Vec<GroupReport>,
+    pub(crate) read_us: u64,
+    pub(crate) run_us: u64,
+}
+
+/// How a second run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Equal,
+    Different,
+    /// There was no room or no time for it.
+    PassedOver,
+}
+
+impl Found {
+    pub(crate) const ALL: [Self; 3] = [Self::Equal, Self::Different, Self::PassedOver];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Equal => "equal",
+            Self::Different => "different",
+            Self::PassedOver => "passed_over",
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The runner, and what all its calls share.
+
+use std::{
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
+
+use antares_abi::{ArtifactKey, Sha256Digest};
+use antares_pool::{LayerStatus, Pool, Sealed};
+use antares_serve::{Config, Flights, Metrics, ProfilePush, RawRunner, chain};
+use prometheus::IntCounterVec;
+use tokio::sync::Semaphore;
+
+use crate::{
+    early::Early,
+    hot::Hot,
+    learn::Learnt,
+    metrics::RunnerMetrics,
+    native::HintedNative,
+    patience::Patience,
+    profiles::Profiles,
+    queue::Queue,
+    ready::Ready,
+    recheck::Recheck,
+    source::{ArtifactSource, SourceError},
+};
+
+/// Runs scripts. Cheap to clone.
+#[derive(Clone)]
+pub struct Runner {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What all calls share. What is done with it stands where it is done.
+pub(crate) struct Shared {
+    pub(crate) pool: Pool,
+    pub(crate) source: Arc<dyn ArtifactSource>,
+    /// Of the keys that what is ready was verified with.
+    pub(crate) generation: AtomicU64,
+    pub(crate) refused: IntCounterVec,
+    pub(crate) limits: RawRunner,
+    pub(crate) slots: Arc<Queue>,
+    /// Transactions that are read at once: each takes several times its bytes meanwhile.
+    pub(crate) reading: Arc<Semaphore>,
+    pub(crate) patience: Patience,
+    pub(crate) hot: Hot,
+    pub(crate) ready: Ready,
+    pub(crate) scripts: Flights<Sha256Digest, Result<Arc<Sealed>, SourceError>>,
+    pub(crate) learnt: Learnt,
+    pub(crate) early: Early,
+    /// By the full tier's key, and the key of what is at hand.
+    pub(crate) libraries:
+        Flights<(ArtifactKey, Option<ArtifactKey>), Result<Option<HintedNative>, SourceError>>,
+    pub(crate) metrics: RunnerMetrics,
+    pub(crate) recheck: Recheck,
+    pub(crate) profiles: Profiles,
+    pub(crate) push: Option<ProfilePush>,
+}
+
+impl Runner {
+    /// A runner that gets things from `source` and works in `pool`.
+    pub fn new(pool: Pool, source: Arc<dyn ArtifactSource>, config: &Config, metrics: &Metrics) -> Self {
+        let limits = &config.runner;
+        let workers = usize::try_from(limits.workers_max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+        let keep = Duration::from_millis(limits.profile_keep_ms);
+        let shared = Arc::new(Shared {
+            slots: Arc::new(Queue::new(workers, usize::try_from(limits.queue_max).unwrap_or(usize::MAX))),
+            reading: Arc::new(Semaphore::new(workers)),
+            patience: Patience::default(),
+            hot: Hot::new(),
+            ready: Ready::new(
+                limits.ready_bytes_max,
+                usize::try_from(limits.ready_entries_max).unwrap_or(usize::MAX),
+            ),
+            profiles: Profiles::new(keep, config.profile_push.is_some()),
+            push: config.profile_push.clone(),
+            scripts: Flights::default(),
+            learnt: Learnt::default(),
+            early: Early::default(),
+            libraries: Flights::default(),
+            metrics: RunnerMetrics::new(metrics),
+            recheck: Recheck::new(limits.recheck_one_in, metrics),
+            limits: limits.clone(),
+            pool,
+            generation: AtomicU64::new(source.trust().map_or(0, |trust| trust.generation())),
+            refused: crate::metrics::refused_artifacts(metrics),
+            source,
+        });
+        let watched = shared.clone();
+        metrics.watch_workers("run", move || crate::metrics::worker_numbers(&watched.pool));
+        let watched = shared.clone();
+        shared.metrics.export_ready(metrics, move || watched.ready.stats());
+        let watched = shared.clone();
+        shared.metrics.export_profiles(metrics, move || watched.profiles.stats());
+        let layers = shared.pool.layers().iter().map(|status| (status.layer.name(), status.active));
+        metrics.sandbox_layers("run", layers);
+        Self { shared }
+    }
+
+    /// Limits as configured.
+    #[must_use]
+    pub fn limits(&self) -> &RawRunner {
+        &self.shared.limits
+    }
+
+    /// The fence around run workers.
+    #[must_use]
+    pub fn layers(&self) -> &[LayerStatus] {
+        self.shared.pool.layers()
+    }
+
+    /// Whether runs can be made now: the zygote is there.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.shared.pool.stats().zygote_pid.is_some()
+    }
+
+    /// Takes trusted keys that have changed. Reads a file.
+    pub(crate) fn look_at_keys(&self) {
+        if let Some(Err(error)) = self.shared.source.trust().map(|trust| trust.look()) {
+            tracing::error!(error = chain(&error), "changed keys are of no use; the old ones stay in force");
+        }
+    }
+}

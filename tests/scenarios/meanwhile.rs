@@ -1,0 +1,110 @@
+//! First runs of scripts whose compile takes long: the interpreter begins meanwhile.
+
+use antares_proto::v1::{ExecuteResponse, Tier};
+use antares_tests::guests;
+use futures_util::future::join_all;
+
+use crate::{
+    client::{Client, stored},
+    server::{Server, until},
+};
+
+/// 170 KB of code. With no argument it ends at once; with one it goes through all of them; with two it counts to 600 million before.
+fn large() -> Vec<u8> {
+    guests::assemble(
+        ".globl _start\n_start:\nld t0, 0(sp)\nbeqz t0, end\naddi t0, t0, -1\nbeqz t0, code\nli t1, 600000000\n\
+         loop: addi t1, t1, -1\nbnez t1, loop\nli t0, 0\n\
+         code:\n.rept 14000\nadd a0, a0, a1\nxor a1, a1, a0\nslli a1, a1, 3\nbeq a0, a1, 1f\naddi a0, a0, 3\n1:\n.endr\n\
+         end:\nli a0, 0\nli a7, 93\necall\n",
+    )
+    .unwrap()
+}
+
+/// Whether native code ran all of it; else the interpreter did.
+fn is_native(answer: &ExecuteResponse) -> bool {
+    let (verdict, tiers) = (answer.verdict.as_ref().unwrap(), answer.tiers.as_ref().unwrap());
+    assert_eq!(verdict.exit_code, Some(0), "{answer:?}");
+    let is_native = tiers.native_cycles > 0;
+    assert_eq!(if is_native { tiers.interpreted_cycles } else { tiers.native_cycles }, 0, "{answer:?}");
+    assert_eq!(answer.fallback, if is_native { "" } else { "compiling" }, "{answer:?}");
+    is_native
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_first_has_the_interpreter_s_answer_and_the_others_native_code() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, "[runner]\nworkers_max = 16\n");
+    let mut client = Client::connect(&server).await;
+    let elf = large();
+    client.upload(&elf).await.unwrap();
+    let call = || {
+        let (mut client, request) = (client.clone(), stored(&elf, &[], Tier::Auto));
+        async move { client.execute(request).await.unwrap() }
+    };
+    let first = tokio::spawn(call());
+    let told = || server.metric("antares_fallbacks_total{reason=\"compiling\"}");
+    until("its compile has begun", || {
+        server.metric("antares_workers_busy{role=\"compile\"}") > 0.5 || told() > 0.5
+    });
+    let others = join_all((0..8).map(|_| call())).await;
+    let first = first.await.unwrap();
+    assert!(!is_native(&first), "{first:?}");
+    assert!(others.iter().all(is_native), "{others:?}");
+    assert_eq!(told(), 1.0);
+    let native = client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap();
+    assert!(is_native(&native));
+    let interpreted = client.execute(stored(&elf, &[], Tier::Interpreter)).await.unwrap();
+    let cycles = interpreted.verdict.unwrap().cycles;
+    let answers = others.iter().chain([&first, &native]);
+    assert!(answers.into_iter().all(|answer| answer.verdict.as_ref().unwrap().cycles == cycles));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn native_code_that_a_first_run_did_without_is_kept_ready() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let mut client = Client::connect(&server).await;
+    let elf = large();
+    client.upload(&elf).await.unwrap();
+    assert!(!is_native(&client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap()));
+    // The script, and a library that nobody has asked for since.
+    until("both are ready", || server.metric("antares_ready_entries") == 2.0);
+    assert!(is_native(&client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_has_begun_goes_on_where_the_compile_is_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, "[compiler]\noperations_max = 1000\n");
+    let mut client = Client::connect(&server).await;
+    let elf = large();
+    client.upload(&elf).await.unwrap();
+    let begun = || {
+        let all = ["spawned", "reused"].map(|how| format!("antares_workers_{how}_total{{role=\"run\"}}"));
+        all.iter().map(|name| server.metric(name)).sum::<f64>()
+    };
+    let before = begun();
+    for run in 1..=2 {
+        // Its interpreter takes many times what the compiler takes to refuse it.
+        let answer = client.execute(stored(&elf, &["1", "2"], Tier::Auto)).await.unwrap();
+        assert_eq!(answer.verdict.unwrap().exit_code, Some(0));
+        assert_eq!(answer.fallback, "compile_refused");
+        assert_eq!(begun() - before, f64::from(run));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn native_code_that_is_there_first_runs_and_who_asks_for_it_waits() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let mut client = Client::connect(&server).await;
+    let elf = large();
+    client.upload(&elf).await.unwrap();
+    // The interpreter would need many times what the compile takes.
+    assert!(is_native(&client.execute(stored(&elf, &["1", "2"], Tier::Auto)).await.unwrap()));
+    // One byte more is another script.
+    let other = [&elf[..], &[0]].concat();
+    client.upload(&other).await.unwrap();
+    assert!(is_native(&client.execute(stored(&other, &[], Tier::Native)).await.unwrap()));
+    assert_eq!(server.metric("antares_fallbacks_total{reason=\"compiling\"}"), 0.0);
+}
