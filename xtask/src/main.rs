@@ -29,9 +29,9 @@ fn main() -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         _ => {
-            eprintln!("usage: cargo xtask tidy              check the rules of the house");
+            eprintln!("usage: cargo xtask tidy                   check the rules of the house");
             eprintln!(
-                "       cargo xtask mutants [NAME]    put mistakes into a copy: the tests must find each"
+                "       cargo xtask mutants [NAME|NAME..]  put mistakes into a copy: the tests must find each"
             );
             Ok(ExitCode::from(2))
         }

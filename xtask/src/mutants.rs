@@ -1,6 +1,6 @@
 //! Mistakes put into a copy of the engine on purpose, one at a time: the differential test must find each of them.
 //!
-//! `cargo xtask mutants [NAME]`. Not part of `make test`: each mistake builds the engine again.
+//! `cargo xtask mutants [NAME]`, or `NAME..` for it and all behind it. Not part of `make test`: each mistake builds the engine again.
 
 mod list;
 
@@ -46,7 +46,7 @@ impl Campaign {
     }
 }
 
-/// Tries the mistakes whose names contain `filter`.
+/// Tries the mistakes whose names contain `filter`, or from one on.
 ///
 /// # Errors
 ///
@@ -56,7 +56,9 @@ pub(crate) fn run(filter: &str) -> anyhow::Result<()> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let copy = target.join("mutants");
     let mut missed = Vec::new();
-    for mutant in list::all().filter(|mutant| mutant.name.contains(filter)) {
+    let chosen = chosen(filter);
+    ensure!(!chosen.is_empty(), "no mistake is called {filter:?}");
+    for mutant in chosen {
         renew(root, &copy)?;
         let found = match apply(mutant, &copy).and_then(|()| mutant.campaign.try_in(&copy)) {
             Ok(Some(found)) => found,
@@ -69,6 +71,14 @@ pub(crate) fn run(filter: &str) -> anyhow::Result<()> {
     }
     ensure!(missed.is_empty(), "not found: {missed:?}");
     Ok(())
+}
+
+/// The mistakes whose names contain `filter`, all without one; `NAME..` is that mistake and those behind it.
+fn chosen(filter: &str) -> Vec<&'static Mutant> {
+    match filter.strip_suffix("..") {
+        Some(first) => list::all().skip_while(|mutant| mutant.name != first).collect(),
+        None => list::all().filter(|mutant| mutant.name.contains(filter)).collect(),
+    }
 }
 
 /// Writes the checkout's files to the copy; those that are equal keep their times, so that little is built again.
@@ -170,6 +180,15 @@ fn generate(copy: &Path, binary: &str, words: [&str; 3]) -> anyhow::Result<Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_chooses_by_its_part_and_from_there_on() {
+        let names = |filter: &str| chosen(filter).iter().map(|mutant| mutant.name).collect::<Vec<_>>();
+        let all = names("");
+        assert_eq!(names(&format!("{}..", all[3])), all[3..]);
+        assert_eq!(names("links-known"), ["links-known"]);
+        assert!(names("no-such-mistake..").is_empty());
+    }
 
     #[test]
     fn every_mistake_fits_once_and_has_a_name_of_its_own() {
