@@ -31,8 +31,8 @@ enum Campaign {
     Programs,
     /// Generated transactions.
     Transactions,
-    /// A test of the suite: its package, its binary (`lib` or `bins` for those in the source) and its name.
-    Test([&'static str; 3]),
+    /// A test of the suite: its binary (`lib` or `bins` for those in the source) and its name.
+    Test([&'static str; 2]),
 }
 
 impl Campaign {
@@ -122,11 +122,11 @@ fn build(copy: &Path, words: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a test by itself: what it says when it fails.
-fn test_alone(copy: &Path, [package, binary, name]: [&str; 3]) -> anyhow::Result<Option<String>> {
+/// Runs a test by itself: what it says when it fails. All is built as one workspace, as features of crates depend on what is built together.
+fn test_alone(copy: &Path, [binary, name]: [&str; 2]) -> anyhow::Result<Option<String>> {
     // Tests of processes start those of the same build.
     build(copy, &["build", "--quiet", "--workspace", "--bins"])?;
-    let mut words = vec!["test", "--quiet", "--package", package];
+    let mut words = vec!["test", "--quiet", "--workspace"];
     match binary {
         "lib" => words.push("--lib"),
         "bins" => words.push("--bins"),
@@ -153,7 +153,7 @@ fn test_alone(copy: &Path, [package, binary, name]: [&str; 3]) -> anyhow::Result
 /// Runs what makes programs or transactions and compares: the first line that says what differs.
 fn generate(copy: &Path, binary: &str, words: [&str; 3]) -> anyhow::Result<Option<String>> {
     // The profile of the tests, in which only what the mistake touches is built again.
-    build(copy, &["build", "--quiet", "--package=antares-tests", "--bin", binary])?;
+    build(copy, &["build", "--quiet", "--workspace", "--bin", binary])?;
     let mut command = Command::new("timeout");
     command.arg(SECONDS_MAX).arg(copy.join("target/debug").join(binary));
     let output = command.args(words).current_dir(copy).output()?;

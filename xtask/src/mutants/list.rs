@@ -33,8 +33,7 @@ const CURRENT: &str = "crates/codegen/src/emit/current.rs";
 const STUBS: &str = "crates/codegen/src/emit/stubs.rs";
 
 /// What the compiler makes of small cases, and how they end.
-const FILETESTS: Campaign =
-    Campaign::Test(["antares-tests", "filetests", "every_case_shows_what_is_expected"]);
+const FILETESTS: Campaign = Campaign::Test(["filetests", "every_case_shows_what_is_expected"]);
 
 const fn mutant(name: &'static str, file: &'static str, from: &'static str, to: &'static str) -> Mutant {
     Mutant { name, file, from, to, campaign: Campaign::Programs }
@@ -325,14 +324,14 @@ const LOOP_BOUNDS: [Mutant; 12] = [
         file: LOOP_GUARD,
         from: "(0..=STEP_MAX).contains(&above)",
         to: "(-STEP_MAX..=STEP_MAX).contains(&above)",
-        campaign: Campaign::Test(["antares-tests", "filetests", "every_pass_does_to_its_cases"]),
+        campaign: Campaign::Test(["filetests", "every_pass_does_to_its_cases"]),
     },
     Mutant {
         name: "stores-of-a-loop-in-another-order",
         file: "crates/codegen/src/emit/ordered.rs",
         from: "!is_alone || own[..place].iter().any(meets)",
         to: "!is_alone",
-        campaign: Campaign::Test(["antares-tests", "differential", "programs_that_differed_once_are_equal"]),
+        campaign: Campaign::Test(["differential", "programs_that_differed_once_are_equal"]),
     },
     mutant("loop-wraps-below-zero", LOOP_COUNT, "guard.ask(is_far_from_zero);", "let _ = is_far_from_zero;"),
     mutant("loop-misses-its-end", LOOP_COUNT, "guard.ask(meets);", "let _ = meets;"),

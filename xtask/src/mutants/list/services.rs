@@ -7,7 +7,7 @@ const fn service(
     name: &'static str,
     file: &'static str,
     [from, to]: [&'static str; 2],
-    test: [&'static str; 3],
+    test: [&'static str; 2],
 ) -> Mutant {
     Mutant { name, file, from, to, campaign: Campaign::Test(test) }
 }
@@ -25,19 +25,19 @@ pub(super) const ADMITTED: [Mutant; 13] = [
             "Budget::new(listen.request_bytes_max, listen.request_bytes_per_peer_max)",
             "Budget::new(u64::MAX, u64::MAX)",
         ],
-        ["antares-tests", "scenarios", "admission::half_sent_requests_are_held_within_a_budget"],
+        ["scenarios", "admission::half_sent_requests_are_held_within_a_budget"],
     ),
     service(
         "service-2-one-peer-takes-all-places",
         "crates/serve/src/budget.rs",
         ["        if held > self.share_max {", "        if held > self.max {"],
-        ["antares-serve", "lib", "a_holder_has_its_share_and_others_the_reserve"],
+        ["lib", "a_holder_has_its_share_and_others_the_reserve"],
     ),
     service(
         "service-2-no-reserve",
         "crates/serve/src/budget.rs",
         ["max - max / RESERVE_PARTS\n", "max + max / RESERVE_PARTS\n"],
-        ["antares-serve", "lib", "a_holder_has_its_share_and_others_the_reserve"],
+        ["lib", "a_holder_has_its_share_and_others_the_reserve"],
     ),
     service(
         "service-3-idle-connections-keep-their-places",
@@ -46,13 +46,13 @@ pub(super) const ADMITTED: [Mutant; 13] = [
             "        link.room_wanted.notify_one();\n        self.remove(&link);\n        true",
             "        drop(link);\n        false",
         ],
-        ["antares-serve", "lib", "a_newcomer_gets_the_place_of_who_has_most_and_does_least"],
+        ["lib", "a_newcomer_gets_the_place_of_who_has_most_and_does_least"],
     ),
     service(
         "service-3-one-peer-has-all-connections",
         CONNECTIONS,
         ["own >= self.per_peer_max;", "own >= self.max;"],
-        ["antares-serve", "lib", "a_peer_has_its_share"],
+        ["lib", "a_peer_has_its_share"],
     ),
     service(
         "service-4-nobody-pays-first",
@@ -61,7 +61,7 @@ pub(super) const ADMITTED: [Mutant; 13] = [
             "(surplus > 0).then_some((owner, surplus.min(held)))",
             "(surplus > bytes).then_some((owner, surplus.min(held)))",
         ],
-        ["antares-cache", "policy", "one_owner_that_stores_much_pushes_out_its_own"],
+        ["policy", "one_owner_that_stores_much_pushes_out_its_own"],
     ),
     service(
         "service-6-no-bound-on-ready-files",
@@ -70,31 +70,31 @@ pub(super) const ADMITTED: [Mutant; 13] = [
             "state.bytes > self.bytes_max || state.entries.len() > self.entries_max",
             "state.bytes > self.bytes_max",
         ],
-        ["antares-runner-svc", "lib", "ready::tests::small_files_are_few"],
+        ["lib", "ready::tests::small_files_are_few"],
     ),
     service(
         "service-6-small-files-cost-nothing",
         "runner-svc/src/ready.rs",
         ["sealed.len().next_multiple_of(PAGE_BYTES) + FILE_BYTES", "sealed.len()"],
-        ["antares-runner-svc", "lib", "ready::tests::bytes_are_counted_once_and_given_back"],
+        ["lib", "ready::tests::bytes_are_counted_once_and_given_back"],
     ),
     service(
         "service-6-too-few-files-are-enough",
         "crates/serve/src/files.rs",
         ["    if is_enough(allowed) {", "    if is_enough(allowed) || needed > 0 {"],
-        ["antares-tests", "scenarios", "admission::a_server_that_may_open_too_few_files_does_not_start"],
+        ["scenarios", "admission::a_server_that_may_open_too_few_files_does_not_start"],
     ),
     service(
         "service-6-invented-tenants-grow",
         "runner-svc/src/profiles.rs",
         ["        key.tenant = OTHER_TENANTS.into();\n", ""],
-        ["antares-runner-svc", "lib", "invented_tenants_take_bounded_room_and_no_run_is_lost"],
+        ["lib", "invented_tenants_take_bounded_room_and_no_run_is_lost"],
     ),
     service(
         "service-6-workers-talk-without-bound",
         "crates/pool/src/verdict.rs",
         [" || self.debug().map(Lines::count).sum::<usize>() > DEBUG_LINES_MAX", ""],
-        ["antares-pool", "escapes", "more_lines_than_there_may_be_are_not_taken"],
+        ["escapes", "more_lines_than_there_may_be_are_not_taken"],
     ),
     service(
         "service-7-callers-mistakes-are-ours",
@@ -103,7 +103,7 @@ pub(super) const ADMITTED: [Mutant; 13] = [
             "filter(|status| status.code() == Code::Internal)?;",
             "filter(|status| status.code() == Code::Ok)?;",
         ],
-        ["antares-tests", "scenarios", "wire::messages_that_lie_about_themselves_have_a_status"],
+        ["scenarios", "wire::messages_that_lie_about_themselves_have_a_status"],
     ),
     service(
         "service-7-a-stopped-worker-is-waited-for",
@@ -112,11 +112,7 @@ pub(super) const ADMITTED: [Mutant; 13] = [
             "const TAKEN_WITHIN: Duration = Duration::from_secs(1);",
             "const TAKEN_WITHIN: Duration = Duration::from_secs(3_600);",
         ],
-        [
-            "antares-pool",
-            "reuse",
-            "a_worker_that_was_stopped_between_jobs_is_replaced_and_costs_nobody_an_answer",
-        ],
+        ["reuse", "a_worker_that_was_stopped_between_jobs_is_replaced_and_costs_nobody_an_answer"],
     ),
 ];
 
@@ -129,25 +125,25 @@ pub(super) const TOLD: [Mutant; 7] = [
             "KEYS.hash_one(RUNS.fetch_add(1, Ordering::Relaxed))",
             "KEYS.hash_one(RUNS.fetch_add(0, Ordering::Relaxed))",
         ],
-        ["antares-tests", "scenarios", "fleet::profiles_of_equal_runs_converge"],
+        ["scenarios", "fleet::profiles_of_equal_runs_converge"],
     ),
     service(
         "service-8-equal-transactions-have-equal-samples",
         "runner-svc/src/verify.rs",
         ["order.sample_salt.unwrap_or_else(next_salt)", "order.sample_salt.unwrap_or_default()"],
-        ["antares-tests", "scenarios", "fleet::the_profile_of_a_repeated_transaction_converges"],
+        ["scenarios", "fleet::the_profile_of_a_repeated_transaction_converges"],
     ),
     service(
         "service-9-details-are-not-in-reflection",
         "crates/serve/src/server.rs",
         ["                .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)\n", ""],
-        ["antares-tests", "scenarios", "strangers::grpcurl_lists_describes_and_runs"],
+        ["scenarios", "strangers::grpcurl_lists_describes_and_runs"],
     ),
     service(
         "service-10-a-store-that-is-gone-is-ready",
         "cache/src/room.rs",
         ["if !self.lock.is_there(&self.config.dir) {", "if false && !self.lock.is_there(&self.config.dir) {"],
-        ["antares-cache", "policy", "a_directory_that_is_gone_is_told"],
+        ["policy", "a_directory_that_is_gone_is_told"],
     ),
     service(
         "service-10-one-damaged-entry-ends-salvage",
@@ -156,7 +152,7 @@ pub(super) const TOLD: [Mutant; 7] = [
             "let Some(bytes) = remains.read(id, &manifest, config.entry_bytes_max) else { continue };",
             "let Some(bytes) = remains.read(id, &manifest, config.entry_bytes_max) else { break };",
         ],
-        ["antares-cache", "damage", "flipped_bytes_in_a_closed_store_cost_what_they_hit"],
+        ["damage", "flipped_bytes_in_a_closed_store_cost_what_they_hit"],
     ),
     service(
         "service-11-failed-calls-have-no-reason",
@@ -165,13 +161,13 @@ pub(super) const TOLD: [Mutant; 7] = [
             "tracing::info!(elapsed_us, code, reason, \"call done\")",
             "tracing::info!(elapsed_us, code, \"call done\")",
         ],
-        ["antares-cli", "serve", "failed_calls_are_logged_with_their_particulars"],
+        ["serve", "failed_calls_are_logged_with_their_particulars"],
     ),
     service(
         "service-11-buckets-name-no-trace",
         "crates/serve/src/openmetrics.rs",
         ["buckets[bucket] = Some(Exemplar", "buckets[0] = Some(Exemplar"],
-        ["antares-serve", "lib", "every_kind_has_its_form_and_buckets_have_their_last_trace"],
+        ["lib", "every_kind_has_its_form_and_buckets_have_their_last_trace"],
     ),
 ];
 
@@ -181,7 +177,7 @@ pub(super) const AUTHORED: [Mutant; 9] = [
         "service-12-other-machines-have-no-name",
         "cli/src/input.rs",
         ["is an ELF file for", "is a file for"],
-        ["antares-cli", "contract", "an_elf_of_another_machine_is_named"],
+        ["contract", "an_elf_of_another_machine_is_named"],
     ),
     service(
         "service-13-nothing-is-compiled-behind",
@@ -190,23 +186,19 @@ pub(super) const AUTHORED: [Mutant; 9] = [
             "    if wanted.is_empty() || kept.turn().is_none() {",
             "    if !wanted.is_empty() || kept.turn().is_none() {",
         ],
-        ["antares-cli", "kept", "the_first_run_has_the_baseline_and_later_ones_the_full_code"],
+        ["kept", "the_first_run_has_the_baseline_and_later_ones_the_full_code"],
     ),
     service(
         "service-14-users-in-addresses",
         "cli/src/address.rs",
         ["    if authority.as_str().contains('@') {", "    if authority.as_str().contains('#') {"],
-        ["antares-cli", "bins", "addresses_are_understood_or_refused"],
+        ["bins", "addresses_are_understood_or_refused"],
     ),
     service(
         "service-15-pins-do-not-hold",
         ACCOUNT,
         ["!self.leases.contains_key(id) && !self.pinned.contains(id);", "!self.leases.contains_key(id);"],
-        [
-            "antares-cache",
-            "policy",
-            "what_is_pinned_stays_across_eviction_rebuild_and_restart_and_what_is_removed_is_gone",
-        ],
+        ["policy", "what_is_pinned_stays_across_eviction_rebuild_and_restart_and_what_is_removed_is_gone"],
     ),
     service(
         "service-16-stripped-functions-have-no-names",
@@ -215,19 +207,19 @@ pub(super) const AUTHORED: [Mutant; 9] = [
             "let about = recognised(elf, &program);",
             "let about: std::collections::BTreeMap<u64, String> = Default::default(); let _ = recognised;",
         ],
-        ["antares-tests", "conformance", "insights::"],
+        ["conformance", "insights::"],
     ),
     service(
         "service-17-refusals-are-no-answers",
         "cli/src/run.rs",
         ["    if refusal.is_of_the_vm() {", "    if refusal.is_of_the_vm() && request.elf.is_empty() {"],
-        ["antares-cli", "contract", "a_version_without_such_instructions_is_the_vms_error_in_every_tier"],
+        ["contract", "a_version_without_such_instructions_is_the_vms_error_in_every_tier"],
     ),
     service(
         "service-18-high-half-and-low-half-apart",
         "crates/insights/src/fusions.rs",
         ["(Op::Mulh | Op::Mulhu | Op::Mulhsu, Op::Mul) => Some(Rule::UnfusedWideMultiply),", ""],
-        ["antares-tests", "conformance", "insights::"],
+        ["conformance", "insights::"],
     ),
     service(
         "service-19-the-script-stays-at-home",
@@ -236,13 +228,13 @@ pub(super) const AUTHORED: [Mutant; 9] = [
             "Err(status) if Problem::of(&status) == Problem::SourceUnavailable => {\n                execute(channel.clone(), request, Naming::Inline).await",
             "Err(status) if Problem::of(&status) == Problem::SourceUnavailable => {\n                execute(channel.clone(), request, Naming::Digest).await",
         ],
-        ["antares-cli", "serve", "a_script_goes_along_where_the_runner_has_no_compiler"],
+        ["serve", "a_script_goes_along_where_the_runner_has_no_compiler"],
     ),
     service(
         "service-19-services-are-not-told-apart",
         "cli/src/status.rs",
         ["_ if status.code() == Code::Unimplemented => Self::NoSuchCall,", ""],
-        ["antares-cli", "serve", "a_server_of_another_kind_is_told_so"],
+        ["serve", "a_server_of_another_kind_is_told_so"],
     ),
 ];
 
@@ -252,30 +244,30 @@ pub(super) const CONTAINED: [Mutant; 5] = [
         "contained-tenants-are-told-exact-times",
         "runner-svc/src/convert.rs",
         ["account.coarse_us(report.run_us))", "report.run_us)"],
-        ["antares-runner-svc", "grpc", "a_tenant_is_told_coarse_times"],
+        ["grpc", "a_tenant_is_told_coarse_times"],
     ),
     service(
         "contained-keys-without-the-patch-of-llvm",
         "crates/abi/build.rs",
         ["version.trim());", "version.trim().rsplit_once('.').map_or(\"\", |(minor, _)| minor));"],
-        ["antares-abi", "lib", "the_version_of_llvm_is_whole"],
+        ["lib", "the_version_of_llvm_is_whole"],
     ),
     service(
         "contained-speculation-is-limited-by-nobody",
         "crates/sandbox/src/speculation.rs",
         ["_ if was_set => (false,", "_ if was_set => (true,"],
-        ["antares-sandbox", "lib", "only_what_the_kernel_confirms_counts"],
+        ["lib", "only_what_the_kernel_confirms_counts"],
     ),
     service(
         "contained-lines-where-anybody-looks",
         "crates/pool/src/line.rs",
         ["usize::from_le_bytes(random) % CHILD_ADDRESSES.len();", "usize::from_le_bytes(random) % 1;"],
-        ["antares-pool", "lib", "a_child_has_its_line_where_nobody_else_knows"],
+        ["lib", "a_child_has_its_line_where_nobody_else_knows"],
     ),
     service(
         "contained-the-verifier-is-not-heard",
         "crates/compiler/src/lib.rs",
         ["refused(&optimized).len() as u64;", "0 * refused(&optimized).len() as u64;"],
-        ["antares-tests", "scenarios", "contained::what_the_optimiser_only_claims_is_compiled_without_it"],
+        ["scenarios", "contained::what_the_optimiser_only_claims_is_compiled_without_it"],
     ),
 ];
