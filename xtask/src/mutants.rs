@@ -24,6 +24,9 @@ const SECONDS_MAX: &str = "300";
 /// The exit status of `timeout` when the time was up.
 const TIMED_OUT: i32 = 124;
 
+/// Tests that need no program of ours beside them.
+const IN_ONE_PROCESS: [&str; 4] = ["lib", "bins", "filetests", "differential"];
+
 /// What tries a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Campaign {
@@ -124,8 +127,10 @@ fn build(copy: &Path, words: &[&str]) -> anyhow::Result<()> {
 
 /// Runs a test by itself: what it says when it fails. All is built as one workspace, as features of crates depend on what is built together.
 fn test_alone(copy: &Path, [binary, name]: [&str; 2]) -> anyhow::Result<Option<String>> {
-    // Tests of processes start those of the same build.
-    build(copy, &["build", "--quiet", "--workspace", "--bins"])?;
+    if !IN_ONE_PROCESS.contains(&binary) {
+        // The others start processes of the same build.
+        build(copy, &["build", "--quiet", "--workspace", "--bins"])?;
+    }
     let mut words = vec!["test", "--quiet", "--workspace"];
     match binary {
         "lib" => words.push("--lib"),
