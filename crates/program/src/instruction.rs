@@ -299,10 +299,24 @@ impl Operands {
 }
 
 impl Instruction {
-    /// Whether it is several that were fused and write more than `rd`.
+    /// Whether it is several that were fused and may write more than `rd`, whichever registers these are.
     #[must_use]
     pub fn is_fused(&self) -> bool {
-        self.rs3 != Reg::ZERO || self.op == Op::Adc
+        matches!(
+            self.op,
+            Op::WideMul
+                | Op::WideMulu
+                | Op::WideMulsu
+                | Op::WideDiv
+                | Op::WideDivu
+                | Op::Adc
+                | Op::Sbb
+                | Op::Adcs
+                | Op::Sbbs
+                | Op::Add3a
+                | Op::Add3b
+                | Op::Add3c
+        )
     }
 
     /// Whether it may write `register`: any operand of fused ones counts as written.
