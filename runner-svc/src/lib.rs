@@ -3,6 +3,7 @@
 
 mod apart;
 pub mod app;
+mod attempt;
 mod batch;
 mod charge;
 mod compilers;

@@ -103,7 +103,7 @@ impl Shared {
         let fetched = self.libraries.join(flight, || async move {
             let (script, options) = (wanted.script, wanted.options);
             let mut stored = None;
-            if let Some(early) = early.filter(Early::is_long) {
+            if let Some(early) = early.filter(|early| early.is_long(wanted.elf.as_ref())) {
                 stored = source.artifact(Wanted { is_stored: true, ..wanted.clone() }).await?;
                 if stored.is_none() {
                     early.run_until(flights.until_hurried(&flight)).await;

@@ -15,6 +15,7 @@ use antares_pool::{
     job::{RunJob, RunReport, Tier},
 };
 use antares_serve::Account;
+use bytes::Bytes;
 use tokio::{sync::oneshot, time::timeout};
 use tracing::Instrument;
 
@@ -34,25 +35,37 @@ use crate::{
 /// where they share a core.
 const HEAD_START: Duration = Duration::from_millis(120);
 
-/// What a worker gave for a run.
-type Answer = Lent<Verdict<RunReport>>;
+/// What a worker gave.
+type Answer<R> = Lent<Verdict<R>>;
 
-/// The interpreter's answer to a run that did not wait for native code.
-pub(crate) struct Answered {
-    answer: Answer,
-    began: Instant,
+/// The interpreter's answer to a call that did not wait for native code.
+pub(crate) struct Answered<R> {
+    pub(crate) answer: Answer<R>,
+    pub(crate) began: Instant,
 }
 
 /// A run that may begin before native code is there. Its script is stored by then, as if it had waited.
 pub(crate) struct Early {
-    elf: Arc<Sealed>,
+    elf: Option<Arc<Sealed>>,
     begin: oneshot::Sender<()>,
 }
 
 impl Early {
-    /// Whether the compile takes long.
-    pub(crate) fn is_long(&self) -> bool {
-        self.elf.read().is_ok_and(|elf| executable_bytes(&elf) >= LONG_COMPILE_BYTES)
+    /// One of a script that is `elf` where its bytes do not come along; and what tells that it may begin. That is dropped where another
+    /// one is the first, where the compile is short, and where there is native code.
+    pub(crate) fn new(elf: Option<Arc<Sealed>>) -> (Self, oneshot::Receiver<()>) {
+        let (begin, begins) = oneshot::channel();
+        (Self { elf, begin }, begins)
+    }
+
+    /// Whether the compile takes long, of a script with these `bytes` if they are at hand.
+    pub(crate) fn is_long(&self, bytes: Option<&Bytes>) -> bool {
+        let code = match (bytes, &self.elf) {
+            (Some(bytes), _) => executable_bytes(bytes),
+            (None, Some(elf)) => elf.read().map_or(0, |elf| executable_bytes(&elf)),
+            (None, None) => 0,
+        };
+        code >= LONG_COMPILE_BYTES
     }
 
     /// Lets it run for a while, or until `hurried`; then the compile is to begin.
@@ -65,10 +78,17 @@ impl Early {
 }
 
 /// What comes of a run when it is its turn.
-pub(crate) enum Turn {
+pub(crate) enum Turn<R> {
     Worker(Slot),
     /// It was answered before, and began then.
-    Answered(Answer, Instant),
+    Answered(Answer<R>, Instant),
+}
+
+impl<R> Answered<R> {
+    /// Whether `answer` is one, and no end of a worker or of its time: native code may manage in time what the interpreter does not.
+    pub(crate) fn is_one(answer: &Answer<R>) -> bool {
+        matches!(answer.answer, Verdict::Done(_) | Verdict::SandboxViolation { .. })
+    }
 }
 
 impl Shared {
@@ -79,7 +99,7 @@ impl Shared {
         script: Script,
         job: &RunJob,
         (run_time, deadline): (Duration, Instant),
-    ) -> Result<(Prepared, Option<Answered>), ExecuteError> {
+    ) -> Result<(Prepared, Option<Answered<RunReport>>), ExecuteError> {
         let account = &tenant.account;
         if job.tier != Tier::Auto {
             let prepared = self.prepare(account, script, job.options, job.tier, deadline).await?;
@@ -114,16 +134,14 @@ impl Shared {
         script: &Loaded,
         job: &RunJob,
         (run_time, deadline): (Duration, Instant),
-    ) -> Result<(NativeOrNot, Option<Answered>), ExecuteError> {
+    ) -> Result<(NativeOrNot, Option<Answered<RunReport>>), ExecuteError> {
         let account = &tenant.account;
         let flight = flight(account, (script.digest, job.options), None);
-        let (begin, begins) = oneshot::channel();
-        let early = Early { elf: script.elf.clone(), begin };
+        let (early, begins) = Early::new(Some(script.elf.clone()));
         let mut native = pin!(self.native(account, (script, Some(early)), job.options, job.tier, deadline));
         let is_early = tokio::select! {
             biased;
             found = &mut native => return Ok((found?, None)),
-            // Dropped where another one is the first, where the compile is short, and where there is native code.
             begins = begins => begins.is_ok(),
         };
         let Some(slot) = is_early.then(|| self.slots.try_acquire(tenant)).flatten() else {
@@ -138,11 +156,10 @@ impl Shared {
             biased;
             found = &mut native => found,
             answered = &mut run => match answered {
-                Ok(answer @ Lent { answer: Verdict::Done(_) | Verdict::SandboxViolation { .. }, .. }) => {
+                Ok(answer) if Answered::is_one(&answer) => {
                     self.metrics.note_fallback(Fallback::Compiling);
                     return Ok(((None, Some(Fallback::Compiling)), Some(Answered { answer, began })));
                 }
-                // Native code may manage in time what the interpreter does not.
                 other => {
                     ended = Some(other);
                     self.libraries.hurry(&flight);
@@ -163,11 +180,11 @@ impl Shared {
     }
 
     /// Waits for the turn of `tenant`, unless there is an answer already. Gives how long that was.
-    pub(crate) async fn turn(
+    pub(crate) async fn turn<R>(
         &self,
         tenant: &Tenant,
-        answered: Option<Answered>,
-    ) -> Result<(Turn, Duration), ExecuteError> {
+        answered: Option<Answered<R>>,
+    ) -> Result<(Turn<R>, Duration), ExecuteError> {
         match answered {
             Some(Answered { answer, began }) => Ok((Turn::Answered(answer, began), Duration::ZERO)),
             None => self.slot(tenant).await.map(|(slot, queue)| (Turn::Worker(slot), queue)),

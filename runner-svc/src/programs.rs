@@ -1,21 +1,24 @@
 //! The programs of a transaction: which there are, and their native code as far as it can be had in time.
 
-use std::{sync::Arc, time::Instant};
+use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Instant};
 
 use antares_abi::{CompileOptions, Sha256Digest};
 use antares_pool::{
-    Sealed,
+    Sealed, Verdict,
     job::{LibraryOf, Tier},
 };
 use antares_serve::{Account, chain};
 use antares_transaction::limits::PROGRAMS_MAX;
 use bytes::Bytes;
-use tokio::{task::JoinSet, time::timeout_at};
+use tokio::{sync::mpsc, task::JoinSet, time::timeout_at};
 use tracing::Instrument;
 
 use crate::{
     ended::ExecuteError,
     hot::Remembered,
+    lend::Lent,
+    library::flight,
+    meanwhile::{Answered, Early},
     native::{Native, Origin},
     runner::Shared,
     source::{Fallback, SourceError},
@@ -50,7 +53,7 @@ impl From<Remembered> for Candidate {
 pub(crate) struct FoundProgram {
     place: Place,
     digest: Sha256Digest,
-    vm_version: u32,
+    options: CompileOptions,
     pub(crate) native: Option<Native>,
     fallback: Option<Fallback>,
 }
@@ -65,6 +68,17 @@ pub(crate) struct ProgramUse {
 }
 
 impl FoundProgram {
+    /// One whose native code comes too late, unless it comes.
+    fn late(candidate: &Candidate) -> Self {
+        Self {
+            place: candidate.place.clone(),
+            digest: candidate.digest,
+            options: candidate.options,
+            native: None,
+            fallback: Some(Fallback::Deadline),
+        }
+    }
+
     /// What it is, and why it has no native code, if it has none.
     pub(crate) fn fallback(&self) -> (Sha256Digest, Option<Fallback>) {
         (self.digest, self.fallback)
@@ -74,7 +88,8 @@ impl FoundProgram {
     pub(crate) fn to_use(&self) -> Option<ProgramUse> {
         let Place::Cell(data_hash) = self.place else { return None };
         let native = self.native.as_ref().map(Native::origin);
-        Some(ProgramUse { data_hash, vm_version: self.vm_version, native, fallback: self.fallback })
+        let vm_version = self.options.vm_version;
+        Some(ProgramUse { data_hash, vm_version, native, fallback: self.fallback })
     }
 }
 
@@ -98,60 +113,187 @@ pub(crate) fn files(programs: Vec<FoundProgram>) -> (Vec<(LibraryOf, Native)>, V
     (libraries, beside)
 }
 
+/// Programs whose native code is on its way.
+pub(crate) struct Natives {
+    shared: Arc<Shared>,
+    account: Account,
+    tier: Tier,
+    until: Instant,
+    programs: Vec<FoundProgram>,
+    fetches: JoinSet<(usize, Result<Native, SourceError>)>,
+    /// Those that have not come, and whether a long compile of theirs has begun.
+    missing: BTreeMap<usize, bool>,
+    begin: mpsc::UnboundedReceiver<usize>,
+}
+
 impl Shared {
-    /// Native code of each candidate, or why there is none.
-    pub(crate) async fn natives(
-        self: Arc<Self>,
+    /// Asks for native code of each candidate.
+    pub(crate) fn natives(
+        self: &Arc<Self>,
         account: &Account,
         candidates: Vec<Candidate>,
         tier: Tier,
         deadline: Instant,
-    ) -> Result<Vec<FoundProgram>, ExecuteError> {
+    ) -> Natives {
         // Half of what is left is for the run: an interpreter's answer is worth more than compiles without a run.
         let left = deadline.saturating_duration_since(Instant::now());
         let until = if tier == Tier::Native { deadline } else { Instant::now() + left / 2 };
-        let late = |candidate: &Candidate| FoundProgram {
-            place: candidate.place.clone(),
-            digest: candidate.digest,
-            vm_version: candidate.options.vm_version,
-            native: None,
-            fallback: Some(Fallback::Deadline),
+        let (began, begin) = mpsc::unbounded_channel();
+        let mut natives = Natives {
+            shared: self.clone(),
+            account: account.clone(),
+            tier,
+            until,
+            programs: candidates.iter().map(FoundProgram::late).collect(),
+            fetches: JoinSet::new(),
+            missing: BTreeMap::new(),
+            begin,
         };
-        let mut programs: Vec<FoundProgram> = candidates.iter().map(late).collect();
-        let mut fetches = JoinSet::new();
         for (index, candidate) in candidates.into_iter().enumerate() {
             if candidate.elf.len() as u64 > self.limits.script_bytes_max {
-                programs[index].fallback = Some(Fallback::CompileRefused);
+                natives.programs[index].fallback = Some(Fallback::CompileRefused);
                 continue;
             }
-            let (shared, account) = (self.clone(), account.clone());
+            let (shared, account, began) = (self.clone(), account.clone(), began.clone());
             let fetch = async move {
-                let Candidate { digest, elf, options, .. } = candidate;
-                (index, shared.library(&account, digest, Some(&elf), options).await)
+                let fetched = shared.fetch_program(&account, candidate, tier, || {
+                    // Nobody may wait any more.
+                    let _ = began.send(index);
+                });
+                (index, fetched.await)
             };
-            fetches.spawn(fetch.in_current_span());
+            natives.fetches.spawn(fetch.in_current_span());
+            natives.missing.insert(index, false);
         }
-        while let Ok(Some(fetched)) = timeout_at(until.into(), fetches.join_next()).await {
-            let (index, fetched) = fetched.map_err(|_| ExecuteError::Internal)?;
-            let program = &mut programs[index];
-            // Nobody asked for what was only remembered.
-            let tier = if matches!(program.place, Place::Cell(_)) { tier } else { Tier::Auto };
-            program.fallback = None;
-            match fetched {
-                Ok(found) => program.native = Some(found),
-                Err(error) => program.fallback = Some(fallback(error, tier)?),
+        natives
+    }
+
+    /// Native code of a program; `began` is told if its compile takes long and begins.
+    async fn fetch_program(
+        &self,
+        account: &Account,
+        Candidate { digest, elf, options, .. }: Candidate,
+        tier: Tier,
+        began: impl FnOnce(),
+    ) -> Result<Native, SourceError> {
+        let (early, begins) = Early::new(None);
+        let early = (tier != Tier::Native).then_some(early);
+        let mut native = pin!(self.library_after(account, digest, (Some(&elf), early), options));
+        tokio::select! {
+            biased;
+            native = &mut native => native,
+            Ok(()) = begins => {
+                began();
+                native.await
             }
         }
+    }
+}
+
+impl Natives {
+    /// Waits until all have come, or all but those whose compile takes long. Gives whether there are such.
+    pub(crate) async fn come(&mut self) -> Result<bool, ExecuteError> {
+        while self.missing.values().any(|is_long| !is_long) {
+            tokio::select! {
+                biased;
+                Some(index) = self.begin.recv() => {
+                    // It may have come before it was told to begin.
+                    self.missing.entry(index).and_modify(|is_long| *is_long = true);
+                }
+                fetched = timeout_at(self.until.into(), self.fetches.join_next()) => match fetched {
+                    Ok(Some(fetched)) => self.take(fetched.map_err(|_| ExecuteError::Internal)?)?,
+                    Ok(None) | Err(_) => return Ok(false),
+                },
+            }
+        }
+        Ok(!self.missing.is_empty())
+    }
+
+    /// Waits until all have come that come in time.
+    pub(crate) async fn come_all(&mut self) -> Result<(), ExecuteError> {
+        while let Ok(Some(fetched)) = timeout_at(self.until.into(), self.fetches.join_next()).await {
+            self.take(fetched.map_err(|_| ExecuteError::Internal)?)?;
+        }
+        Ok(())
+    }
+
+    /// What `run` answers, which has begun without long compiles; none if one of them came first.
+    pub(crate) async fn unless_more_come<R>(
+        &mut self,
+        run: impl Future<Output = Result<Lent<Verdict<R>>, ExecuteError>>,
+    ) -> Result<Option<Lent<Verdict<R>>>, ExecuteError> {
+        let mut run = pin!(run);
+        let had = self.there();
+        let ended = tokio::select! {
+            biased;
+            come = self.come_all() => {
+                come?;
+                None
+            }
+            answered = &mut run => match answered {
+                Ok(answer) if Answered::is_one(&answer) => return Ok(Some(answer)),
+                other => Some(other),
+            },
+        };
+        if ended.is_some() {
+            self.hurry();
+            self.come_all().await?;
+        }
+        if self.there() > had {
+            return Ok(None);
+        }
+        let answer = match ended {
+            Some(ended) => ended?,
+            None => run.await?,
+        };
+        Ok(Some(answer))
+    }
+
+    /// How many have native code.
+    fn there(&self) -> usize {
+        self.programs.iter().filter(|program| program.native.is_some()).count()
+    }
+
+    /// Lets long compiles begin at once.
+    pub(crate) fn hurry(&self) {
+        for index in self.missing.keys() {
+            let FoundProgram { digest, options, .. } = self.programs[*index];
+            self.shared.libraries.hurry(&flight(&self.account, (digest, options), None));
+        }
+    }
+
+    /// Keeps ready what comes later.
+    pub(crate) fn keep_later(mut self) {
+        self.fetches.detach_all();
+    }
+
+    /// The programs with what has come by now.
+    pub(crate) fn found(&self) -> Vec<FoundProgram> {
+        let mut programs = self.programs.clone();
+        // What has not come in time comes too late.
+        let is_early = Instant::now() < self.until;
+        for index in self.missing.keys().filter(|_| is_early) {
+            programs[*index].fallback = Some(Fallback::Compiling);
+        }
         for program in &mut programs {
-            if self.leaves_early(account, tier, program.native.as_ref()) {
+            if self.shared.leaves_early(&self.account, self.tier, program.native.as_ref()) {
                 (program.native, program.fallback) = (None, Some(Fallback::LeavesEarly));
             }
         }
         programs
-            .iter()
-            .filter_map(|program| program.fallback)
-            .for_each(|why| self.metrics.note_fallback(why));
-        Ok(programs)
+    }
+
+    fn take(&mut self, (index, fetched): (usize, Result<Native, SourceError>)) -> Result<(), ExecuteError> {
+        self.missing.remove(&index);
+        let program = &mut self.programs[index];
+        // Nobody asked for what was only remembered.
+        let tier = if matches!(program.place, Place::Cell(_)) { self.tier } else { Tier::Auto };
+        program.fallback = None;
+        match fetched {
+            Ok(found) => program.native = Some(found),
+            Err(error) => program.fallback = Some(fallback(error, tier)?),
+        }
+        Ok(())
     }
 }
 

@@ -7,12 +7,7 @@ use std::{
 };
 
 use antares_abi::{CompileOptions, Isa, Sha256Digest};
-use antares_pool::{
-    Pool, Sealed,
-    job::{
-        CellName, GroupKind, GroupReport, LibraryOf, Rules, Tier, TransactionForm, VerifyJob, VerifyReport,
-    },
-};
+use antares_pool::job::{CellName, GroupKind, GroupReport, Tier, TransactionForm, VerifyReport};
 use antares_serve::past_span;
 use antares_transaction::{
     Environment, Fields, Group, Mock, MockError, groups, limits::PROGRAMS_MAX, programs,
@@ -22,17 +17,17 @@ use tokio::time::timeout_at;
 use tracing::{Instrument, Span};
 
 use crate::{
-    apart,
+    attempt::Transaction,
     charge::charge_verification,
     ended::{Ended, ExecuteError, Found, Verified},
     hot::{Interpreted, Met},
     library::seal,
+    meanwhile::Turn,
     native::Native,
-    programs::{Candidate, FoundProgram, Place, ProgramUse, files},
+    programs::{Candidate, Place, ProgramUse},
     ready::Used,
     recheck::VerifyAgain,
     runner::{Runner, Shared},
-    sampling::next_salt,
     tenant::Tenant,
 };
 
@@ -93,44 +88,35 @@ impl Shared {
         deadline: Instant,
     ) -> Result<Verification, ExecuteError> {
         let started = Instant::now();
-        let account = &order.tenant.account;
-        account.may_run().map_err(ExecuteError::Quota)?;
+        order.tenant.account.may_run().map_err(ExecuteError::Quota)?;
         let Told { mut candidates, groups } =
             self.read(&order).instrument(tracing::info_span!("transaction")).await?;
         let mut met = met(&candidates);
         candidates.extend(self.hot.find(&met.cells).into_iter().map(Candidate::from));
         let sealed = Arc::new(seal("antares-transaction", order.transaction.clone()).await?);
+        let transaction = Transaction::new(order, sealed, groups, &self.limits);
         let span = tracing::info_span!("artifacts", count = candidates.len());
-        let programs =
-            self.clone().natives(account, candidates, order.tier, deadline).instrument(span).await?;
-        let without = programs.iter().map(FoundProgram::fallback);
-        met.without = without.filter_map(|(digest, fallback)| Some((digest, fallback?))).collect();
-        let made_ms = programs.iter().filter_map(|program| program.native.as_ref()?.made_ms).max();
-        let fetch = started.elapsed().saturating_sub(Duration::from_millis(made_ms.unwrap_or(0)));
-        let (slot, queue) = self.slot(&order.tenant).instrument(tracing::info_span!("queue")).await?;
-        let uses = programs.iter().filter_map(FoundProgram::to_use).collect();
-        let (libraries, beside) = files(programs);
-        self.metrics.note_native(libraries.iter().map(|(_, native)| native.tier), 1);
-        let keys: Vec<_> = libraries.iter().map(|(_, native)| Used::of(account, native.key)).collect();
-        let job = job(&order, &sealed, &libraries, self.limits.sample_cycles);
-        let learning: Vec<Native> = libraries.iter().map(|(_, native)| native.clone()).collect();
-        let sample_salt = (job.sample_cycles > 0).then_some(job.sample_salt);
-        let again = || VerifyAgain { job: job.clone(), transaction: sealed.clone() };
-        let is_native = !keys.is_empty();
+        let (attempt, answered) =
+            self.attempt_or_answer(&transaction, candidates, deadline).instrument(span).await?;
+        let fetch = answered.as_ref().map_or_else(|| started.elapsed(), |early| early.began - started);
+        let fetch = fetch.saturating_sub(attempt.made);
+        let (order, account) = (&transaction.order, &transaction.order.tenant.account);
+        let (turn, queue) =
+            self.turn(&order.tenant, answered).instrument(tracing::info_span!("queue")).await?;
+        attempt.without.iter().for_each(|(_, why)| self.metrics.note_fallback(*why));
+        self.metrics.note_native(attempt.libraries.iter().map(|native| native.tier), 1);
+        let keys: Vec<_> = attempt.libraries.iter().map(|native| Used::of(account, native.key)).collect();
+        let again = || VerifyAgain { job: attempt.job.clone(), transaction: transaction.sealed.clone() };
         let draw = |()| self.recheck.draw(order.recheck, 1, order.run_time, again);
-        let second = is_native.then_some(()).and_then(draw);
-        let apart = (self.limits.groups_apart && order.group.is_none()).then_some(groups);
-        let run = move |pool: &Pool, until| {
-            let libraries = libraries.iter().map(|(_, native)| &*native.library);
-            let files: Vec<&Sealed> = libraries.chain(beside.iter().map(|elf| &**elf)).collect();
-            match apart {
-                Some(groups) => apart::verify(pool, &groups, &job, (&sealed, &files), &until),
-                None => pool.verify(&job, &sealed, &files, until),
-            }
-        };
+        let second = (!keys.is_empty()).then_some(()).and_then(draw);
         let work = async {
-            let began = Instant::now();
-            let lent = self.lend(slot, order.run_time, deadline, run).await?;
+            let (lent, began) = match turn {
+                Turn::Worker(slot) => {
+                    let began = Instant::now();
+                    (self.run_attempt(slot, &transaction, &attempt, deadline).await?, began)
+                }
+                Turn::Answered(lent, began) => (lent, began),
+            };
             charge_verification(account, &lent.answer, began.elapsed(), order.cycles_max);
             let ended = self.judge(lent, &keys)?;
             if let Ended::Reported(VerifyReport::Done { read_us, run_us, .. }) = &ended {
@@ -139,12 +125,14 @@ impl Shared {
             Ok::<_, ExecuteError>(ended)
         };
         let ended = work.instrument(tracing::info_span!("worker")).await?;
-        let (mut ended, interpreted) = self.take_in(&order, ended, &met, &learning)?;
+        met.without = attempt.without;
+        let (mut ended, interpreted) = self.take_in(order, ended, &met, &attempt.libraries)?;
         let mut recheck = None;
         if let (Some(second), Ended::Reported(first)) = (second, &mut ended) {
             (*first, recheck) = self.recheck(&order.tenant, &keys, second, first.clone()).await;
         }
-        Ok(Verification { ended, programs: uses, interpreted, fetch, queue, sample_salt, recheck })
+        let sample_salt = (attempt.job.sample_cycles > 0).then_some(attempt.job.sample_salt);
+        Ok(Verification { ended, programs: attempt.uses, interpreted, fetch, queue, sample_salt, recheck })
     }
 
     /// Keeps what a worker told beside the verdict, for later. Gives the verdict, and which programs were hot.
@@ -266,27 +254,6 @@ fn field_of(form: TransactionForm) -> &'static str {
     match form {
         TransactionForm::Json => "mock_json",
         TransactionForm::Molecule => "fields",
-    }
-}
-
-fn job(
-    order: &VerifyOrder,
-    transaction: &Sealed,
-    libraries: &[(LibraryOf, Native)],
-    sample_cycles: u64,
-) -> VerifyJob {
-    let Environment { vm_1_epoch, vm_2_epoch, epoch } = order.environment;
-    VerifyJob {
-        form: order.form,
-        rules: Rules { vm_1_epoch, vm_2_epoch, epoch },
-        group: order.group,
-        tier: order.tier,
-        cycles_max: order.cycles_max,
-        debug_bytes_max: order.debug_bytes_max,
-        transaction_bytes: transaction.len(),
-        libraries: libraries.iter().map(|(of, _)| *of).collect(),
-        sample_cycles,
-        sample_salt: order.sample_salt.unwrap_or_else(next_salt),
     }
 }
 

@@ -1,7 +1,12 @@
 //! First runs of scripts whose compile takes long: the interpreter begins meanwhile.
 
-use antares_proto::v1::{ExecuteResponse, Tier};
-use antares_tests::guests;
+use antares_proto::v1::{
+    ExecuteResponse, Tier, VerifyOutcome, VerifyTransactionRequest, VerifyTransactionResponse,
+    verify_transaction_request::Transaction,
+};
+use antares_tests::{guests, transactions::locked_by};
+use ckb_mock_tx_types::ReprMockTransaction;
+use ckb_types::core::ScriptHashType;
 use futures_util::future::join_all;
 
 use crate::{
@@ -12,13 +17,15 @@ use crate::{
 /// 170 KB of code. With no argument it ends at once; with one it goes through all of them; with two it counts to 600 million before.
 fn large() -> Vec<u8> {
     guests::assemble(
-        ".globl _start\n_start:\nld t0, 0(sp)\nbeqz t0, end\naddi t0, t0, -1\nbeqz t0, code\nli t1, 600000000\n\
-         loop: addi t1, t1, -1\nbnez t1, loop\nli t0, 0\n\
-         code:\n.rept 14000\nadd a0, a0, a1\nxor a1, a1, a0\nslli a1, a1, 3\nbeq a0, a1, 1f\naddi a0, a0, 3\n1:\n.endr\n\
-         end:\nli a0, 0\nli a7, 93\necall\n",
+        &[".globl _start\n_start:\nld t0, 0(sp)\nbeqz t0, end\naddi t0, t0, -1\nbeqz t0, code\nli t1, 600000000\n", CODE].concat(),
     )
     .unwrap()
 }
+
+/// What counts down from `t1`, and 170 KB of code behind it.
+const CODE: &str = "loop: addi t1, t1, -1\nbnez t1, loop\nli t0, 0\n\
+     code:\n.rept 14000\nadd a0, a0, a1\nxor a1, a1, a0\nslli a1, a1, 3\nbeq a0, a1, 1f\naddi a0, a0, 3\n1:\n.endr\n\
+     end:\nli a0, 0\nli a7, 93\necall\n";
 
 /// Whether native code ran all of it; else the interpreter did.
 fn is_native(answer: &ExecuteResponse) -> bool {
@@ -107,4 +114,89 @@ async fn native_code_that_is_there_first_runs_and_who_asks_for_it_waits() {
     client.upload(&other).await.unwrap();
     assert!(is_native(&client.execute(stored(&other, &[], Tier::Native)).await.unwrap()));
     assert_eq!(server.metric("antares_fallbacks_total{reason=\"compiling\"}"), 0.0);
+}
+
+/// A transaction whose lock counts down from `count` and goes through 170 KB of code; beside it lies a small program.
+fn transaction(count: u32) -> Vec<u8> {
+    let large = guests::assemble(&format!(".globl _start\n_start:\nli t1, {count}\n{CODE}")).unwrap();
+    let small = guests::assemble(".globl _start\n_start:\nli a7, 93\necall\n").unwrap();
+    let mock = locked_by(&[large.into(), small.into()], ScriptHashType::Data2).unwrap();
+    serde_json::to_vec(&ReprMockTransaction::from(mock.as_ckb().clone())).unwrap()
+}
+
+async fn verify(client: &Client, transaction: &[u8], tier: Tier) -> VerifyTransactionResponse {
+    let request = VerifyTransactionRequest {
+        transaction: Some(Transaction::MockJson(transaction.to_vec().into())),
+        tier: tier.into(),
+        ..Default::default()
+    };
+    let answer = client.runner.clone().verify_transaction(request).await.unwrap().into_inner();
+    assert_eq!(answer.outcome(), VerifyOutcome::Ok, "{answer:?}");
+    answer
+}
+
+/// Why the programs of a transaction had no native code; empty for those that had.
+fn fallbacks(answer: &VerifyTransactionResponse) -> Vec<&str> {
+    for program in &answer.programs {
+        let has_code = program.artifact.as_ref().is_some_and(|artifact| !artifact.key.is_empty());
+        assert_eq!(has_code, program.fallback.is_empty(), "{answer:?}");
+    }
+    answer.programs.iter().map(|program| program.fallback.as_str()).collect()
+}
+
+/// Cycles of the one group, native and interpreted.
+fn split(answer: &VerifyTransactionResponse) -> [u64; 2] {
+    let tiers = answer.groups[0].tiers.as_ref().unwrap();
+    [tiers.native_cycles, tiers.interpreted_cycles]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_verification_does_not_wait_for_a_long_compile() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let client = Client::connect(&server).await;
+    let transaction = transaction(1);
+    let first = verify(&client, &transaction, Tier::Auto).await;
+    assert_eq!(fallbacks(&first), ["compiling", ""]);
+    assert_eq!(split(&first)[0], 0, "{first:?}");
+    assert_eq!(server.metric("antares_fallbacks_total{reason=\"compiling\"}"), 1.0);
+    // Of the small program and of the large one, which nobody has asked for since.
+    until("both libraries are ready", || server.metric("antares_ready_entries") == 2.0);
+    let native = verify(&client, &transaction, Tier::Auto).await;
+    assert_eq!(fallbacks(&native), ["", ""]);
+    assert_eq!(split(&native)[1], 0, "{native:?}");
+    assert_eq!(first.cycles, native.cycles);
+    assert_eq!(native.cycles, verify(&client, &transaction, Tier::Interpreter).await.cycles);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn native_code_that_is_there_before_a_verification_ends_has_it() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let client = Client::connect(&server).await;
+    // The interpreter would need many times what the compile takes.
+    let answer = verify(&client, &transaction(600_000_000), Tier::Auto).await;
+    assert_eq!(fallbacks(&answer), ["", ""]);
+    assert_eq!(split(&answer)[1], 0, "{answer:?}");
+    // Whoever wants native code waits for it.
+    let answer = verify(&client, &transaction(2), Tier::Native).await;
+    assert_eq!((fallbacks(&answer), split(&answer)[1]), (vec!["", ""], 0), "{answer:?}");
+    assert_eq!(server.metric("antares_fallbacks_total{reason=\"compiling\"}"), 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verification_that_has_begun_goes_on_where_the_compile_is_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, "[compiler]\noperations_max = 1000\n");
+    let client = Client::connect(&server).await;
+    let begun = || {
+        let all = ["spawned", "reused"].map(|how| format!("antares_workers_{how}_total{{role=\"run\"}}"));
+        all.iter().map(|name| server.metric(name)).sum::<f64>()
+    };
+    let (before, transaction) = (begun(), transaction(600_000_000));
+    for run in 1..=2 {
+        let answer = verify(&client, &transaction, Tier::Auto).await;
+        assert_eq!(fallbacks(&answer), ["compile_refused", ""]);
+        assert_eq!(begun() - before, f64::from(run));
+    }
 }
