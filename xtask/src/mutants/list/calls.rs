@@ -51,12 +51,13 @@ pub(super) const RETURNS: [Mutant; 6] = [
         "self.call(*callee, SpAfter::Moved, true)?;\n                // The function came back to where `link` says; that is our caller, or else nobody's business of ours.\n                self.expect_own_link(link.map(value))?;",
         "self.call(*callee, SpAfter::Moved, true)?;\n                let _ = link;",
     ),
-    mutant(
-        "tail-jump-not-compared",
-        EMIT_CONTROL,
-        "self.call_indirect(target, self.ir.results)?;\n        self.expect_own_link(link)?;",
-        "self.call_indirect(target, self.ir.results)?;\n        let _ = link;",
-    ),
+    Mutant {
+        name: "tail-jump-not-compared",
+        file: EMIT_CONTROL,
+        from: "self.call_indirect(target, self.ir.results)?;\n        self.expect_own_link(link)?;",
+        to: "self.call_indirect(target, self.ir.results)?;\n        let _ = link;",
+        campaign: FILETESTS,
+    },
     // A link that is the second result of a fused instruction: no generated program has it.
     Mutant {
         name: "fused-operands-do-not-write-links",
@@ -95,24 +96,27 @@ pub(super) const ENTRIES: [Mutant; 7] = [
         ".filter(|offset| offset.is_multiple_of(2))?;",
         "?;",
     ),
-    mutant(
-        "thunk-forgets-sp",
-        STUBS,
-        "for register in [function.link, Reg::SP] {",
-        "for register in [function.link] {",
-    ),
-    mutant(
-        "thunk-forgets-the-link",
-        STUBS,
-        "for register in [function.link, Reg::SP] {",
-        "for register in [Reg::SP] {",
-    ),
-    mutant(
-        "every-return-is-complete",
-        STUBS,
-        "self.number(i64::from(function.is_resumable))",
-        "self.number(1)",
-    ),
+    Mutant {
+        name: "thunk-forgets-sp",
+        file: STUBS,
+        from: "for register in [function.link, Reg::SP] {",
+        to: "for register in [function.link] {",
+        campaign: FILETESTS,
+    },
+    Mutant {
+        name: "thunk-forgets-the-link",
+        file: STUBS,
+        from: "for register in [function.link, Reg::SP] {",
+        to: "for register in [Reg::SP] {",
+        campaign: FILETESTS,
+    },
+    Mutant {
+        name: "every-return-is-complete",
+        file: STUBS,
+        from: "self.number(i64::from(function.is_resumable))",
+        to: "self.number(1)",
+        campaign: FILETESTS,
+    },
 ];
 
 /// Calls by address that are compared with what they may mean.
