@@ -2,7 +2,7 @@
 # Installs what Antares needs on Debian 12 (x86-64) with Rust. Looks first; installs only what is missing, and says what.
 #
 #   scripts/setup.sh build    compiler, LLVM 22, lld, the RISC-V guest toolchain: enough for `make demo`
-#   scripts/setup.sh test     the above and what the tests call: Prometheus, Go, Python, shellcheck, a Rust for RISC-V, npm
+#   scripts/setup.sh test     the above and what the tests call: clang, Prometheus, Go, Python, shellcheck, a Rust for RISC-V, npm
 #   scripts/setup.sh bench    what `make bench` compares with: clang, WebAssembly's linker, qemu, valgrind; and a Rust for RISC-V, npm
 #   scripts/setup.sh images   what `make images` calls: the build, Python, the certificates that go in
 #   scripts/setup.sh --check build|test|bench|images    change nothing; exit 1 if something is missing
@@ -25,7 +25,8 @@ image_packages=(binutils ca-certificates python3)
 corpus_packages=(rustc-web rust-web-src lld-22)
 # It fetches ckb-js-vm. Debian's brings some hundred packages along; any other one will do.
 command -v npm >/dev/null || corpus_packages+=(npm)
-test_packages=(openssl prometheus nginx-light runc umoci python3-venv curl shellcheck "${image_packages[@]}" "${corpus_packages[@]}")
+# clang assembles the guests of the machine's own tests.
+test_packages=(clang-22 openssl prometheus nginx-light runc umoci python3-venv curl shellcheck "${image_packages[@]}" "${corpus_packages[@]}")
 # clang builds twins and WebAssembly, wasm-ld is lld's; valgrind counts instructions; LLVM 15 is for the engine of ckb-vm-contrib.
 bench_packages=(clang-22 qemu-user valgrind llvm-15-dev "${corpus_packages[@]}")
 

@@ -129,7 +129,7 @@ pub(super) const TOLD: [Mutant; 7] = [
     ),
     service(
         "service-8-equal-transactions-have-equal-samples",
-        "runner-svc/src/verify.rs",
+        "runner-svc/src/attempt.rs",
         ["order.sample_salt.unwrap_or_else(next_salt)", "order.sample_salt.unwrap_or_default()"],
         ["scenarios", "fleet::the_profile_of_a_repeated_transaction_converges"],
     ),
