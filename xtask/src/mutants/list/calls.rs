@@ -81,21 +81,27 @@ pub(super) const RETURNS: [Mutant; 6] = [
 ];
 
 /// How functions are entered by their addresses.
-pub(super) const ENTRIES: [Mutant; 7] = [
+pub(super) const ENTRIES: [Mutant; 6] = [
     mutant(
         "entry-table-off-by-one",
         STUBS,
         "self.divide(distance, 2, \"slot\")?;",
         "self.divide(self.builder.build_int_add(distance, self.number(2), \"\")?, 2, \"slot\")?;",
     ),
-    mutant("entry-table-one-page-long", STUBS, "IntPredicate::UGE, page", "IntPredicate::UGT, page"),
-    mutant("entry-table-signed", STUBS, "IntPredicate::UGE, page", "IntPredicate::SGE, page"),
-    mutant(
-        "entry-of-the-odd-address",
-        "crates/vm/src/native.rs",
-        ".filter(|offset| offset.is_multiple_of(2))?;",
-        "?;",
-    ),
+    Mutant {
+        name: "entry-table-one-page-long",
+        file: STUBS,
+        from: "IntPredicate::UGE, page",
+        to: "IntPredicate::UGT, page",
+        campaign: FILETESTS,
+    },
+    Mutant {
+        name: "entry-of-the-odd-address",
+        file: "crates/vm/src/native.rs",
+        from: ".filter(|offset| offset.is_multiple_of(2))?;",
+        to: "?;",
+        campaign: FILETESTS,
+    },
     Mutant {
         name: "thunk-forgets-sp",
         file: STUBS,
