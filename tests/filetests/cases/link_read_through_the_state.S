@@ -62,7 +62,7 @@ called:
   jal t0, reader
   mv ra, t2
   ret
-  .irp number, 1, 2, 3, 4, 5, 6, 7
+  .irp number, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20
 other\number:
   addi s1, s1, \number
   j reverse_too
@@ -70,7 +70,10 @@ other\number:
   .data
   .balign 8
 table:
-  .dword called, other1, other2, other3, other4, other5, other6, other7
+  .dword called
+  .irp number, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20
+  .dword other\number
+  .endr
 
 #=== outcome
 # Exit(-24), 766 cycles, native
