@@ -7,6 +7,9 @@ begin:
   li a0, 1
   li a7, 93
   ecall
+  .data
+  .balign 8
+  .dword begin
 
 #=== outcome
 # InvalidInstruction, 0 cycles, interpreted, native code left: unknown_target
