@@ -61,7 +61,7 @@ async fn run_over_the_full_compile(elf: &[u8]) -> Option<[v1::ExecuteResponse; 2
     let node = Node::both(|_| {}).await;
     let limits = v1::RunLimits { max_cycles: Some(1_000_000_000_000), ..v1::RunLimits::default() };
     let mut request = inline(elf, v1::Tier::Native);
-    request.limits = Some(limits.clone());
+    request.limits = Some(limits);
     let mut client = node.run_client();
     let long = tokio::spawn(async move { client.execute(request).await.unwrap().into_inner() });
     wait_until("the full compile has ended", || async {
