@@ -101,9 +101,8 @@ impl Shared {
     }
 
     /// Whether a run begins without this native code, since it is known to be left before its end.
-    pub(crate) fn leaves_early(&self, account: &Account, tier: Tier, native: Option<&Native>) -> bool {
-        let runs = native.map(|native| Runs::of(account, native.key));
-        tier == Tier::Auto && runs.is_some_and(|runs| self.early.begins_interpreted(runs))
+    pub(crate) fn leaves_early(&self, account: &Account, tier: Tier, native: &Native) -> bool {
+        tier == Tier::Auto && self.early.begins_interpreted(Runs::of(account, native.key))
     }
 
     /// Native code, unless it is known to be left before its end.
@@ -113,11 +112,13 @@ impl Shared {
         tier: Tier,
         (native, fallback): NativeOrNot,
     ) -> NativeOrNot {
-        if !self.leaves_early(account, tier, native.as_ref()) {
-            return (native, fallback);
+        match native {
+            Some(native) if self.leaves_early(account, tier, &native) => {
+                self.metrics.note_fallback(Fallback::LeavesEarly);
+                (None, Some(Fallback::LeavesEarly))
+            }
+            native => (native, fallback),
         }
-        self.metrics.note_fallback(Fallback::LeavesEarly);
-        (None, Some(Fallback::LeavesEarly))
     }
 
     /// Has `programs` compiled some time, if there is room in the queue. Nobody waits for it. Gives what to tell of them.

@@ -275,11 +275,6 @@ impl Natives {
         for index in self.missing.keys().filter(|_| is_early) {
             programs[*index].fallback = Some(Fallback::Compiling);
         }
-        for program in &mut programs {
-            if self.shared.leaves_early(&self.account, self.tier, program.native.as_ref()) {
-                (program.native, program.fallback) = (None, Some(Fallback::LeavesEarly));
-            }
-        }
         programs
     }
 
@@ -290,6 +285,9 @@ impl Natives {
         let tier = if matches!(program.place, Place::Cell(_)) { self.tier } else { Tier::Auto };
         program.fallback = None;
         match fetched {
+            Ok(found) if self.shared.leaves_early(&self.account, self.tier, &found) => {
+                program.fallback = Some(Fallback::LeavesEarly);
+            }
             Ok(found) => program.native = Some(found),
             Err(error) => program.fallback = Some(fallback(error, tier)?),
         }

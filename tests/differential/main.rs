@@ -56,7 +56,7 @@ fn libraries_that_were_refused_once_are_accepted() {
         0x47f1_a429_7e45_5206,
     ];
     for seed in seeds {
-        let campaign = Campaign { seed: 1, programs: 1, native: Some(CodeTier::Full), only: None };
+        let campaign = Campaign { seed: 1, programs: 1, after: 0, native: Some(CodeTier::Full), only: None };
         let mut tally = Tally::default();
         let failure = campaign.batch(&mut Machine::new().unwrap(), seed, &mut tally).unwrap();
         assert!(failure.is_none(), "batch {seed:#x}: {tally}");
@@ -69,7 +69,7 @@ fn libraries_that_were_refused_once_are_accepted() {
 fn programs_that_differed_once_are_equal() {
     for (kind, seed) in [(Kind::Counted, 0xa18c_d0bc_4b77_689c), (Kind::Short, 0x4051_0f79_5e97_8463)] {
         let only = Some(Choice::Generated(kind));
-        let campaign = Campaign { seed: 1, programs: 1, native: Some(CodeTier::Full), only };
+        let campaign = Campaign { seed: 1, programs: 1, after: 0, native: Some(CodeTier::Full), only };
         let mut tally = Tally::default();
         let failure = campaign.batch(&mut Machine::new().unwrap(), seed, &mut tally).unwrap();
         assert!(failure.is_none(), "batch {seed:#x}: {tally}");
@@ -77,7 +77,7 @@ fn programs_that_differed_once_are_equal() {
 }
 
 fn check_compiled(seed: u64, tier: CodeTier) {
-    let tally = check(Campaign { seed, programs: 20_000, native: Some(tier), only: None });
+    let tally = check(Campaign { seed, programs: 20_000, after: 0, native: Some(tier), only: None });
     // A generator whose programs mostly leave native code would test the interpreter against itself. Mutants are
     // exempt: most end at the first system call that only transactions have.
     for (name, kind) in tally.kinds.iter().filter(|(name, _)| **name != "mutant") {
@@ -92,12 +92,12 @@ fn check_compiled(seed: u64, tier: CodeTier) {
 
 #[test]
 fn interpreted_programs_are_equal() {
-    check(Campaign { seed: 5, programs: 1000, native: None, only: None });
+    check(Campaign { seed: 5, programs: 1000, after: 0, native: None, only: None });
 }
 
 /// In some of these `sp` moves a little in each pass of a loop, for thousands of passes: moved checks must be proved all the same.
 #[test]
 fn checks_are_proved_where_sp_moves_in_small_steps() {
     let only = Some(Choice::Generated(Kind::Structured));
-    check(Campaign { seed: 77, programs: 400, native: Some(CodeTier::Baseline), only });
+    check(Campaign { seed: 77, programs: 400, after: 0, native: Some(CodeTier::Baseline), only });
 }

@@ -11,6 +11,7 @@ _start:
   jalr a1
   li a7, 93
   ecall
+  .balign 1024
 function:
   li a0, 1
   ret

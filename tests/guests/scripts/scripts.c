@@ -86,7 +86,8 @@ u64 script(void) {
 }
 
 #elif defined(CASE_ZEROED)
-/* Pages that came from the transaction are zeroed, then the VM is put aside. */
+/* Pages that came from the transaction are zeroed, then the VM is put aside: of segments, and where no segment is. */
+#define NO_SEGMENT ((volatile u8 *)0x200000)
 static u8 data[4 * PAGE] IN_DATA = {1, [PAGE] = 2, [2 * PAGE] = 3, [3 * PAGE] = 4};
 static u8 cell[2 * PAGE] IN_DATA = {5};
 u64 script(u64 argc) {
@@ -94,12 +95,16 @@ u64 script(u64 argc) {
   u64 length = sizeof cell;
   call(2092, (u64)cell, (u64)&length, 0, 1, DEPS, 0);
   print('c', sum(cell, sizeof cell));
+  call(2092, (u64)NO_SEGMENT, (u64)&length, 0, 1, DEPS, 0);
+  print('c', sum(NO_SEGMENT, 2 * PAGE));
+  for (u64 at = 0; at < PAGE; at++) NO_SEGMENT[at] = 0;
   for (u64 at = 0; at < 2 * PAGE; at++) ((volatile u8 *)data)[at] = 0;
   for (u64 at = 0; at < PAGE; at++) ((volatile u8 *)cell)[at] = 0;
   print('b', sum(data, sizeof data));
   be_put_aside();
   print('a', sum(data, sizeof data));
   print('a', sum(cell, sizeof cell));
+  print('a', sum(NO_SEGMENT, 2 * PAGE));
   return 0;
 }
 

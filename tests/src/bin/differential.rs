@@ -1,5 +1,5 @@
-//! Long runs of the differential test: `differential [--programs N] [--seed S] [--jobs J] [--kind KIND] [--interpreter | --baseline]
-//! [--as-found]`,
+//! Long runs of the differential test: `differential [--programs N] [--after M] [--seed S] [--jobs J] [--kind KIND]
+//! [--interpreter | --baseline] [--as-found]`, which leaves out the first M programs of the seed, for a run that was interrupted,
 //! and `differential --only SEED [--kind KIND]` for one batch, as a failure names it.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
@@ -21,7 +21,8 @@ use anyhow::{Context, Result, bail};
 const PROGRESS: u64 = 10_000;
 
 fn main() -> Result<()> {
-    let mut campaign = Campaign { seed: 1, programs: 20_000, native: Some(CodeTier::Full), only: None };
+    let mut campaign =
+        Campaign { seed: 1, programs: 20_000, after: 0, native: Some(CodeTier::Full), only: None };
     let mut jobs = thread::available_parallelism().map_or(1, usize::from);
     let (mut only, mut is_reduced) = (None, true);
     let mut arguments = env::args().skip(1);
@@ -29,6 +30,7 @@ fn main() -> Result<()> {
         let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
         match argument.as_str() {
             "--programs" => campaign.programs = number(&value()?)?,
+            "--after" => campaign.after = number(&value()?)?,
             "--seed" => campaign.seed = number(&value()?)?,
             "--only" => only = Some(number(&value()?)?),
             "--jobs" => jobs = usize::try_from(number(&value()?)?)?,
@@ -43,7 +45,7 @@ fn main() -> Result<()> {
             }
             _ => {
                 eprintln!(
-                    "usage: differential [--programs N] [--seed S] [--jobs J] [--kind KIND] [--interpreter | --baseline] [--as-found] [--only SEED]\n\
+                    "usage: differential [--programs N] [--after M] [--seed S] [--jobs J] [--kind KIND] [--interpreter | --baseline] [--as-found] [--only SEED]\n\
                  kinds: {}",
                     Choice::ALL.map(Choice::name).join(" ")
                 );

@@ -59,6 +59,8 @@ pub struct Campaign {
     pub seed: u64,
     /// How many programs, at least: the last batch is run to its end.
     pub programs: u64,
+    /// How many of them, from the first on, were run before: batches that end within them are left out.
+    pub after: u64,
     /// Which generator's code is compared; without one the interpreter tier.
     pub native: Option<CodeTier>,
     /// Which programs, if not a mixture.
@@ -206,15 +208,18 @@ impl Campaign {
         Random::new(self.seed ^ index.wrapping_mul(0x5851_f42d_4c95_7f2d)).bits()
     }
 
-    /// Seeds of all batches, and what they are.
-    fn plan(&self) -> Vec<(u64, Choice)> {
+    /// Seeds of all batches that are to be run.
+    fn plan(&self) -> Vec<u64> {
         let mut programs = 0;
         let mut plan = Vec::new();
-        while programs < self.programs {
-            let seed = self.batch_seed(plan.len() as u64);
-            let choice = self.choice(seed);
-            programs += choice.count(seed) as u64;
-            plan.push((seed, choice));
+        for seed in (0..).map(|index| self.batch_seed(index)) {
+            if programs >= self.programs {
+                break;
+            }
+            programs += self.choice(seed).count(seed) as u64;
+            if programs > self.after {
+                plan.push(seed);
+            }
         }
         plan
     }
@@ -236,7 +241,7 @@ impl Campaign {
         let work = || -> Result<Option<Failure>> {
             let mut machine = Machine::new()?;
             while !stop.load(Ordering::Relaxed) {
-                let Some((seed, _)) = plan.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                let Some(seed) = plan.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
                 let mut tally = Tally::default();
                 let failure = self.batch(&mut machine, *seed, &mut tally);
                 let failure = failure.with_context(|| format!("batch with seed {seed:#x}"));
@@ -423,7 +428,7 @@ mod tests {
 
     #[test]
     fn batches_do_not_depend_on_threads() {
-        let campaign = Campaign { seed: 3, programs: 400, native: None, only: None };
+        let campaign = Campaign { seed: 3, programs: 400, after: 0, native: None, only: None };
         let alone = campaign.run(1, |_| ()).unwrap().0;
         let together = campaign.run(3, |_| ()).unwrap().0;
         assert_eq!(alone, together);
@@ -431,9 +436,19 @@ mod tests {
     }
 
     #[test]
+    fn a_campaign_goes_on_where_it_was_left() {
+        let plan = |programs, after| Campaign { seed: 3, programs, after, native: None, only: None }.plan();
+        let (whole, first) = (plan(4000, 0), plan(2000, 0));
+        assert!(whole.starts_with(&first));
+        let rest = plan(4000, 2000);
+        assert!(whole.ends_with(&rest));
+        assert!((whole.len()..=whole.len() + 1).contains(&(first.len() + rest.len())));
+    }
+
+    #[test]
     fn seeds_differ_by_batch_and_campaign() {
         let seeds = |seed| {
-            let campaign = Campaign { seed, programs: 1, native: None, only: None };
+            let campaign = Campaign { seed, programs: 1, after: 0, native: None, only: None };
             (0..50).map(move |index| campaign.batch_seed(index)).collect::<Vec<_>>()
         };
         let mut all: Vec<u64> = (0..4).flat_map(seeds).collect();

@@ -63,6 +63,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
         &services::TOLD,
         &services::AUTHORED,
         &services::CONTAINED,
+        &services::MEANWHILE,
     ]
     .into_iter()
     .flatten()

@@ -1,6 +1,6 @@
 //! Mistakes in what calls and returns do with links, `sp` and addresses.
 
-use super::{EMIT_CONTROL, FILETESTS, LIFT_FUNCTION, Mutant, STACK, mutant};
+use super::{Campaign, EMIT_CONTROL, FILETESTS, LIFT_FUNCTION, Mutant, STACK, mutant};
 
 const TARGETS: &str = "crates/opt/src/promote_calls.rs";
 const STUBS: &str = "crates/codegen/src/emit/stubs.rs";
@@ -89,10 +89,10 @@ pub(super) const ENTRIES: [Mutant; 6] = [
         "self.divide(self.builder.build_int_add(distance, self.number(2), \"\")?, 2, \"slot\")?;",
     ),
     Mutant {
-        name: "entry-table-one-page-long",
+        name: "entry-table-too-long",
         file: STUBS,
-        from: "IntPredicate::UGE, page",
-        to: "IntPredicate::UGT, page",
+        from: "u64::from(tables.pages), false",
+        to: "u64::from(tables.pages) + 128, false",
         campaign: FILETESTS,
     },
     Mutant {
@@ -100,7 +100,7 @@ pub(super) const ENTRIES: [Mutant; 6] = [
         file: "crates/vm/src/native.rs",
         from: ".filter(|offset| offset.is_multiple_of(2))?;",
         to: "?;",
-        campaign: FILETESTS,
+        campaign: Campaign::Test(["machine", "native::an_entry_without_native_code_is_interpreted"]),
     },
     Mutant {
         name: "thunk-forgets-sp",

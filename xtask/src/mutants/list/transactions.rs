@@ -24,12 +24,13 @@ pub(super) const VERDICTS: [Mutant; 7] = [
         "if filled.has(page) || bytes != ZEROS {",
         "if bytes != ZEROS {",
     ),
-    mutant(
-        "loaded-data-has-no-source",
-        "crates/vm/src/code.rs",
-        "        vm.inner_mut().fill(data);\n",
-        "        let _ = data;\n",
-    ),
+    Mutant {
+        name: "loaded-data-has-no-source",
+        file: "crates/vm/src/code.rs",
+        from: "        vm.inner_mut().fill(data);\n",
+        to: "        let _ = data;\n",
+        campaign: Campaign::Test(["conformance", "verdicts::pages_that_were_zeroed_come_back_as_zeros"]),
+    },
     mutant(
         "segments-over-segments",
         SOURCES,
