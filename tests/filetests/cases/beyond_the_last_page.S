@@ -1,10 +1,11 @@
 # version: 2
 # show: outcome
-/* A call to the page behind the last one with code, as far into it as a function that is found by its address lies in its page. */
+/* A call to the page behind the last one with code: there a directory of entries that is taken for longer than it is reads the version of the
+   library's header, and so the number of the group that `function` is in. */
   .globl _start
 _start:
   la a1, function
-  lui a2, 1
+  li a2, 6336
   add a1, a1, a2
   sd a1, -8(sp)
   ld a1, -8(sp)
