@@ -54,6 +54,7 @@ fn libraries_that_were_refused_once_are_accepted() {
         0xb2c6_b205_1055_858d,
         0x261d_777c_a010_e370,
         0x47f1_a429_7e45_5206,
+        0x7d0a_a7f0_b20d_22bf,
     ];
     for seed in seeds {
         let campaign = Campaign { seed: 1, programs: 1, after: 0, native: Some(CodeTier::Full), only: None };

@@ -159,7 +159,7 @@ fn what_is_not_optimised_runs_as_in_ckb_vm() {
         let mut module = antares_lift::lift(&program, 1 << 20).unwrap();
         let context = Context { program: &program, target: antares_compiler::TARGET };
         antares_opt::optimize(&mut module, context, Level::Plain);
-        assert_eq!(antares_opt::refused(&module), []);
+        assert_eq!(antares_proof::refused(&module), []);
         assert!(!module.to_string().contains("proved."), "{}", path.display());
         let library = native::load(&antares_baseline::compile(&module).unwrap()).unwrap();
         let oracle_case = oracle_case(&case, &case.elf().unwrap());

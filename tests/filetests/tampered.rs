@@ -4,8 +4,8 @@ use antares_abi::CodeTier;
 use antares_ir::{
     BinaryOp, Block, Charge, LinearSum, LoopSpan, Module, Op, Terminator, Value, VersionedLoop,
 };
-use antares_opt::refused;
 use antares_program::BlockId;
+use antares_proof::refused;
 
 use crate::case::Case;
 

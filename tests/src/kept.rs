@@ -1,6 +1,7 @@
 //! Libraries kept between runs of the tests, so that the corpus is compiled again only when the compiler changed.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     sync::OnceLock,
@@ -13,8 +14,9 @@ use anyhow::{Context, Result, anyhow};
 
 use crate::{crates::target_folder, native};
 
-/// Crates that decide the bytes of a library. The version numbers in its key change with releases, not with every edit.
-const COMPILER: [&str; 5] = ["abi", "program", "lift", "codegen", "compiler"];
+/// The crate whose sources, with those of ours that it depends on, decide the bytes of a library. The version numbers in its key change
+/// with releases, not with every edit.
+const COMPILER: &str = "compiler";
 
 /// The library of `elf`, from the last run if the compiler is the same; the inner error is the reason of a refusal.
 ///
@@ -86,7 +88,7 @@ fn compiler() -> Result<Sha256Digest> {
     let read = || -> Result<Sha256Digest> {
         let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
         let mut files = Vec::new();
-        for name in COMPILER {
+        for name in with_dependencies(&crates, COMPILER)? {
             collect(&crates.join(name), &mut files)?;
         }
         files.sort();
@@ -100,10 +102,36 @@ fn compiler() -> Result<Sha256Digest> {
     digest.clone().map_err(|error| anyhow!("reading the compiler's sources: {error}"))
 }
 
+/// The folders of the crate `name` and of those of ours that its manifest leads to.
+fn with_dependencies(crates: &Path, name: &str) -> Result<BTreeSet<String>> {
+    let (mut found, mut work) = (BTreeSet::new(), vec![name.to_owned()]);
+    while let Some(name) = work.pop() {
+        let manifest = fs::read_to_string(crates.join(&name).join("Cargo.toml"))?;
+        let ours = manifest.lines().filter_map(|line| line.strip_prefix("antares-")?.split_once('.'));
+        if found.insert(name) {
+            work.extend(ours.map(|(name, _)| name.to_owned()));
+        }
+    }
+    Ok(found)
+}
+
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
         let path = entry?.path();
         if path.is_dir() { collect(&path, files)? } else { files.push(path) }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_crate_of_the_compiler_counts() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+        let found = with_dependencies(&crates, COMPILER).unwrap();
+        let all = ["abi", "baseline", "codegen", "compiler", "ir", "lift", "opt", "program", "proof"];
+        assert!(all.iter().all(|name| found.contains(*name)), "{found:?}");
+    }
 }

@@ -1,6 +1,10 @@
 //! Compiles and loads libraries in this process: what the services do in jailed children.
 
-use std::{fs::File, io::Write, os::fd::AsFd};
+use std::{
+    fs::{self, File},
+    io::Write,
+    os::fd::AsFd,
+};
 
 use antares_abi::{CodeTier, CompileOptions, Hints};
 use antares_codegen::{Convention, Form, Part};
@@ -8,6 +12,8 @@ use antares_compiler::{CompileError, CompileLimits, Output, Request, Stage};
 use antares_ir::Module;
 use antares_vm::Library;
 use anyhow::{Context, Result, anyhow};
+
+use crate::crates::target_folder;
 
 /// Compiles `elf` and loads the library; the inner error is the reason of a refusal.
 ///
@@ -119,9 +125,13 @@ pub fn library_in_parallel(elf: &[u8], options: CompileOptions) -> Result<Output
 ///
 /// # Errors
 ///
-/// It is no library of ours, or has code that no generator of ours makes.
+/// It is no library of ours, or has code that no generator of ours makes: that one is kept in the target folder.
 pub fn load(bytes: &[u8]) -> Result<Library> {
-    antares_codecheck::check(bytes).context("checking compiled code")?;
+    if let Err(error) = antares_codecheck::check(bytes) {
+        let kept = target_folder().join("refused.so");
+        fs::write(&kept, bytes)?;
+        return Err(error).with_context(|| format!("checking compiled code, which is in {}", kept.display()));
+    }
     let mut file: File = tempfile::tempfile()?;
     file.write_all(bytes)?;
     let library = Library::load(file.as_fd()).context("loading a compiled library")?;

@@ -31,8 +31,8 @@ const EMPTY_NAMES: [&str; 9] =
     ["mod", "util", "utils", "common", "helper", "helpers", "misc", "manager", "shared"];
 
 /// The compiler's crates.
-pub(crate) const COMPILER_FOLDERS: [&str; 7] =
-    ["program", "ir", "opt", "lift", "codegen", "baseline", "compiler"];
+pub(crate) const COMPILER_FOLDERS: [&str; 8] =
+    ["program", "ir", "opt", "proof", "lift", "codegen", "baseline", "compiler"];
 
 /// Home-made words for what compiler engineers have words for, and those.
 const HOME_MADE_WORDS: [(&str, &str); 12] = [

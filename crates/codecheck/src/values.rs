@@ -209,7 +209,27 @@ impl<'l> Reader<'l> {
     fn sum(&mut self, [target, other]: [Register; 2], index: usize) -> Option<Value> {
         let (target, other) = (self.value(target, index)?, self.value(other, index)?);
         let is_of_a_part = matches!(target, Value::Address(_)) && other.is_entry_of_a_part();
-        (target.is_entry_of(&other) || other.is_entry_of(&target) || is_of_a_part).then_some(Value::Place)
+        let is_place = target.is_entry_of(&other)
+            || other.is_entry_of(&target)
+            || is_of_a_part
+            || self.is_entry_of_earlier(&target, &other)
+            || self.is_entry_of_earlier(&other, &target);
+        is_place.then_some(Value::Place)
+    }
+
+    /// Whether `entry` is one of a table that is named again for its load, and `base` a register from before the line that the same table
+    /// was put into somewhere.
+    fn is_entry_of_earlier(&self, entry: &Value, base: &Value) -> bool {
+        let Value::Entry { table, is_wide: true } = entry else { return false };
+        let (Value::Address(table), Value::Opaque { register, writer: None }) = (&**table, base) else {
+            return false;
+        };
+        self.lines.instructions.iter().any(|other| {
+            other.code() == Code::Lea_r64_m
+                && other.is_ip_rel_memory_operand()
+                && other.op0_register() == *register
+                && other.memory_displacement64() == *table
+        })
     }
 
     /// What was put by a `spill` to the place in the frame that `load` reads.
@@ -279,6 +299,23 @@ mod tests {
         // mov [rsp + 8], rsi; xor esi, esi; mov rsi, [rsp + 8].
         let spilled: [&[u8]; 3] = [&[0x48, 0x89, 0x74, 0x24, 8], &[0x31, 0xf6], &[0x48, 0x8b, 0x74, 0x24, 8]];
         assert_eq!(rdx(&[TABLE, ENTRY, spilled[0], spilled[1], spilled[2], SUM]), Value::Place);
+    }
+
+    /// `lea rbx, [rip + 8]`, and `ret`, behind which a line begins; `movsxd rdx, [rdx + 4 * rsi]`, `add rdx, rbx`.
+    const TABLE_BEFORE: [&[u8]; 2] = [&[0x48, 0x8d, 0x1d, 8, 0, 0, 0], &[0xc3]];
+    const ENTRY_INTO_RDX: &[u8] = &[0x48, 0x63, 0x14, 0xb2];
+    const SUM_WITH_RBX: &[u8] = &[0x48, 0x01, 0xda];
+
+    #[test]
+    fn a_table_may_be_named_again_for_its_entry() {
+        let [named, end] = TABLE_BEFORE;
+        assert_eq!(rdx(&[named, end, TABLE, ENTRY_INTO_RDX, SUM_WITH_RBX]), Value::Place);
+        let is_opaque = |code: &[&[u8]]| matches!(rdx(code), Value::Opaque { writer: Some(_), .. });
+        // Another table in rbx, none at all, the same one in rcx; rbx changed: inc rbx.
+        assert!(is_opaque(&[OTHER_TABLE, end, TABLE, ENTRY_INTO_RDX, SUM_WITH_RBX]));
+        assert!(is_opaque(&[end, TABLE, ENTRY_INTO_RDX, SUM_WITH_RBX]));
+        assert!(is_opaque(&[&[0x48, 0x8d, 0x0d, 8, 0, 0, 0], end, TABLE, ENTRY_INTO_RDX, SUM_WITH_RBX]));
+        assert!(is_opaque(&[named, end, &[0x48, 0xff, 0xc3], TABLE, ENTRY_INTO_RDX, SUM_WITH_RBX]));
     }
 
     #[test]

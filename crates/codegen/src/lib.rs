@@ -179,7 +179,7 @@ impl Part {
 /// Generates code for `part` of `module`.
 ///
 /// # Errors
-/// When we or LLVM fail, and [`CodegenError::Giants`]; any other module that the verifier of `antares-opt` accepts has code.
+/// When we or LLVM fail, and [`CodegenError::Giants`]; any other module that the verifier of `antares-proof` accepts has code.
 pub fn compile(module: &Module, part: Part, form: Form) -> Result<Vec<u8>, CodegenError> {
     compile_as(module, Convention::of(&module.functions), part, form)
 }

@@ -14,8 +14,9 @@ pub use antares_codegen::llvm_version;
 use antares_codegen::{CodegenError, Form, Part};
 use antares_ir::Module;
 use antares_lift::LiftError;
-use antares_opt::{Context, Level, Target, refused};
+use antares_opt::{Context, Level, Target};
 use antares_program::{Program, ProgramError};
+use antares_proof::refused;
 
 /// One compile.
 #[derive(Clone, Debug, PartialEq, Eq)]

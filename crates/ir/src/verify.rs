@@ -1,4 +1,4 @@
-//! The structural verifier: the rules of a module's form. What it claims about addresses and cycles is for the semantic one, in `opt`.
+//! The structural verifier: the rules of a module's form. What it claims about addresses and cycles is for the semantic one, in `proof`.
 
 use antares_program::{BlockId, FunctionId, Reg, RegSet};
 

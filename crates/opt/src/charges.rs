@@ -127,8 +127,7 @@ mod tests {
 
     use super::*;
     use antares_ir::{SpAfter, Value};
-
-    use crate::proof::cycles::unbalanced;
+    use antares_proof::unbalanced;
 
     const RETURN: Terminator = Terminator::Return { link: None, locals: Vec::new() };
 

@@ -1,4 +1,4 @@
-//! IR to better IR: passes, in the order of a table, and the verifier of what they claim.
+//! IR to better IR: passes, in the order of a table. What they claim is proved by `antares-proof`.
 //!
 //! `optimize` runs the passes that a tier wants over a module from the lifter. What has to be done before any generator takes a module
 //! (see [`Level::Plain`]) is a pass too. The table, the order and its reasons: `passes.rs`.
@@ -15,7 +15,6 @@ mod loops;
 mod passes;
 mod polls;
 mod promote_calls;
-mod proof;
 mod ranges;
 mod resumable;
 mod signatures;
@@ -28,7 +27,6 @@ use antares_program::Program;
 
 pub use analyses::Analyses;
 pub use passes::{Level, PASSES, Pass};
-pub use proof::{Claim, LoopError, ProofError, refused};
 
 /// What passes have to know of the generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use antares_ir::Module;
 
 use crate::{
     Analyses, Context, charges, combine_loads, covered_checks, frames, hoist_checks, jump_tables, loops,
-    polls, promote_calls, proof, resumable, signatures, specialize, syscalls, unreachable,
+    polls, promote_calls, resumable, signatures, specialize, syscalls, unreachable,
 };
 
 /// How much is done.
@@ -210,7 +210,7 @@ impl Pass {
             analyses.forget_flow();
         }
         if cfg!(debug_assertions) {
-            let refused = proof::refused_between_passes(module);
+            let refused = antares_proof::refused_between_passes(module);
             assert!(refused.is_empty(), "after {}: {refused:?}", self.name);
             assert!(analyses.are_of(module), "{} changes what it says it keeps", self.name);
         }

@@ -7,7 +7,7 @@
 use antares_ir::{Function, Module, SpAfter, Terminator, dataflow::Worklist};
 use antares_program::Reg;
 
-use crate::proof::available::{Executed, Root};
+use crate::available::{Executed, Root};
 
 /// How far something is from where `sp` was at the function's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,16 +1,17 @@
 //! The semantic verifier: every check that is left out holds, every charge that is moved comes to the same, and the cycle limit is
-//! checked in time. It shares no transfer function with what left them out, and is written to be read.
+//! checked in time. It shares no transfer function with what left them out: it cannot see the passes. It is written to be read.
 //!
 //! * Accesses that a check in their block covers, or that of the stack frame at the entry: [`access`], [`frame`].
 //! * Checks that earlier ones imply, over all paths: [`available`].
 //! * Checks that a guard has made for all iterations of a loop: [`versioned`], from what it compares ([`guard`]) and what one
 //!   iteration does ([`iteration`]), as sums modulo 2^64 ([`modular`]).
 //! * Charges and cycle-limit checks: [`cycles`]; charges of loops that are left out: [`search`], on bits that are known ([`bits`]).
+#![forbid(unsafe_code)]
 
 mod access;
 mod available;
 mod bits;
-pub(crate) mod cycles;
+mod cycles;
 mod frame;
 mod guard;
 mod iteration;
@@ -21,12 +22,13 @@ mod versioned;
 use antares_ir::{Access, Block, FormRule, Function, Module, Op, SpAfter, VerifyError};
 use antares_program::{BlockId, FunctionId};
 
-use crate::proof::{
+use crate::{
     available::{Executed, ImpliedWindows},
     frame::{SpDistance, StackFrame},
     versioned::Bounded,
 };
 
+pub use cycles::unbalanced;
 pub use versioned::LoopError;
 
 /// What a module claims and its verifier cannot prove. This is our mistake, never the input's.
@@ -89,7 +91,8 @@ pub fn refused(module: &Module) -> Vec<ProofError> {
 }
 
 /// The same of a module between passes: signatures, cycle-limit checks and what is known of `sp` may not be there yet.
-pub(crate) fn refused_between_passes(module: &Module) -> Vec<ProofError> {
+#[must_use]
+pub fn refused_between_passes(module: &Module) -> Vec<ProofError> {
     match antares_ir::verify_unsigned(module) {
         Ok(()) => unproved(module, false),
         Err(error) => vec![error.into()],
@@ -138,7 +141,7 @@ fn prove(
         }
     }
     let charges = [
-        (cycles::unbalanced(function), Claim::Balanced),
+        (unbalanced(function), Claim::Balanced),
         (cycles::lost(function), Claim::Deferred),
         (search::unproved(function), Claim::Search),
     ];

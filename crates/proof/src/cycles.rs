@@ -6,7 +6,8 @@ use antares_ir::{Block, Cfg, Charge, Function, Terminator};
 use antares_program::{BlockId, FunctionId};
 
 /// The first block at which what was charged depends on the path to it, or is not balanced where the function is left.
-pub(crate) fn unbalanced(function: &Function) -> Option<BlockId> {
+#[must_use]
+pub fn unbalanced(function: &Function) -> Option<BlockId> {
     // By block: cycles that were charged and not used, as it is entered.
     let mut ahead: HashMap<BlockId, i128> = HashMap::from([(BlockId(0), 0)]);
     let mut open = vec![BlockId(0)];

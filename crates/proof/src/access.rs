@@ -3,7 +3,7 @@
 use antares_ir::{Access, Block, Op, Value};
 use antares_program::Reg;
 
-use crate::proof::{available::ImpliedWindows, frame::SpDistance};
+use crate::{available::ImpliedWindows, frame::SpDistance};
 
 /// The first operation of `block` that accesses what nothing has seen to. `sp` is at a distance from where the function found
 /// it, below which all from `frame_low` on was checked for loads and stores.

@@ -9,7 +9,7 @@
 use antares_ir::{BinaryOp, Block, Function, Op, Terminator, UnaryOp, Value};
 use antares_program::{BlockId, Reg};
 
-use crate::proof::bits::Bits;
+use crate::bits::Bits;
 
 /// Blocks of a loop that are executed.
 const STEPS_MAX: usize = 64;

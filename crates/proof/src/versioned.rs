@@ -9,7 +9,7 @@
 use antares_ir::{Access, BinaryOp, Function, LinearSum, LoopSpan, Op, Terminator, Value, VersionedLoop};
 use antares_program::{BlockId, Reg};
 
-use crate::proof::{
+use crate::{
     guard::Guard,
     iteration::Iteration,
     modular::{Integers, ModularSum, Unknown},

@@ -3,7 +3,7 @@
 use antares_ir::{BinaryOp, Block, Op, Terminator, Value, VersionedLoop};
 use antares_program::Reg;
 
-use crate::proof::modular::{Integers, ModularSum, Unknown};
+use crate::modular::{Integers, ModularSum, Unknown};
 
 /// What a guard has compared. Everything is about the registers as it finds them.
 pub(super) struct Guard {

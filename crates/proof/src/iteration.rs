@@ -4,7 +4,7 @@
 use antares_ir::{BinaryOp, Block, Op, Terminator, UnaryOp, Value, VersionedLoop, Width};
 use antares_program::BlockId;
 
-use crate::proof::modular::{Integers, ModularSum, Unknown};
+use crate::modular::{Integers, ModularSum, Unknown};
 
 /// What the registers hold.
 type SymbolicRegisters = [ModularSum; 32];
