@@ -1,11 +1,11 @@
 //! The semantic verifier: every check that is left out holds, every charge that is moved comes to the same, and the cycle limit is
 //! checked in time. It shares no transfer function with what left them out: it cannot see the passes. It is written to be read.
 //!
-//! * Accesses that a check in their block covers, or that of the stack frame at the entry: [`access`], [`frame`].
-//! * Checks that earlier ones imply, over all paths: [`available`].
-//! * Checks that a guard has made for all iterations of a loop: [`versioned`], from what it compares ([`guard`]) and what one
-//!   iteration does ([`iteration`]), as sums modulo 2^64 ([`modular`]).
-//! * Charges and cycle-limit checks: [`cycles`]; charges of loops that are left out: [`search`], on bits that are known ([`bits`]).
+//! * Accesses that a check in their block covers, or that of the stack frame at the entry: `access`, `frame`.
+//! * Checks that earlier ones imply, over all paths: `available`.
+//! * Checks that a guard has made for all iterations of a loop: `versioned`, from what it compares (`guard`) and what one
+//!   iteration does (`iteration`), as sums modulo 2^64 (`modular`).
+//! * Charges and cycle-limit checks: `cycles`; charges of loops that are left out: `search`, on bits that are known (`bits`).
 #![forbid(unsafe_code)]
 
 mod access;
