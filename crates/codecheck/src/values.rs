@@ -221,15 +221,12 @@ impl<'l> Reader<'l> {
     /// was put into somewhere.
     fn is_entry_of_earlier(&self, entry: &Value, base: &Value) -> bool {
         let Value::Entry { table, is_wide: true } = entry else { return false };
-        let (Value::Address(table), Value::Opaque { register, writer: None }) = (&**table, base) else {
-            return false;
-        };
-        self.lines.instructions.iter().any(|other| {
-            other.code() == Code::Lea_r64_m
-                && other.is_ip_rel_memory_operand()
-                && other.op0_register() == *register
-                && other.memory_displacement64() == *table
-        })
+        match (&**table, base) {
+            (Value::Address(table), Value::Opaque { register, writer: None }) => {
+                self.lines.names(*register, *table)
+            }
+            _ => false,
+        }
     }
 
     /// What was put by a `spill` to the place in the frame that `load` reads.

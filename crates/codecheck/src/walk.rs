@@ -1,6 +1,8 @@
 //! All instructions of the code, in a line.
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
+use std::collections::HashSet;
+
+use iced_x86::{Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, Register};
 
 use crate::{CodeError, CodeFault, image::Code};
 
@@ -10,6 +12,8 @@ pub(crate) struct Lines {
     start: u64,
     /// By byte of the code: whether an instruction begins there.
     begins: Vec<bool>,
+    /// The addresses that are put into registers somewhere.
+    named: HashSet<(Register, u64)>,
 }
 
 impl Lines {
@@ -18,6 +22,11 @@ impl Lines {
         let place = address.checked_sub(self.start).and_then(|place| usize::try_from(place).ok());
         place.and_then(|place| self.begins.get(place)).is_some_and(|begins| *begins)
     }
+
+    /// Whether an instruction puts `address`, of the library, into `register`.
+    pub(crate) fn names(&self, register: Register, address: u64) -> bool {
+        self.named.contains(&(register, address))
+    }
 }
 
 /// Disassembles from the first byte to the last; there are no bytes between instructions.
@@ -25,6 +34,7 @@ pub(crate) fn disassemble(code: &Code<'_>) -> Result<Lines, CodeError> {
     // Instructions have some four bytes on average.
     let mut instructions = Vec::with_capacity(code.bytes.len() / 3);
     let mut begins = vec![false; code.bytes.len()];
+    let mut named = HashSet::new();
     let mut decoder = Decoder::with_ip(64, code.bytes, code.start, DecoderOptions::NONE);
     while decoder.can_decode() {
         begins[decoder.position()] = true;
@@ -32,12 +42,15 @@ pub(crate) fn disassemble(code: &Code<'_>) -> Result<Lines, CodeError> {
         if instruction.is_invalid() {
             return Err(CodeError::Code { address: instruction.ip(), fault: CodeFault::Invalid });
         }
+        if instruction.code() == Opcode::Lea_r64_m && instruction.is_ip_rel_memory_operand() {
+            named.insert((instruction.op0_register(), instruction.memory_displacement64()));
+        }
         instructions.push(instruction);
     }
     if let Some(last) = instructions.last().filter(|last| goes_on(last)) {
         return Err(CodeError::Code { address: last.ip(), fault: CodeFault::End });
     }
-    Ok(Lines { instructions, start: code.start, begins })
+    Ok(Lines { instructions, start: code.start, begins, named })
 }
 
 /// Whether execution may go on behind `instruction`.
