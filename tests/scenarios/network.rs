@@ -131,6 +131,7 @@ async fn faults_on_the_way_cost_time_and_nothing_else() {
         let ways = [&network.to_compilers[0], &network.to_runners[0], network.to_store.as_ref().unwrap()];
         for (place, way) in ["compiler", "runner", "store"].into_iter().zip(ways) {
             round += 1;
+            let won = network.hedges_won();
             way.set(fault);
             let since = Instant::now();
             let is_over = async {
@@ -142,8 +143,14 @@ async fn faults_on_the_way_cost_time_and_nothing_else() {
             };
             tokio::join!(network.calls(round), is_over);
             println!("{fault:?} on the way to a {place}: {CALLS} calls took {:?}", since.elapsed());
-            while place == "store" && fault == Fault::Silent && !network.is_breaker("open") {
-                assert!(since.elapsed() < PATIENCE, "the breaker opens");
+            // Each script has a compiler of its own by lot, so all of a round may have the other one.
+            let is_seen = || match (place, fault) {
+                ("compiler", Fault::Silent) => network.hedges_won() > won,
+                ("store", Fault::Silent) => network.is_breaker("open"),
+                _ => true,
+            };
+            while !is_seen() {
+                assert!(since.elapsed() < PATIENCE, "{fault:?} on the way to a {place} is noticed");
                 round += 1;
                 network.calls(round).await;
             }
@@ -151,7 +158,6 @@ async fn faults_on_the_way_cost_time_and_nothing_else() {
         }
         assert!(network.is_well(), "{fault:?}");
     }
-    assert!(network.hedges_won() >= 1.0, "a compiler that is silent was not waited for");
     until("what waited goes up", || {
         network.compilers.iter().all(|server| server.metric("antares_tier_writes_waiting") == 0.0)
     });
