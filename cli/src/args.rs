@@ -136,6 +136,14 @@ pub(crate) enum Command {
 pub(crate) struct ScriptArgs {
     /// The script: a RISC-V RV64 ELF file, or - for standard input
     pub elf: PathBuf,
+    /// How to understand it.
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
+/// How the bytes of a script are to be understood.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct MachineArgs {
     /// VM version
     #[arg(long, value_name = "0|1|2", default_value_t = 2, value_parser = value_parser!(u32).range(0..=2))]
     pub vm_version: u32,
@@ -144,7 +152,7 @@ pub(crate) struct ScriptArgs {
     pub isa: Option<Isa>,
 }
 
-impl ScriptArgs {
+impl MachineArgs {
     /// VM version and ISA, the latter implied by the former where it is not said.
     pub(crate) fn options(&self) -> CompileOptions {
         let isa = self.isa.unwrap_or_else(|| Isa::of_version(self.vm_version));
@@ -366,13 +374,19 @@ pub(crate) struct CompileArgs {
 /// Words of `antares explain`.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// The script.
+    /// The script: a RISC-V RV64 ELF file, or - for standard input
+    #[arg(required_unless_present = "passes")]
+    pub elf: Option<PathBuf>,
+    /// How to understand it.
     #[command(flatten)]
-    pub script: ScriptArgs,
+    pub machine: MachineArgs,
     /// What to show
-    #[arg(long, value_parser = stages())]
-    pub stage: Shown,
-    /// The intermediate form as it is after this pass, and not after all; `--stage passes` lists them
+    #[arg(long, value_parser = stages(), required_unless_present = "passes")]
+    pub stage: Option<Shown>,
+    /// List the passes over the intermediate form in their order; needs no script
+    #[arg(long, conflicts_with_all = ["after", "hinted"])]
+    pub passes: bool,
+    /// The intermediate form as it is after this pass, and not after all; `--passes` lists them
     #[arg(long, value_name = "PASS", value_parser = passes_done)]
     pub after: Option<u32>,
     /// With the targets that runs on this machine went to and that recovery does not find by itself

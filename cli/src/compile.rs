@@ -18,7 +18,7 @@ pub(crate) fn compile(args: &CompileArgs) -> Result<ExitCode, Failure> {
         None => beside(&args.script.elf)?,
     };
     let elf = local::seal(&input::read_script(&args.script.elf)?)?;
-    let options = args.script.options();
+    let options = args.script.machine.options();
     let compiled = local::compile(&elf, (options, &Hints::default()), Stage::Library)?;
     let bytes = compiled.output.read().context("cannot read the output").map_err(Failure::Service)?;
     output::write(&path, &bytes)?;

@@ -1,8 +1,9 @@
 //! `antares explain`: shows a stage on the way from ELF bytes to native code.
 
-use std::process::ExitCode;
+use std::{fmt::Write as _, process::ExitCode};
 
 use antares_abi::{CodeTier, CompileOptions, Hints, Sha256Digest, Stage};
+use antares_opt::{Level, PASSES};
 use anyhow::{Context as _, anyhow};
 
 use crate::{
@@ -15,11 +16,14 @@ use crate::{
 
 /// Shows what `args` say.
 pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
-    let elf = input::read_script(&args.script.elf)?;
-    let options = args.script.options();
+    let (Some(elf), Some(stage), false) = (&args.elf, args.stage, args.passes) else {
+        return print(args, passes().as_bytes());
+    };
+    let elf = input::read_script(elf)?;
+    let options = args.machine.options();
     let kept = args.hinted.then(|| Kept::of_user(false)).flatten();
     let hints = kept.map(|kept| kept.hints(Sha256Digest::of(&elf), options)).unwrap_or_default();
-    let wanted = match (args.stage, args.after) {
+    let wanted = match (stage, args.after) {
         (Shown::Stage(Stage::Ir), Some(passes)) => Shown::Stage(Stage::IrAfter { passes }),
         (_, Some(_)) => return Err(Failure::Usage(anyhow!("--after goes with --stage ir"))),
         (stage, None) => stage,
@@ -31,13 +35,34 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
             compiled.output.read().context("cannot read the output").map_err(Failure::Service)?
         }
     };
+    print(args, &shown)
+}
+
+/// Writes what is shown to where it is wanted.
+fn print(args: &ExplainArgs, shown: &[u8]) -> Result<ExitCode, Failure> {
     match (&args.output, args.stage) {
-        (Some(path), _) => output::write(path, &shown)?,
-        (None, Shown::Stage(Stage::Object)) => output::print_binary(&shown)?,
+        (Some(path), _) => output::write(path, shown)?,
+        (None, Some(Shown::Stage(Stage::Object))) => output::print_binary(shown)?,
         // Names in the text are the script's own choice.
-        (None, _) => output::print(output::printable(&String::from_utf8_lossy(&shown)).as_bytes())?,
+        (None, _) => output::print(output::printable(&String::from_utf8_lossy(shown)).as_bytes())?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The table of passes: name, levels, what it does and which passes it counts on.
+fn passes() -> String {
+    let levels = [("plain", Level::Plain), ("baseline", Level::Baseline), ("full", Level::Full)];
+    let mut text = format!("{:<26}{:<24}about\n", "pass", "levels");
+    for pass in PASSES {
+        let of: Vec<_> =
+            levels.iter().filter(|(_, level)| pass.is_of(*level)).map(|(name, _)| *name).collect();
+        let _ = write!(text, "{:<26}{:<24}{}", pass.name, of.join(","), pass.about);
+        let _ = match pass.requires {
+            [] => writeln!(text),
+            names => writeln!(text, " (requires {})", names.join(", ")),
+        };
+    }
+    text
 }
 
 /// What names the script and its artifact, and what the latter is made of beside the bytes.

@@ -44,7 +44,7 @@ impl Request {
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let request = Request {
         elf: input::read_script(&args.script.elf)?,
-        options: args.script.options(),
+        options: args.script.machine.options(),
         tier: args.tier,
         code: args.code,
         args: args.args.into_iter().map(OsStringExt::into_vec).collect(),

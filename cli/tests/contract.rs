@@ -133,6 +133,7 @@ fn wrong_words_end_with_2() {
         &["run", "-", "argument-without-dashes"],
         &["explain", "-"],
         &["explain", "-", "--stage", "coffee"],
+        &["explain", "--passes", "--after", "lift"],
         &["compile", "-"],
     ] {
         let (status, stdout, stderr) = text(words, &exits(0));
@@ -286,6 +287,16 @@ fn explain_shows_every_stage() {
     let (_, json) = run(&["--tier", "interpreter"], &exits(0));
     let (_, hash, _) = text(&["explain", "-", "--stage", "hash"], &exits(0));
     assert!(hash.contains(json["artifact"].as_str().expect("a key")), "{hash}");
+}
+
+#[test]
+fn explain_lists_the_passes_without_a_script() {
+    let (status, listed, stderr) = text(&["explain", "--passes"], b"");
+    assert_eq!(status, 0, "{stderr}");
+    let names: Vec<&str> = listed.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, antares_opt::PASSES.iter().map(|pass| pass.name).collect::<Vec<_>>());
+    assert!(listed.contains("full") && listed.contains("requires frames"), "{listed}");
+    assert_eq!(text(&["explain", "--stage", "ir", "--passes"], b"").1, listed);
 }
 
 #[test]

@@ -48,7 +48,7 @@ const WITHOUT_EXAMPLE: [(&str, &str); 4] = [
 ];
 
 /// What is run: statuses that are right, and the words. Capitals stand for what [`Place::fill`] puts there.
-const EXAMPLES: [(&[i32], &str); 65] = [
+const EXAMPLES: [(&[i32], &str); 66] = [
     (&[0], "run SCRIPT -- 0"),
     (&[1], "run SCRIPT -- 7"),
     (&[1], "run SCRIPT --expect-cycles 1 -- 0"),
@@ -87,6 +87,7 @@ const EXAMPLES: [(&[i32], &str); 65] = [
     (&[0], "explain SCRIPT --stage program --hinted"),
     (&[0], "explain SCRIPT --stage ir --after lift"),
     (&[0], "explain SCRIPT --stage passes"),
+    (&[0], "explain --passes"),
     (&[0], "explain SCRIPT --stage llvm"),
     (&[0], "explain SCRIPT --stage asm --vm-version 2 --isa imc"),
     (&[0], "explain SCRIPT --stage object -o out.o"),
