@@ -89,13 +89,15 @@ fn renew(root: &Path, copy: &Path) -> anyhow::Result<()> {
     let listing = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output()?;
     let names = String::from_utf8(listing.stdout).context("a path is not UTF-8")?;
     for name in names.split_terminator('\0') {
-        let Ok(bytes) = fs::read(root.join(name)) else { continue };
-        let to = copy.join(name);
-        if fs::read(&to).is_ok_and(|old| old == bytes) {
+        let (from, to) = (root.join(name), copy.join(name));
+        let Ok(bytes) = fs::read(&from) else { continue };
+        // Tests call scripts: a copy that cannot be called would pass for a mistake that is found.
+        let mode = |path: &Path| fs::metadata(path).map(|data| data.permissions()).ok();
+        if fs::read(&to).is_ok_and(|old| old == bytes) && mode(&from) == mode(&to) {
             continue;
         }
         fs::create_dir_all(to.parent().context("a file has a folder")?)?;
-        fs::write(to, bytes)?;
+        fs::copy(from, to)?;
     }
     Ok(())
 }
