@@ -1,0 +1,77 @@
+//! The words of `antares explain`.
+
+use std::path::PathBuf;
+
+use antares_abi::Stage;
+use antares_opt::Level;
+use clap::{
+    Args,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
+
+use crate::args::MachineArgs;
+
+/// Words of `antares explain`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The script: a RISC-V RV64 ELF file, or - for standard input
+    #[arg(required_unless_present = "passes")]
+    pub elf: Option<PathBuf>,
+    /// How to understand it.
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// What to show
+    #[arg(long, value_parser = stages(), required_unless_present = "passes")]
+    pub stage: Option<Shown>,
+    /// List the passes over the intermediate form in their order; needs no script
+    #[arg(long, conflicts_with_all = ["after", "hinted"])]
+    pub passes: bool,
+    /// The intermediate form as it is after this pass, and not after all; `--passes` lists them
+    #[arg(long, value_name = "PASS", value_parser = passes_done)]
+    pub after: Option<u32>,
+    /// With the targets that runs on this machine went to and that recovery does not find by itself
+    #[arg(long)]
+    pub hinted: bool,
+    /// Where to write it [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// What `antares explain` shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// Digest of the bytes and key of the artifact.
+    Hash,
+    /// What the compiler gives at this stage.
+    Stage(Stage),
+}
+
+/// The names of what can be shown, and what it is.
+const SHOWN: [(&str, Shown, &str); 8] = [
+    ("hash", Shown::Hash, "Digest of the bytes and key of the artifact"),
+    ("image", Shown::Stage(Stage::Image), "Segments, entry, symbols"),
+    ("program", Shown::Stage(Stage::Program), "Functions and blocks"),
+    ("ir", Shown::Stage(Stage::Ir), "The typed intermediate form"),
+    ("passes", Shown::Stage(Stage::Passes), "The passes over the intermediate form, and what each leaves"),
+    ("llvm", Shown::Stage(Stage::Llvm), "LLVM IR after optimisation"),
+    ("asm", Shown::Stage(Stage::Asm), "Host assembly"),
+    ("object", Shown::Stage(Stage::Object), "The relocatable object file (binary)"),
+];
+
+/// Reads what to show.
+fn stages() -> impl TypedValueParser<Value = Shown> {
+    let names = SHOWN.map(|(name, _, help)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(names).try_map(|name| {
+        let found = SHOWN.into_iter().find(|(known, ..)| *known == name);
+        found.map(|(_, shown, _)| shown).ok_or("no such stage")
+    })
+}
+
+/// How many passes of the full tier have run when that of this name has; 0 for `lift`, before all of them.
+fn passes_done(name: &str) -> Result<u32, String> {
+    let names = || std::iter::once("lift").chain(antares_opt::passes(Level::Full).map(|pass| pass.name));
+    let done = (0..).zip(names()).find(|(_, known)| *known == name).map(|(done, _)| done);
+    done.ok_or_else(|| {
+        format!("no pass is called {name:?}; there are {}", names().collect::<Vec<_>>().join(", "))
+    })
+}
