@@ -43,6 +43,19 @@ enum Dropped {
     Room,
 }
 
+/// Why an upload was refused for want of room, for the metric.
+const REFUSED: [&str; 2] = ["disk_full", "upload_bytes"];
+
+impl UploadError {
+    fn refused(&self) -> Option<&'static str> {
+        match self {
+            Self::DiskFull => Some(REFUSED[0]),
+            Self::NoRoom { .. } => Some(REFUSED[1]),
+            Self::Offset { .. } | Self::Size { .. } | Self::TakenOver | Self::Internal => None,
+        }
+    }
+}
+
 impl Dropped {
     const ALL: [Self; 2] = [Self::Expired, Self::Room];
 
@@ -64,6 +77,7 @@ pub(crate) struct Uploads {
     pub(crate) storing: Semaphore,
     resumed: IntCounter,
     dropped: IntCounterVec,
+    refused: IntCounterVec,
 }
 
 #[derive(Default)]
@@ -110,6 +124,12 @@ impl Uploads {
             &["reason"],
         );
         Dropped::ALL.iter().for_each(|why| drop(dropped.with_label_values(&[why.name()])));
+        let refused = metrics.counters(
+            "antares_uploads_refused_total",
+            "Uploads that were refused for want of room, by what is full.",
+            &["reason"],
+        );
+        REFUSED.iter().for_each(|why| drop(refused.with_label_values(&[why])));
         let uploads = Arc::new(Self {
             bytes_max: limits.upload_bytes_max,
             partial_max: limits.partial_uploads_max,
@@ -119,6 +139,7 @@ impl Uploads {
             resumed: metrics
                 .counter("antares_uploads_resumed_total", "Uploads that went on after they had broken off."),
             dropped,
+            refused,
         });
         let count = metrics
             .gauge("antares_partial_uploads", "Uploads that are not complete, in progress or broken off.");
@@ -138,6 +159,22 @@ impl Uploads {
 
     /// Begins an upload of `size` bytes, or goes on with one at `offset`. Blocks on the disk.
     pub(crate) fn begin(
+        self: &Arc<Self>,
+        cache: &Cache,
+        whose: ([u8; 32], Sha256Digest),
+        size: u64,
+        offset: u64,
+    ) -> Result<Writing, UploadError> {
+        self.begun(cache, whose, size, offset).inspect_err(|error| self.count_refused(error))
+    }
+
+    fn count_refused(&self, error: &UploadError) {
+        if let Some(reason) = error.refused() {
+            self.refused.with_label_values(&[reason]).inc();
+        }
+    }
+
+    fn begun(
         self: &Arc<Self>,
         cache: &Cache,
         (holder, script): ([u8; 32], Sha256Digest),
@@ -267,6 +304,10 @@ impl Partial {
 impl Writing {
     /// Adds `piece`; gives how many bytes are there then. Blocks on the disk.
     pub(crate) fn add(&self, cache: &Cache, piece: &[u8]) -> Result<u64, UploadError> {
+        self.added(cache, piece).inspect_err(|error| self.uploads.count_refused(error))
+    }
+
+    fn added(&self, cache: &Cache, piece: &[u8]) -> Result<u64, UploadError> {
         let mut file = locked(&self.file);
         let more = piece.len() as u64;
         if !cache.has_free(more) {

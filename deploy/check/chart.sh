@@ -83,7 +83,7 @@ refused() {
 
 check "alerts of the chart are those of deploy/prometheus" cmp "$chart/files/antares.rules.yml" "$root/deploy/prometheus/antares.rules.yml"
 check "README.md has the values of values.yaml" "$python" "$here/values_table.py" "$chart" --check
-for test in test_chart test_pod_security test_images; do
+for test in test_chart test_odd_values test_pod_security test_images; do
     check "$test" env HELM="$helm" PYTHONPATH="$here" "$python" -m unittest --quiet "$test"
 done
 for values in "$chart"/ci/*-values.yaml "$chart"/presets/*.yaml; do

@@ -7,6 +7,7 @@ import subprocess
 import tomllib
 import unittest
 
+import scraping
 import yaml
 
 CHART = pathlib.Path(__file__).resolve().parents[2] / "helm/antares"
@@ -51,6 +52,15 @@ class Chart(unittest.TestCase):
         self.assertEqual(memory_mib(pod(objects, "Deployment", "antares-runner")), service + running)
         single = render(values | {"single": {"enabled": True}})
         self.assertEqual(memory_mib(pod(single, "StatefulSet", "antares-server")), service + compiling + running)
+
+    def test_the_pod_monitor_gives_the_labels_that_rules_are_tested_with(self):
+        objects = render({"monitoring": {"podMonitor": {"enabled": True}}})
+        template = objects[("Deployment", "antares-runner")]["spec"]["template"]
+        runner = {
+            "metadata": template["metadata"] | {"name": scraping.WAYS["pod_monitor"]["pod"], "namespace": "verify"},
+            "containers": template["spec"]["containers"],
+        }
+        self.assertEqual(scraping.target_labels(objects[("PodMonitor", "antares")], runner), scraping.WAYS["pod_monitor"])
 
     def test_what_a_pod_may_have_beside(self):
         extra = {

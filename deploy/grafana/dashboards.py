@@ -81,8 +81,10 @@ INTERPRETED = 'tier="interpreter"'
 OVERVIEW = [
     (
         "Objectives",
-        stat("Processes up", "Processes that Prometheus reaches.", "none", ("up", "sum(up{})"),
-             steps=[("red", None), ("green", 1)]),
+        stat("Processes away",
+             "Processes that Prometheus does not reach, and services that refuse their calls (NOT_SERVING).", "none",
+             ("away", "count(up{} < 1) or vector(0)"), ("not serving", "count(antares_serving{} < 1) or vector(0)"),
+             steps=[("green", None), ("red", 1)]),
         stat("Server errors",
              "Share of calls that failed for a reason of ours: UNAVAILABLE, INTERNAL, UNKNOWN, DATA_LOSS. A script that"
              " ends in an error is no such call.",
@@ -303,9 +305,10 @@ COMPILE = [
               "Bytes of uploads that are not complete, on the volume of the store, and how many they are.", "bytes",
               ("bytes {{instance}}", "sum by (instance) (antares_partial_upload_bytes{})"),
               ("uploads {{instance}}", "sum by (instance) (antares_partial_uploads{})")),
-        panel("Uploads that broke off", "Uploads that went on, and those that were dropped, per second.", "ops",
+        panel("Uploads that broke off", "Uploads that went on, those that were dropped, and those refused for want of room, per second.", "ops",
               ("gone on with", rate("antares_uploads_resumed_total")),
-              ("dropped: {{reason}}", rate("antares_uploads_dropped_total", "reason"))),
+              ("dropped: {{reason}}", rate("antares_uploads_dropped_total", "reason")),
+              ("refused: {{reason}}", rate("antares_uploads_refused_total", "reason"))),
         table("Cache state", "1 at the state that each store is in.", "none",
               ("{{instance}} {{state}}", "max by (instance, state) (antares_cache_state{})")),
     ),

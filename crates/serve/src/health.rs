@@ -7,6 +7,8 @@ use std::{
 
 use tonic_health::{ServingStatus, server::HealthReporter};
 
+use crate::metrics::Metrics;
+
 /// The service name that answers SERVING for as long as the process does: for liveness probes, which must not depend on
 /// workers or on draining.
 pub const LIVENESS: &str = "liveness";
@@ -59,6 +61,21 @@ impl Health {
     pub(crate) fn services(&self) -> Vec<(&'static str, bool)> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.ready.iter().map(|(&service, &ready)| (service, ready && !state.draining)).collect()
+    }
+
+    /// Says in `/metrics` what health checks are answered.
+    pub(crate) fn show(&self, metrics: &Metrics) {
+        let family = metrics.gauges(
+            "antares_serving",
+            "1 while the service says SERVING to health checks, 0 while it refuses its calls.",
+            &["service"],
+        );
+        let health = self.clone();
+        metrics.before_scrape(move || {
+            for (service, serving) in health.services() {
+                family.with_label_values(&[service]).set(serving.into());
+            }
+        });
     }
 
     async fn publish(&self) {

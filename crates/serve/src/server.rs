@@ -132,6 +132,7 @@ impl Server {
     ) -> Result<Self, ServeError> {
         let (reporter, health_service) = tonic_health::server::health_reporter();
         let health = Health::new(reporter, &app.services).await;
+        health.show(&metrics);
         let sets: [&[u8]; 4] = [
             app.descriptors,
             tonic_health::pb::FILE_DESCRIPTOR_SET,

@@ -3,31 +3,52 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Prefix of the names of all objects; short enough for the suffixes that follow. */}}
+{{/* Prefix of the names of all objects; short enough for the suffixes that follow. A longer one ends in a digest of the whole: two
+releases that begin alike do not meet. */}}
 {{- define "antares.fullname" -}}
+{{- $name := printf "%s-%s" .Release.Name (include "antares.name" .) -}}
 {{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- $name = toString .Values.fullnameOverride -}}
 {{- else if contains (include "antares.name" .) .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name (include "antares.name" .) | trunc 40 | trimSuffix "-" -}}
+{{- $name = .Release.Name -}}
 {{- end -}}
+{{- if gt (len $name) 40 -}}
+{{- printf "%s-%s" ($name | trunc 31 | trimSuffix "-") ($name | sha256sum | trunc 8) -}}
+{{- else -}}
+{{- $name | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A map whose values Kubernetes wants as strings, whatever YAML took them for; what is null is left out. */}}
+{{- define "antares.stringMap" -}}
+{{- $lines := list -}}
+{{- range $key, $value := . -}}
+{{- if not (kindIs "invalid" $value) -}}
+{{- $lines = append $lines (printf "%s: %s" ($key | toJson) (kindIs "string" $value | ternary $value (toJson $value) | toJson)) -}}
+{{- end -}}
+{{- end -}}
+{{- join "\n" $lines -}}
 {{- end -}}
 
 {{/* Labels that never change in the life of a release: selectors are immutable. */}}
 {{- define "antares.selector" -}}
-app.kubernetes.io/name: {{ include "antares.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "antares.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
+{{/* All labels but the component, which the templates add: what the chart sets cannot be set otherwise. */}}
 {{- define "antares.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-{{ include "antares.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- include "antares.labelsWith" (dict "root" . "more" dict) -}}
+{{- end -}}
+
+{{/* The same and more: `dict "root" $ "more" LABELS`. */}}
+{{- define "antares.labelsWith" -}}
+{{- $own := include "antares.selector" .root | fromYaml -}}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") -}}
+{{- $_ := set $own "app.kubernetes.io/version" .root.Chart.AppVersion -}}
+{{- $_ := set $own "app.kubernetes.io/managed-by" .root.Release.Service -}}
+{{- $others := merge (dict) (.more | default dict) (.root.Values.commonLabels | default dict) -}}
+{{- include "antares.stringMap" (merge $own (omit $others "app.kubernetes.io/component")) -}}
 {{- end -}}
 
 {{- define "antares.serviceAccountName" -}}
@@ -140,14 +161,30 @@ prometheus.io/scrape: "true"
 prometheus.io/port: "9464"
 prometheus.io/path: /metrics
 {{- end }}
-{{- with .own }}
-{{ toYaml . }}
+{{- with omit (.own | default dict) "checksum/config" (ternary "prometheus.io/scrape" "-" .root.Values.scrapeAnnotations.enabled) (ternary "prometheus.io/port" "-" .root.Values.scrapeAnnotations.enabled) (ternary "prometheus.io/path" "-" .root.Values.scrapeAnnotations.enabled) }}
+{{ include "antares.stringMap" . }}
 {{- end }}
 {{- end -}}
 
 {{/* Size of the cache's volume, MiB: twice the budget for a rebuild, uploads that are not complete, and what the service keeps free. */}}
 {{- define "antares.cacheVolumeMiB" -}}
 {{- add (mul 2 (int .Values.compiler.cache.budgetMiB)) (div (int64 (dig "compiler" "upload_bytes_max" 536870912 .Values.compiler.config)) 1048576) 256 -}}
+{{- end -}}
+
+{{/* Fails where an upgrade would change the claim of a StatefulSet, which Kubernetes refuses in words that name no value: `dict "root" $
+"name" NAME`. Sizes come back in the largest unit that is whole. */}}
+{{- define "antares.claimKept" -}}
+{{- with lookup "apps/v1" "StatefulSet" .root.Release.Namespace .name -}}
+{{- with .spec.volumeClaimTemplates -}}
+{{- $had := (index . 0).spec.resources.requests.storage | toString -}}
+{{- $units := dict "Mi" 1 "Gi" 1024 "Ti" 1048576 -}}
+{{- $unit := get $units (regexFind "[A-Z]i$" $had) -}}
+{{- $wanted := include "antares.cacheVolumeMiB" $.root | int64 -}}
+{{- if and $unit (ne (mul $unit (regexFind "^[0-9]+" $had | int64)) $wanted) -}}
+{{- fail (printf "the volume claim of StatefulSet %s asks for %s and would ask for %dMi: Kubernetes lets no upgrade change it. Keep compiler.cache.budgetMiB and upload_bytes_max, or delete the StatefulSet with --cascade=orphan first" $.name $had $wanted) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Downloads of the compiler at once; each may hold one artifact of 64 MiB. */}}
@@ -243,13 +280,13 @@ connections_max: {{ int .connections }}
 {{- if .Values.tls.secret }}
 - name: tls
   secret:
-    secretName: {{ .Values.tls.secret }}
+    secretName: {{ .Values.tls.secret | quote }}
     defaultMode: 0440
 {{- end }}
 {{- if .Values.auth.jwksSecret }}
 - name: jwks
   secret:
-    secretName: {{ .Values.auth.jwksSecret }}
+    secretName: {{ .Values.auth.jwksSecret | quote }}
     defaultMode: 0440
 {{- end }}
 {{- end -}}
@@ -266,7 +303,7 @@ connections_max: {{ int .connections }}
 {{- if .Values.signing.trustedConfigMap }}
 - name: trusted
   configMap:
-    name: {{ .Values.signing.trustedConfigMap }}
+    name: {{ .Values.signing.trustedConfigMap | quote }}
 {{- end }}
 {{- end -}}
 
@@ -366,7 +403,7 @@ scaleDown:
 {{/* What a pod may have beside what the chart gives it: `dict "own" VALUES`. */}}
 {{- define "antares.podExtras" -}}
 {{- with .own.runtimeClassName }}
-runtimeClassName: {{ . }}
+runtimeClassName: {{ . | quote }}
 {{- end }}
 {{- if .own.userNamespace }}
 hostUsers: false

@@ -1,0 +1,63 @@
+"""The ways in which Prometheus reaches Antares with what this repository ships, and the labels that each gives its targets.
+
+Rules and dashboards must hold on the series of each: a label that one way sets is no label to select by.
+"""
+
+import re
+
+# Labels of a target by the way it is found. An address is added as `instance` by Prometheus.
+WAYS = {
+    # deploy/prometheus/prometheus.yml, for deploy/compose.yaml.
+    "compose": {"job": "antares"},
+    # The chart's PodMonitor, as the Prometheus operator turns it into a scrape configuration; test_chart.py holds it to the template.
+    "pod_monitor": {
+        "job": "antares",
+        "namespace": "verify",
+        "pod": "release-antares-runner-0",
+        "container": "runner",
+        "endpoint": "metrics",
+        "app_kubernetes_io_component": "runner",
+    },
+    # The pods' annotations, as the job kubernetes-pods of Prometheus' own chart reads them.
+    "annotations": {
+        "job": "kubernetes-pods",
+        "namespace": "verify",
+        "pod": "release-antares-runner-0",
+        "node": "node-1",
+        "app_kubernetes_io_name": "antares",
+        "app_kubernetes_io_component": "runner",
+    },
+}
+
+
+def as_text(labels):
+    return ", ".join(f'{name}="{value}"' for name, value in labels.items())
+
+
+def series_of(tests, labels):
+    """Promtool's tests with the series of `instance="i"` as a target of these labels has them."""
+    return re.sub(r'\{(?:job="antares", )?instance="i"', f'{{{as_text(labels)}, instance="i"', tests)
+
+
+def target_labels(monitor, pod):
+    """Labels of the target that the Prometheus operator makes of the first endpoint of a PodMonitor and a pod: its own ones, the pod's
+    that are asked for, then the relabelings, of which those are understood that set a constant."""
+    endpoint = monitor["spec"]["podMetricsEndpoints"][0]
+    labels_of_pod = pod["metadata"].get("labels", {})
+    container = next(one for one in pod["containers"] if any(port["name"] == endpoint["port"] for port in one["ports"]))
+    labels = {
+        "namespace": pod["metadata"]["namespace"],
+        "container": container["name"],
+        "pod": pod["metadata"]["name"],
+        "job": f"{pod['metadata']['namespace']}/{monitor['metadata']['name']}",
+        "endpoint": endpoint["port"],
+    }
+    for name in monitor["spec"].get("podTargetLabels", []):
+        labels[re.sub(r"[^a-zA-Z0-9_]", "_", name)] = labels_of_pod[name]
+    if "jobLabel" in monitor["spec"]:
+        labels["job"] = labels_of_pod[monitor["spec"]["jobLabel"]]
+    for step in endpoint.get("relabelings", []):
+        if set(step) != {"targetLabel", "replacement"}:
+            raise ValueError(f"a relabeling that this check does not understand: {step}")
+        labels[step["targetLabel"]] = step["replacement"]
+    return labels

@@ -1,0 +1,112 @@
+"""Values that YAML could take for something else: whatever a release is called and whatever labels say, Kubernetes gets strings where it
+wants strings. $HELM is the program; chart.sh sets it."""
+
+import json
+import os
+import subprocess
+import unittest
+
+import yaml
+from test_chart import CHART
+
+# Texts that YAML reads as a number, a boolean, null, a date or a map.
+ODD = ["123", "1e3", "0x10", "0o17", "1_000", ".5", "-1", "+1", "1:30", "yes", "no", "on", "off", "y", "true", "null", "~", "2026-11-26", ".inf", "12e03"]
+# Names of releases: DNS labels.
+RELEASES = ["123", "1e3", "0x10", "0o17", "1-000", "yes", "no", "on", "off", "y", "true", "null", "2026-11-26", "12e03", "0"]
+
+
+def render(values, release="antares", namespace="default"):
+    command = [os.environ.get("HELM", "helm"), "template", release, CHART, "--namespace", namespace, "--values", "-"]
+    done = subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ValueError(done.stderr)
+    return [thing for thing in yaml.safe_load_all(done.stdout) if thing]
+
+
+STRING_MAPS = {"labels", "annotations", "matchLabels", "nodeSelector", "selector", "data", "binaryData"}
+STRINGS = {
+    "name", "namespace", "image", "imagePullPolicy", "serviceAccountName", "serviceName", "priorityClassName", "runtimeClassName",
+    "storageClassName", "secretName", "kind", "apiVersion", "key", "topologyKey", "effect", "operator", "schedule", "type",
+}
+
+
+def wrong_types(thing, place=""):
+    """Places where a string is wanted and something else stands."""
+    if isinstance(thing, list):
+        for index, part in enumerate(thing):
+            yield from wrong_types(part, f"{place}[{index}]")
+        return
+    if not isinstance(thing, dict):
+        return
+    for key, part in thing.items():
+        at = f"{place}.{key}"
+        if not isinstance(key, str):
+            yield f"{at}: the key is {key!r}"
+        elif key in STRING_MAPS and isinstance(part, dict) and not set(part) & {"matchLabels", "matchExpressions"}:
+            yield from (f"{at}.{name}: {value!r}" for name, value in part.items() if not isinstance(name, str) or not isinstance(value, str))
+        elif key in STRINGS and not isinstance(part, str):
+            yield f"{at}: {part!r}"
+        elif key != "data":
+            yield from wrong_types(part, at)
+
+
+def in_all_places(text):
+    """Values in which the text stands wherever the chart takes a word."""
+    own = {"podAnnotations": {"note": text}, "nodeSelector": {"pool": text}, "priorityClassName": text, "runtimeClassName": text}
+    return {
+        "commonLabels": {"team": text},
+        "compiler": own | {"cache": {"storageClass": text}},
+        "runner": own,
+        "serviceAccount": {"annotations": {"role": text}},
+        "monitoring": {"labels": {"release": text}, "podMonitor": {"enabled": True}, "rules": {"enabled": True}},
+        "tls": {"secret": "tls"},
+    }
+
+
+class OddValues(unittest.TestCase):
+    def expect_strings(self, objects, namespace):
+        self.assertEqual(list(wrong_types(objects)), [])
+        for thing in objects:
+            self.assertEqual(thing["metadata"]["namespace"], namespace, thing["kind"])
+
+    def test_values_that_look_like_something_else(self):
+        for text in ODD:
+            with self.subTest(text):
+                objects = render(in_all_places(text))
+                self.expect_strings(objects, "default")
+                pods = [thing["spec"]["template"] for thing in objects if thing["kind"] in ("Deployment", "StatefulSet")]
+                for pod in pods:
+                    found = {pod["metadata"]["labels"]["team"], pod["metadata"]["annotations"]["note"], pod["spec"]["nodeSelector"]["pool"]}
+                    self.assertEqual(found, {text})
+
+    def test_releases_and_namespaces_that_look_like_something_else(self):
+        for text in RELEASES:
+            with self.subTest(text):
+                objects = render({"fullnameOverride": text, "nameOverride": text}, release=text, namespace=text)
+                self.expect_strings(objects, text)
+
+    def test_values_that_are_no_strings_become_some(self):
+        for value, text in ((123, "123"), (20261126, "20261126"), (True, "true"), (1.5, "1.5"), (0, "0")):
+            with self.subTest(value):
+                objects = render(in_all_places(text) | {"commonLabels": {"team": value}})
+                self.expect_strings(objects, "default")
+                self.assertEqual({thing["metadata"]["labels"]["team"] for thing in objects}, {text})
+
+    def test_what_is_null_is_left_out(self):
+        objects = render({"commonLabels": {"team": None}, "runner": {"podAnnotations": {"note": None}, "nodeSelector": None}})
+        self.expect_strings(objects, "default")
+        self.assertFalse(any("team" in thing["metadata"]["labels"] for thing in objects))
+
+    def test_what_the_chart_sets_cannot_be_set_twice(self):
+        taken = {"app.kubernetes.io/name": "other", "app.kubernetes.io/component": "other", "app.kubernetes.io/instance": "other"}
+        for thing in render({"commonLabels": taken, "monitoring": {"labels": taken, "podMonitor": {"enabled": True}}}):
+            self.assertNotIn("other", thing["metadata"]["labels"].values())
+
+    def test_long_releases_that_begin_alike_do_not_meet(self):
+        names = [{thing["metadata"]["name"] for thing in render({}, release="a" * 45 + end)} for end in "bc"]
+        self.assertFalse(names[0] & names[1])
+        self.assertTrue(all(len(name) <= 63 for name in names[0] | names[1]))
+
+
+if __name__ == "__main__":
+    unittest.main()
