@@ -291,6 +291,9 @@ impl Shared {
                 {
                     tracing::error!(script = %order.script, key = %order.key, tier, functions, "the verifier refused the optimized form; compiled from the plain one");
                 }
+                if let Some(blocks) = artifact.made.map(|made| made.refused_orders).filter(|&some| some > 0) {
+                    tracing::error!(script = %order.script, key = %order.key, tier, blocks, "the scheduler's order was refused; these blocks keep LLVM's");
+                }
             }
             Err(error) => {
                 tracing::warn!(script = %order.script, key = %order.key, %error, "not compiled");

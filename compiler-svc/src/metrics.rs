@@ -67,6 +67,7 @@ pub(crate) struct CompilerMetrics {
     followers: IntCounterVec,
     hints: IntCounterVec,
     unproved: IntCounter,
+    refused_orders: IntCounter,
     pub(crate) queue_depth: IntGauge,
 }
 
@@ -110,6 +111,10 @@ impl CompilerMetrics {
                 "antares_compile_unproved_total",
                 "Functions of which the verifier refused the optimized form: their scripts were compiled from the plain one.",
             ),
+            refused_orders: metrics.counter(
+                "antares_compile_orders_refused_total",
+                "Blocks whose new order of instructions would have done something else: they keep the order that LLVM gave them.",
+            ),
             seconds: metrics.histogram(
                 "antares_compile_seconds",
                 "Wall time of full compiles that gave an artifact, as the worker measured it.",
@@ -137,6 +142,7 @@ impl CompilerMetrics {
             compiles: compiles.clone(),
             times: times.clone(),
             unproved: self.unproved.clone(),
+            refused_orders: self.refused_orders.clone(),
             result: CANCELLED,
         }
     }
@@ -205,6 +211,7 @@ pub(crate) struct UnderWay {
     compiles: IntCounterVec,
     times: Histogram,
     unproved: IntCounter,
+    refused_orders: IntCounter,
     result: &'static str,
 }
 
@@ -216,6 +223,7 @@ impl UnderWay {
                 if let Some(summary) = &artifact.made {
                     self.times.observe(seconds(summary.compile_ms));
                     self.unproved.inc_by(summary.unproved_functions);
+                    self.refused_orders.inc_by(summary.refused_orders);
                 }
                 "done"
             }
