@@ -66,6 +66,7 @@ pub(crate) struct CompilerMetrics {
     baseline_seconds: Histogram,
     followers: IntCounterVec,
     hints: IntCounterVec,
+    withheld: IntCounter,
     unproved: IntCounter,
     refused_orders: IntCounter,
     pub(crate) queue_depth: IntGauge,
@@ -107,6 +108,10 @@ impl CompilerMetrics {
             ),
             followers,
             hints,
+            withheld: metrics.counter(
+                "antares_compiles_withheld_total",
+                "Compiles that were not tried, since they have failed and nothing has changed.",
+            ),
             unproved: metrics.counter(
                 "antares_compile_unproved_total",
                 "Functions of which the verifier refused the optimized form: their scripts were compiled from the plain one.",
@@ -130,6 +135,10 @@ impl CompilerMetrics {
 
     pub(crate) fn note_hints(&self, result: HintsResult) {
         self.hints.with_label_values(&[result.name()]).inc();
+    }
+
+    pub(crate) fn note_withheld(&self) {
+        self.withheld.inc();
     }
 
     /// Counts a compile by how it ends: as cancelled, if nobody says how.
@@ -254,7 +263,7 @@ const CANCELLED: &str = "cancelled";
 const RESULTS: [&str; 8] =
     ["done", "refused", "timeout", "busy", "worker_lost", "violation", "failed", CANCELLED];
 
-fn result_of(error: &CompileError) -> &'static str {
+pub(crate) fn result_of(error: &CompileError) -> &'static str {
     match error {
         CompileError::Refused { .. } => "refused",
         CompileError::Timeout { .. } => "timeout",
