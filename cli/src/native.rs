@@ -13,7 +13,7 @@ use crate::{
     behind::{self, Wanted},
     failure::Failure,
     kept::Kept,
-    local::{compile_in, start},
+    local::{compile_in, ours, start},
 };
 
 /// Native code, ready to be loaded.
@@ -42,7 +42,7 @@ impl Code {
         Self { is_full: args.full, kept: Kept::of_user(args.no_cache), compilers: OnceCell::new() }
     }
 
-    /// The best code that there is at once; the full tier's, if that is asked for.
+    /// The best code that there is at once; the full tier's, if that is asked for and can be made.
     pub(crate) fn find(&self, elf: &Sealed, options: CompileOptions) -> Result<Native, Failure> {
         self.find_until(elf, options, &Cancel::new())
     }
@@ -54,12 +54,31 @@ impl Code {
         options: CompileOptions,
         cancel: &Cancel,
     ) -> Result<Native, Failure> {
-        let hints = self.hints(elf.digest(), options);
-        match self.find_hinted(elf, options, &hints, cancel) {
-            // Without hints it may be within the limits.
-            Err(Failure::Refused { .. }) if !hints.is_empty() => {
-                self.find_hinted(elf, options, &Hints::default(), cancel)
+        if !self.is_full {
+            return self.hinted_or_not(elf, options, |hints| self.find_soon(elf, options, hints, cancel));
+        }
+        let full = self.hinted_or_not(elf, options, |hints| self.find_full(elf, options, hints, cancel));
+        match full {
+            Err(failure) if !cancel.is_cancelled() => {
+                let find = |hints: &Hints| self.find_baseline(elf, options, hints, cancel);
+                let Ok(baseline) = self.hinted_or_not(elf, options, find) else { return Err(failure) };
+                tell_no_full(&failure);
+                Ok(baseline)
             }
+            full => full,
+        }
+    }
+
+    /// What `find` gives with what is known of the script, or without it, where that is beyond the limits.
+    fn hinted_or_not(
+        &self,
+        elf: &Sealed,
+        options: CompileOptions,
+        find: impl Fn(&Hints) -> Result<Native, Failure>,
+    ) -> Result<Native, Failure> {
+        let hints = self.hints(elf.digest(), options);
+        match find(&hints) {
+            Err(Failure::Refused { .. }) if !hints.is_empty() => find(&Hints::default()),
             found => found,
         }
     }
@@ -88,7 +107,8 @@ impl Code {
         self.kept.as_ref().map(|kept| kept.hints(elf, options)).unwrap_or_default()
     }
 
-    fn find_hinted(
+    /// The best code that there is at once.
+    fn find_soon(
         &self,
         elf: &Sealed,
         options: CompileOptions,
@@ -98,17 +118,49 @@ impl Code {
         if let Some(full) = self.kept(elf, options, hints, CodeTier::Full) {
             return Ok(full);
         }
-        if self.is_full {
-            return self.make(elf, (options, hints), CodeTier::Full, cancel);
-        }
-        if let Some(baseline) = self.kept(elf, options, hints, CodeTier::Baseline) {
-            return Ok(baseline);
-        }
-        match self.make(elf, (options, hints), CodeTier::Baseline, cancel) {
+        match self.find_baseline(elf, options, hints, cancel) {
             // The other generator may manage what this one does not.
             Err(Failure::Service(_)) => self.make(elf, (options, hints), CodeTier::Full, cancel),
-            made => made,
+            found => found,
         }
+    }
+
+    fn find_baseline(
+        &self,
+        elf: &Sealed,
+        options: CompileOptions,
+        hints: &Hints,
+        cancel: &Cancel,
+    ) -> Result<Native, Failure> {
+        match self.kept(elf, options, hints, CodeTier::Baseline) {
+            Some(baseline) => Ok(baseline),
+            None => self.make(elf, (options, hints), CodeTier::Baseline, cancel),
+        }
+    }
+
+    /// The full tier's code. A compile that has failed lately is not tried again.
+    fn find_full(
+        &self,
+        elf: &Sealed,
+        options: CompileOptions,
+        hints: &Hints,
+        cancel: &Cancel,
+    ) -> Result<Native, Failure> {
+        if let Some(full) = self.kept(elf, options, hints, CodeTier::Full) {
+            return Ok(full);
+        }
+        let key =
+            Sha256Digest::for_artifact(elf.digest(), options, CodeTier::Full).with_hints(hints.digest());
+        if self.kept.as_ref().is_some_and(|kept| kept.is_marked(key)) {
+            return Err(ours("it failed less than a day ago"));
+        }
+        let made = self.make(elf, (options, hints), CodeTier::Full, cancel);
+        if let (Some(kept), Err(_)) = (&self.kept, &made)
+            && !cancel.is_cancelled()
+        {
+            kept.mark(key);
+        }
+        made
     }
 
     /// The hints for the next compile, after a run of `native` that has `seen` something that it does not know.
@@ -199,8 +251,13 @@ impl Code {
         if self.compilers.get().is_none() {
             let _ = self.compilers.set(start("antares-compile-worker")?);
         }
-        self.compilers.get().ok_or_else(|| crate::local::ours("there is no compiler"))
+        self.compilers.get().ok_or_else(|| ours("there is no compiler"))
     }
+}
+
+fn tell_no_full(failure: &Failure) {
+    let why = crate::output::printable(&failure.to_string());
+    eprintln!("antares: running the baseline's code: no full compile: {why}");
 }
 
 /// Does `other` in a thread of its own while `work` goes on here.

@@ -23,6 +23,7 @@ use tonic::service::Routes;
 
 use crate::{
     compiler::{Compiler, QUICK_WORKERS},
+    failing,
     operation_service::OperationService,
     service::Service,
     signed::Signing,
@@ -149,7 +150,7 @@ pub fn app(compiler: &Compiler, config: &Config) -> App {
         routes: add_to(Routes::default(), compiler, config).add_service(ExternalScalerServer::new(scaler)),
         services: vec![SERVICE, STORE, OPERATIONS, ADMIN, SCALER],
         descriptors: FILE_DESCRIPTOR_SET,
-        pages: Vec::new(),
+        pages: vec![failing::page(compiler)],
     }
 }
 

@@ -15,6 +15,7 @@ use tracing::Instrument;
 use crate::{
     again::Again,
     blocking::{Panicked, blocking},
+    failing::FailingCompiles,
     follow::Followers,
     metrics::CompilerMetrics,
     operations::Operations,
@@ -131,6 +132,7 @@ pub(crate) struct Shared {
     pub(crate) operations: Operations,
     pub(crate) metrics: CompilerMetrics,
     pub(crate) again: Again,
+    pub(crate) failing: FailingCompiles,
 }
 
 impl Compiler {
@@ -147,6 +149,7 @@ impl Compiler {
         let shared = Shared {
             metrics: CompilerMetrics::new(metrics),
             again: Again::new(limits.recompile_one_in, metrics),
+            failing: FailingCompiles::default(),
             cache,
             tiers,
             pool,
@@ -260,6 +263,7 @@ impl Compiler {
         metrics.watch_workers("compile", move || crate::metrics::worker_numbers(&shared.pool));
         let layers = self.layers().iter().map(|status| (status.layer.name(), status.active));
         metrics.sandbox_layers("compile", layers);
+        self.shared.failing.export(metrics);
         let shared = self.shared.clone();
         self.shared.metrics.export_joins(metrics, move || shared.flights.joined_total());
     }
@@ -270,7 +274,7 @@ impl Shared {
         if let Some(artifact) = self.find(order).await? {
             return Ok(Arc::new(artifact));
         }
-        if let Some(error) = self.remembered(order).await? {
+        if let Some(error) = self.withheld(order).await? {
             return Err(error);
         }
         order.account.may_compile().map_err(CompileError::Quota)?;
@@ -282,6 +286,7 @@ impl Shared {
         under_way.end(&made);
         match &made {
             Ok(artifact) => {
+                self.failing.made(order);
                 let compile_ms = artifact.made.map(|made| made.compile_ms);
                 let (bytes, stored) = (artifact.library.len(), artifact.stored);
                 let tier = order.tier.name();
@@ -291,9 +296,12 @@ impl Shared {
                 {
                     tracing::error!(script = %order.script, key = %order.key, tier, functions, "the verifier refused the optimized form; compiled from the plain one");
                 }
+                if let Some(blocks) = artifact.made.map(|made| made.refused_orders).filter(|&some| some > 0) {
+                    tracing::error!(script = %order.script, key = %order.key, tier, blocks, "the scheduler's order was refused; these blocks keep LLVM's");
+                }
             }
             Err(error) => {
-                tracing::warn!(script = %order.script, key = %order.key, %error, "not compiled");
+                self.failing.log(order, error);
                 self.remember(order, error).await;
             }
         }

@@ -1,4 +1,5 @@
-//! Compiles that failed, remembered: what a repetition would only repeat.
+//! Compiles that failed, remembered: they are not tried again before something that decides them has changed, or a time is over
+//! that grows with each failure.
 
 use std::time::Duration;
 
@@ -18,10 +19,33 @@ const TIMEOUT: &str = "timeout";
 /// Reason of a compile whose worker was lost, again and again.
 pub(crate) const LOST: &str = "worker_lost";
 
-/// A lost worker is noted for so long at least, milliseconds: full compiles behind a baseline come again after ten minutes.
-const LOSS_NOTED_MS_MIN: u64 = 3_600_000;
+/// Reason of a compile that broke a rule of the fence.
+const VIOLATION: &str = "violation";
+
+/// Reason of a compile in which the compiler failed.
+const FAILED: &str = "failed";
+
+/// A compile that failed again is not tried for so many times as long as before.
+const WAIT_GROWTH: u64 = 8;
+
+/// Longest time for which a compile that failed is not tried, milliseconds.
+const WAIT_MS_MAX: u64 = 86_400_000;
+
+/// How often a compile has failed is known for so much longer than it is not tried, milliseconds.
+const TIMES_KNOWN_MS: u64 = 3_600_000;
 
 impl Shared {
+    /// Why the compile of `order` is not tried now, if it is not; that is counted and listed.
+    pub(crate) async fn withheld(&self, order: &Order) -> Result<Option<CompileError>, CompileError> {
+        let failed = self.remembered(order).await?;
+        if let Some(error) = &failed {
+            self.metrics.note_withheld();
+            // The list was lost with the process that made it; the next failure knows how often it was.
+            self.failing.note(order, error, None, Duration::from_millis(self.limits.timeout_ttl_ms));
+        }
+        Ok(failed)
+    }
+
     pub(crate) async fn remembered(&self, order: &Order) -> Result<Option<CompileError>, CompileError> {
         let (cache, key) = (self.cache.clone(), self.failure_key(order));
         let failure = match blocking(move || cache.get_failure(key.0)).await {
@@ -29,51 +53,70 @@ impl Shared {
             Ok(Err(error)) => return Err(internal("read the cache", &error)),
             Err(Panicked) => return Err(CompileError::Internal),
         };
-        Ok(failure.map(|failure| match failure.reason.as_str() {
+        let error = failure.map(|failure| match failure.reason.as_str() {
             TIMEOUT => CompileError::Timeout { wall_ms_max: self.limits.wall_ms_max },
+            VIOLATION => CompileError::Violation { detail: failure.detail },
+            FAILED => CompileError::Failed { detail: failure.detail },
             _ => CompileError::Refused { reason: failure.reason, detail: failure.detail },
-        }))
+        });
+        Ok(error)
     }
 
-    /// Remembers what a repetition would only repeat: refusals for long, timeouts and workers lost twice for a short time. What was
-    /// our fault is never remembered.
+    /// Remembers that a compile failed: a refusal, which a repetition would only repeat, for a fixed time, all else for longer each
+    /// time. What has nothing to do with the script is not remembered, nor is the first worker that it loses.
     pub(crate) async fn remember(&self, order: &Order, error: &CompileError) {
-        let (reason, detail, ttl_ms) = match error {
+        let (reason, detail, first_ms) = match error {
             CompileError::Refused { reason, detail } => {
-                (reason.clone(), detail.clone(), self.limits.refused_ttl_ms)
+                return self.put_failure(order, (reason, detail), self.limits.refused_ttl_ms).await;
             }
-            CompileError::Timeout { .. } => (TIMEOUT.to_owned(), String::new(), self.limits.timeout_ttl_ms),
-            // One loss may be the machine's fault; a script that costs a worker each time is let go, for a while.
-            CompileError::WorkerLost { detail } => {
-                if !self.is_lost_again(order).await {
-                    return;
-                }
-                (LOST.to_owned(), detail.clone(), self.limits.timeout_ttl_ms)
-            }
+            CompileError::Timeout { .. } => (TIMEOUT, "", self.limits.timeout_ttl_ms),
+            CompileError::WorkerLost { detail } => (LOST, detail.as_str(), self.limits.timeout_ttl_ms),
+            // The same compiler makes the same of the same script.
+            CompileError::Violation { detail } => (VIOLATION, detail.as_str(), self.limits.refused_ttl_ms),
+            CompileError::Failed { detail } => (FAILED, detail.as_str(), self.limits.refused_ttl_ms),
             _ => return,
         };
+        let before = self.times_failed(order).await;
+        // One loss may be the machine's fault; a script that costs a worker each time is let go.
+        let spared = u32::from(reason == LOST);
+        let wait_ms = before.checked_sub(spared).map_or(0, |before| wait_ms(first_ms, before));
+        self.put_times_failed(order, before.saturating_add(1), wait_ms).await;
+        self.failing.note(order, error, Some(before.saturating_add(1)), Duration::from_millis(wait_ms));
+        if wait_ms > 0 {
+            self.put_failure(order, (reason, detail), wait_ms).await;
+        }
+    }
+
+    async fn put_failure(&self, order: &Order, (reason, detail): (&str, &str), wait_ms: u64) {
+        let (reason, detail) = (reason.to_owned(), detail.to_owned());
         let (cache, key) = (self.cache.clone(), self.failure_key(order));
-        let put = blocking(move || cache.put_failure(key.0, &reason, &detail, Duration::from_millis(ttl_ms)));
+        let put =
+            blocking(move || cache.put_failure(key.0, &reason, &detail, Duration::from_millis(wait_ms)));
         if let Ok(Err(error)) = put.await {
             tracing::warn!(error = chain(&error), "a failure is not remembered");
         }
     }
 
-    /// Whether the compile lost a worker lately; notes that it did.
-    async fn is_lost_again(&self, order: &Order) -> bool {
-        let mut key = self.failure_key(order).0.to_vec();
-        key.extend(LOST.as_bytes());
-        let (cache, key) = (self.cache.clone(), Sha256Digest::of(&key));
-        let ttl = Duration::from_millis(self.limits.timeout_ttl_ms.max(LOSS_NOTED_MS_MIN));
-        let noted = blocking(move || {
-            let before = cache.get_failure(key.0)?;
-            cache.put_failure(key.0, LOST, "", ttl)?;
-            Ok::<_, antares_cache::CacheError>(before.is_some())
-        });
-        matches!(noted.await, Ok(Ok(true)))
+    /// How often the compile has failed of late.
+    async fn times_failed(&self, order: &Order) -> u32 {
+        let (cache, key) = (self.cache.clone(), self.times_key(order));
+        let Ok(Ok(Some(times))) = blocking(move || cache.get_failure(key.0)).await else { return 0 };
+        times.detail.parse().unwrap_or(0)
     }
 
-    /// Failures are remembered under artifact key and limits: with higher limits the same script may pass.
+    async fn put_times_failed(&self, order: &Order, times: u32, wait_ms: u64) {
+        let (cache, key) = (self.cache.clone(), self.times_key(order));
+        let known = Duration::from_millis(wait_ms.saturating_mul(2).saturating_add(TIMES_KNOWN_MS));
+        // If it is not kept, the next failure counts as the first.
+        let _ = blocking(move || cache.put_failure(key.0, "times", &times.to_string(), known)).await;
+    }
+
+    fn times_key(&self, order: &Order) -> Sha256Digest {
+        Sha256Digest::of(&[self.failure_key(order).0.as_slice(), b"times"].concat())
+    }
+
+    /// Failures are remembered under what decides them: script, hints, engine and processor, as the artifact key has them, and the
+    /// limits. With a change of any of them the same script may pass.
     fn failure_key(&self, order: &Order) -> Sha256Digest {
         let limits = compile_limits(&self.limits);
         let mut bytes = order.kept_key().0.to_vec();
@@ -88,5 +131,24 @@ impl Shared {
             bytes.extend(number.to_le_bytes());
         }
         Sha256Digest::of(&bytes)
+    }
+}
+
+/// For how long a compile is not tried that has failed so often before, if it was for `first_ms` after the first time, milliseconds.
+fn wait_ms(first_ms: u64, before: u32) -> u64 {
+    let grown = first_ms.saturating_mul(WAIT_GROWTH.saturating_pow(before));
+    grown.min(WAIT_MS_MAX.max(first_ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_is_remembered_for_longer() {
+        let waits: Vec<u64> = (0..6).map(|before| wait_ms(30_000, before)).collect();
+        assert_eq!(waits, [30_000, 240_000, 1_920_000, 15_360_000, WAIT_MS_MAX, WAIT_MS_MAX]);
+        assert_eq!(wait_ms(2 * WAIT_MS_MAX, 3), 2 * WAIT_MS_MAX);
+        assert_eq!(wait_ms(u64::MAX, u32::MAX), u64::MAX);
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     order::Order,
 };
 
-/// A full compile that failed behind its baseline is not tried again for so long.
+/// Whether a full compile that failed behind its baseline may be tried again is not asked for so long.
 const RETRY: Duration = Duration::from_secs(600);
 
 /// A full compile waits for so long: the first run, which has the baseline's code, has the processor.
@@ -192,6 +192,9 @@ impl Compiler {
             // Another one may have ended since the caller looked.
             if let Ok(Some(_)) = compiler.shared.find(&full).await {
                 return compiler.shared.followers.leave(key, false);
+            }
+            if let Ok(Some(_)) = compiler.shared.withheld(&full).await {
+                return compiler.shared.followers.leave(key, true);
             }
             let result = compiler.join(full).await;
             let is_busy = matches!(result, Err(CompileError::Busy { .. } | CompileError::Quota(_)));

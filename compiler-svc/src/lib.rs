@@ -8,6 +8,7 @@ mod compiler;
 mod convert;
 mod elf;
 mod explain;
+pub mod failing;
 mod failures;
 mod follow;
 mod learn;

@@ -66,7 +66,9 @@ pub(crate) struct CompilerMetrics {
     baseline_seconds: Histogram,
     followers: IntCounterVec,
     hints: IntCounterVec,
+    withheld: IntCounter,
     unproved: IntCounter,
+    refused_orders: IntCounter,
     pub(crate) queue_depth: IntGauge,
 }
 
@@ -106,9 +108,17 @@ impl CompilerMetrics {
             ),
             followers,
             hints,
+            withheld: metrics.counter(
+                "antares_compiles_withheld_total",
+                "Compiles that were not tried, since they have failed and nothing has changed.",
+            ),
             unproved: metrics.counter(
                 "antares_compile_unproved_total",
                 "Functions of which the verifier refused the optimized form: their scripts were compiled from the plain one.",
+            ),
+            refused_orders: metrics.counter(
+                "antares_compile_orders_refused_total",
+                "Blocks whose new order of instructions would have done something else: they keep the order that LLVM gave them.",
             ),
             seconds: metrics.histogram(
                 "antares_compile_seconds",
@@ -127,6 +137,10 @@ impl CompilerMetrics {
         self.hints.with_label_values(&[result.name()]).inc();
     }
 
+    pub(crate) fn note_withheld(&self) {
+        self.withheld.inc();
+    }
+
     /// Counts a compile by how it ends: as cancelled, if nobody says how.
     pub(crate) fn begin(&self, tier: CodeTier) -> UnderWay {
         let (compiles, times) = match tier {
@@ -137,6 +151,7 @@ impl CompilerMetrics {
             compiles: compiles.clone(),
             times: times.clone(),
             unproved: self.unproved.clone(),
+            refused_orders: self.refused_orders.clone(),
             result: CANCELLED,
         }
     }
@@ -205,6 +220,7 @@ pub(crate) struct UnderWay {
     compiles: IntCounterVec,
     times: Histogram,
     unproved: IntCounter,
+    refused_orders: IntCounter,
     result: &'static str,
 }
 
@@ -216,6 +232,7 @@ impl UnderWay {
                 if let Some(summary) = &artifact.made {
                     self.times.observe(seconds(summary.compile_ms));
                     self.unproved.inc_by(summary.unproved_functions);
+                    self.refused_orders.inc_by(summary.refused_orders);
                 }
                 "done"
             }
@@ -246,7 +263,7 @@ const CANCELLED: &str = "cancelled";
 const RESULTS: [&str; 8] =
     ["done", "refused", "timeout", "busy", "worker_lost", "violation", "failed", CANCELLED];
 
-fn result_of(error: &CompileError) -> &'static str {
+pub(crate) fn result_of(error: &CompileError) -> &'static str {
     match error {
         CompileError::Refused { .. } => "refused",
         CompileError::Timeout { .. } => "timeout",

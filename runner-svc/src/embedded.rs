@@ -105,7 +105,10 @@ impl Both {
                 antares_admin::SCALER,
             ],
             descriptors: FILE_DESCRIPTOR_SET,
-            pages: vec![crate::profile_service::page(&self.runner)],
+            pages: vec![
+                crate::profile_service::page(&self.runner),
+                antares_compiler_svc::failing::page(&self.compiler),
+            ],
         }
     }
 

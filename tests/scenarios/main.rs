@@ -17,6 +17,7 @@ mod disk;
 mod documented;
 mod drawn;
 mod examples;
+mod failing;
 mod fleet;
 mod identity;
 mod journey;

@@ -151,7 +151,8 @@ impl Server {
         self.get("/healthz").starts_with("HTTP/1.1 200")
     }
 
-    fn get(&self, path: &str) -> String {
+    /// The answer to a request for a page beside the metrics.
+    pub(crate) fn get(&self, path: &str) -> String {
         let mut answer = String::new();
         let asked = TcpStream::connect(&self.metrics).and_then(|mut stream| {
             write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")?;

@@ -60,6 +60,7 @@ pub fn library_with(
     match antares_compiler::compile(elf, &request) {
         Ok(output) => {
             proved(output.unproved_functions)?;
+            ordered(output.refused_orders)?;
             Ok(Ok(output.bytes))
         }
         Err(CompileError::Refused { reason, .. }) => Ok(Err(reason.to_owned())),
@@ -79,8 +80,9 @@ pub fn compile_through_state(elf: &[u8], options: CompileOptions) -> Result<Resu
         Err(CompileError::Refused { reason, .. }) => return Ok(Err(reason.to_owned())),
         Err(error) => return Err(error.into()),
     };
-    let object = antares_codegen::compile_as(&module, Convention::Arguments, Part::WHOLE, Form::Object)?;
-    Ok(Ok(load(&antares_codegen::link(&[object])?)?))
+    let code = antares_codegen::compile_as(&module, Convention::Arguments, Part::WHOLE, Form::Object)?;
+    ordered(code.refused_orders)?;
+    Ok(Ok(load(&antares_codegen::link(&[code.bytes])?)?))
 }
 
 /// That the verifier has refused nothing, which costs users speed and tests their sense.
@@ -89,6 +91,15 @@ fn proved(unproved_functions: u64) -> Result<(), CompileError> {
         return Ok(());
     }
     let detail = format!("the verifier refused the optimized form of {unproved_functions} functions");
+    Err(CompileError::Failed { detail })
+}
+
+/// The same of the scheduler's orders.
+fn ordered(refused_orders: u64) -> Result<(), CompileError> {
+    if refused_orders == 0 {
+        return Ok(());
+    }
+    let detail = format!("the scheduler's orders of {refused_orders} blocks do something else");
     Err(CompileError::Failed { detail })
 }
 

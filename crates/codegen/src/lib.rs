@@ -36,12 +36,6 @@ pub enum CodegenError {
         /// LLVM's words.
         message: String,
     },
-    /// The scheduler gave an order in which accesses that may meet, or an access and an effect, have changed places.
-    #[error("the scheduler's order of {function} does something else")]
-    Order {
-        /// Name of the host function.
-        function: String,
-    },
     /// The target, the passes or the code generator failed.
     #[error("LLVM at {step}: {message}")]
     Llvm {
@@ -95,6 +89,15 @@ pub enum Form {
     Assembly,
     /// A relocatable object.
     Object,
+}
+
+/// What was generated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// In the form asked for.
+    pub bytes: Vec<u8>,
+    /// Blocks that keep LLVM's order of instructions since the scheduler's would not do the same: a mistake of ours.
+    pub refused_orders: u64,
 }
 
 /// One of the parts that a library is compiled in, each by itself.
@@ -180,7 +183,7 @@ impl Part {
 ///
 /// # Errors
 /// When we or LLVM fail, and [`CodegenError::Giants`]; any other module that the verifier of `antares-proof` accepts has code.
-pub fn compile(module: &Module, part: Part, form: Form) -> Result<Vec<u8>, CodegenError> {
+pub fn compile(module: &Module, part: Part, form: Form) -> Result<Code, CodegenError> {
     compile_as(module, Convention::of(&module.functions), part, form)
 }
 
@@ -193,16 +196,11 @@ pub fn compile_as(
     convention: Convention,
     part: Part,
     form: Form,
-) -> Result<Vec<u8>, CodegenError> {
+) -> Result<Code, CodegenError> {
     optimize::with_options(|| generate(module, convention, part, form))
 }
 
-fn generate(
-    module: &Module,
-    convention: Convention,
-    part: Part,
-    form: Form,
-) -> Result<Vec<u8>, CodegenError> {
+fn generate(module: &Module, convention: Convention, part: Part, form: Form) -> Result<Code, CodegenError> {
     emit::giants::check(module)?;
     let context = Context::create();
     if form == Form::Object {
@@ -214,22 +212,28 @@ fn generate(
     let target = optimize::target_machine(is_plain)?;
     let emitted = emit::module(&context, module, convention, share, &target)?;
     if form == Form::LlvmBefore {
-        return Ok(emitted.print_to_string().to_string().into_bytes());
+        return Ok(Code { bytes: text(&emitted), refused_orders: 0 });
     }
+    let mut refused_orders = 0;
     if is_plain {
         optimize::forbid_vectors(&emitted);
     } else {
         optimize::run(&emitted, part.kept(division), &target)?;
-        order::run(&emitted)?;
+        refused_orders = order::run(&emitted);
     }
     if cfg!(debug_assertions) {
         emit::verify(&emitted)?;
     }
-    match form {
-        Form::LlvmBefore | Form::Llvm => Ok(emitted.print_to_string().to_string().into_bytes()),
-        Form::Assembly => optimize::write(&emitted, &target, inkwell::targets::FileType::Assembly),
-        Form::Object => optimize::write(&emitted, &target, inkwell::targets::FileType::Object),
-    }
+    let bytes = match form {
+        Form::LlvmBefore | Form::Llvm => text(&emitted),
+        Form::Assembly => optimize::write(&emitted, &target, inkwell::targets::FileType::Assembly)?,
+        Form::Object => optimize::write(&emitted, &target, inkwell::targets::FileType::Object)?,
+    };
+    Ok(Code { bytes, refused_orders })
+}
+
+fn text(module: &inkwell::module::Module) -> Vec<u8> {
+    module.print_to_string().to_string().into_bytes()
 }
 
 #[cfg(test)]

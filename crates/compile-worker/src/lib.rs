@@ -132,6 +132,7 @@ fn summary(output: &Output, output_bytes: u64, started: Instant) -> CompileSumma
         functions: output.functions,
         blocks: output.blocks,
         unproved_functions: output.unproved_functions,
+        refused_orders: output.refused_orders,
         compile_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
     }
 }

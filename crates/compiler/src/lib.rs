@@ -11,7 +11,7 @@ use antares_abi::{CodeTier, CompileOptions, Hints, parts_of};
 pub use antares_abi::{CompileLimits, Stage};
 use antares_baseline::BaselineError;
 pub use antares_codegen::llvm_version;
-use antares_codegen::{CodegenError, Form, Part};
+use antares_codegen::{Code, CodegenError, Form, Part};
 use antares_ir::Module;
 use antares_lift::LiftError;
 use antares_opt::{Context, Level, Target};
@@ -44,13 +44,15 @@ pub struct Output {
     pub blocks: u64,
     /// Functions of which the verifier refused the optimized form: if there is one, the plain form of all was compiled.
     pub unproved_functions: u64,
+    /// Blocks whose new order of instructions was refused, so that they keep the one that LLVM gave them.
+    pub refused_orders: u64,
 }
 
 impl Output {
     /// Output that no function was compiled for.
     #[must_use]
     pub fn of_bytes(bytes: Vec<u8>) -> Self {
-        Self { bytes, guest_code_bytes: 0, functions: 0, blocks: 0, unproved_functions: 0 }
+        Self { bytes, guest_code_bytes: 0, functions: 0, blocks: 0, unproved_functions: 0, refused_orders: 0 }
     }
 }
 
@@ -116,6 +118,7 @@ impl From<BaselineError> for CompileError {
 pub fn compile(elf: &[u8], request: &Request) -> Result<Output, CompileError> {
     let output = compile_by(antares_opt::optimize, elf, request)?;
     debug_assert_eq!(output.unproved_functions, 0, "the verifier refuses what was optimised");
+    debug_assert_eq!(output.refused_orders, 0, "the scheduler's order does something else");
     Ok(output)
 }
 
@@ -142,12 +145,13 @@ pub fn compile_by(optimize: Optimize, elf: &[u8], request: &Request) -> Result<O
     }
     let Lowered { module, unproved_functions } =
         lower_by(optimize, &program, request.limits.operations_max, tier)?;
-    let bytes = match request.stage {
-        Stage::Ir => module.to_string().into(),
-        Stage::Baseline => antares_baseline::compile(&module)?,
+    let as_given = |bytes| Code { bytes, refused_orders: 0 };
+    let Code { bytes, refused_orders } = match request.stage {
+        Stage::Ir => as_given(module.to_string().into()),
+        Stage::Baseline => as_given(antares_baseline::compile(&module)?),
         stage => generate(&module, stage, elf.len() as u64)?,
     };
-    Ok(Output { unproved_functions, ..output(&program, bytes) })
+    Ok(Output { unproved_functions, refused_orders, ..output(&program, bytes) })
 }
 
 /// What optimisation has to know of LLVM's generator; the baseline's module is shaped the same way.
@@ -243,18 +247,21 @@ pub fn compile_in_parallel(elf: &[u8], request: &Request, threads: usize) -> Res
     let mut outputs = made.into_iter().map(|(_, output)| output).collect::<Result<Vec<_>, _>>()?;
     let objects: Vec<Vec<u8>> = outputs.iter_mut().map(|output| std::mem::take(&mut output.bytes)).collect();
     let library = link(&objects)?;
+    let refused_orders = outputs.iter().map(|output| output.refused_orders).sum();
     outputs
         .pop()
-        .map(|output| Output { bytes: library, ..output })
+        .map(|output| Output { bytes: library, refused_orders, ..output })
         .ok_or_else(|| CompileError::Failed { detail: "there are no parts".to_owned() })
 }
 
-fn generate(module: &Module, stage: Stage, elf_bytes: u64) -> Result<Vec<u8>, CodegenError> {
+fn generate(module: &Module, stage: Stage, elf_bytes: u64) -> Result<Code, CodegenError> {
     if stage == Stage::Library {
         let of = parts_of(elf_bytes);
         let part = |index| antares_codegen::compile(module, Part { index, of }, Form::Object);
-        let objects = (0..of).map(part).collect::<Result<Vec<_>, _>>()?;
-        return antares_codegen::link(&objects);
+        let parts = (0..of).map(part).collect::<Result<Vec<_>, _>>()?;
+        let refused_orders = parts.iter().map(|part| part.refused_orders).sum();
+        let objects: Vec<_> = parts.into_iter().map(|part| part.bytes).collect();
+        return Ok(Code { bytes: antares_codegen::link(&objects)?, refused_orders });
     }
     let form = match stage {
         Stage::LlvmBefore => Form::LlvmBefore,
@@ -278,6 +285,7 @@ fn output(program: &Program, bytes: Vec<u8>) -> Output {
         functions: program.functions.len() as u64,
         blocks: blocks.count() as u64,
         unproved_functions: 0,
+        refused_orders: 0,
     }
 }
 

@@ -247,6 +247,8 @@ pub struct CompileSummary {
     /// Functions of which the verifier refused the optimized form: if there is one, the script was compiled without optimisation of
     /// its address checks and charges.
     pub unproved_functions: u64,
+    /// Blocks whose new order of instructions was refused, so that they keep the one that LLVM gave them.
+    pub refused_orders: u64,
     /// Wall time, milliseconds.
     pub compile_ms: u64,
 }

@@ -40,12 +40,14 @@ impl Pool {
         let started = Instant::now();
         let mut blob = Vec::new();
         let mut first: Option<CompileSummary> = None;
+        let mut refused_orders = 0;
         for answer in self.parts(job, elf, workers, &until, of) {
             match answer? {
                 Verdict::Done(Compiled { report: CompileReport::Done(summary), output: Some(object) }) => {
                     let bytes = object.read().map_err(PoolError::io("read a part"))?;
                     blob.extend((bytes.len() as u64).to_le_bytes());
                     blob.extend(bytes);
+                    refused_orders += summary.refused_orders;
                     first.get_or_insert(summary);
                 }
                 other => return Ok(other),
@@ -59,6 +61,7 @@ impl Pool {
                 summary.functions = first.functions;
                 summary.blocks = first.blocks;
                 summary.unproved_functions = first.unproved_functions;
+                summary.refused_orders = refused_orders;
                 summary.compile_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
             }
             linked

@@ -22,7 +22,7 @@ pub struct PublishedScript {
 type Finder = fn(&str) -> Result<PathBuf>;
 
 /// Crates that ship RISC-V ELF files, what they are called here, and the folders where.
-const SCRIPT_FOLDERS: [(&str, Finder, &str, &str); 7] = [
+const SCRIPT_FOLDERS: [(&str, Finder, &str, &str); 8] = [
     ("ckb-script", crates::of_workspace, "ckb-script", "testdata"),
     ("ckb-system-scripts", crates::of_workspace, "ckb-system-scripts", "specs/cells"),
     ("ckb-system-scripts", crates::apart, "ckb-system-scripts-0.5", "specs/cells"),
@@ -30,6 +30,8 @@ const SCRIPT_FOLDERS: [(&str, Finder, &str, &str); 7] = [
     ("ckb-test-chain-utils", crates::apart, "ckb-test-chain-utils", "vendor"),
     ("ckb-vm-pprof", crates::apart, "ckb-vm-pprof", "res"),
     ("ckb-debugger", crates::apart, "ckb-debugger", "examples"),
+    // Locks as they are used: omnilock, cheque, anyone-can-pay.
+    ("ckb-sdk", crates::apart, "ckb-sdk", "src/test-data"),
 ];
 
 /// Folder of ckb-debugger's examples: scripts and mock transactions.

@@ -8,10 +8,10 @@ use inkwell::{
 };
 use llvm_sys::prelude::LLVMValueRef;
 
-use super::schedule::Node;
-
-/// Intrinsics that neither touch memory nor do anything else that is seen.
-const PURE: [&str; 10] = ["fshl", "fshr", "smin", "umin", "smax", "umax", "ctlz", "cttz", "ctpop", "bswap"];
+use super::{
+    effect::{Access, Effect, width, width_of},
+    schedule::Node,
+};
 
 /// How far apart the instructions of an addition with carry may be.
 const CARRY_DISTANCE_MAX: usize = 64;
@@ -32,61 +32,6 @@ pub(crate) struct Graph {
     pub(crate) registers: usize,
     /// Registers that are read behind the region.
     pub(crate) live_out: Vec<usize>,
-}
-
-/// Whether nothing may be moved across `instruction`: terminators, calls, and whatever is not known here.
-pub(crate) fn is_barrier(instruction: InstructionValue) -> bool {
-    use InstructionOpcode as Is;
-    match instruction.get_opcode() {
-        Is::Store => width_of(instruction.get_operand(0).and_then(|it| it.value())) == 0,
-        Is::Call => !is_pure(instruction),
-        Is::Add
-        | Is::Sub
-        | Is::Mul
-        | Is::UDiv
-        | Is::SDiv
-        | Is::URem
-        | Is::SRem
-        | Is::And
-        | Is::Or
-        | Is::Xor
-        | Is::Shl
-        | Is::LShr
-        | Is::AShr
-        | Is::ICmp
-        | Is::Select
-        | Is::ZExt
-        | Is::SExt
-        | Is::Trunc
-        | Is::Load
-        | Is::GetElementPtr => width(instruction) == 0,
-        _ => true,
-    }
-}
-
-fn is_pure(call: InstructionValue) -> bool {
-    let callee = call.get_num_operands().checked_sub(1).and_then(|last| call.get_operand(last)?.value());
-    let Some(BasicValueEnum::PointerValue(callee)) = callee else { return false };
-    let mut parts = callee.get_name().to_bytes().split(|byte| *byte == b'.');
-    let is_known = |part: &[u8]| PURE.iter().any(|name| name.as_bytes() == part);
-    parts.next() == Some(b"llvm") && parts.next().is_some_and(is_known) && width(call) > 0
-}
-
-/// Bits of an instruction's result; 0 if it has none or is no integer or pointer.
-fn width(instruction: InstructionValue) -> u32 {
-    bits(BasicTypeEnum::try_from(instruction.get_type()).ok())
-}
-
-fn width_of(value: Option<BasicValueEnum>) -> u32 {
-    bits(value.map(|value| value.get_type()))
-}
-
-fn bits(kind: Option<BasicTypeEnum>) -> u32 {
-    match kind {
-        Some(BasicTypeEnum::IntType(int)) => int.get_bit_width(),
-        Some(BasicTypeEnum::PointerType(_)) => 64,
-        _ => 0,
-    }
 }
 
 fn operands<'c>(instruction: InstructionValue<'c>) -> impl Iterator<Item = BasicValueEnum<'c>> {
@@ -133,42 +78,30 @@ fn is_sum(instruction: InstructionValue) -> bool {
     matches!(instruction.get_opcode(), InstructionOpcode::Add | InstructionOpcode::Sub)
 }
 
-/// An access to memory: what its address is counted from, if that is known, and the bytes from there.
-struct MemoryAccess {
+/// An access to memory: what its address is counted from, if it is near enough, and the bytes from there.
+struct MemoryAccess<'c> {
     instruction: usize,
+    access: Access<'c>,
     root: Option<LLVMValueRef>,
     start: i64,
     end: i64,
-    is_store: bool,
 }
 
-impl MemoryAccess {
-    fn of(instruction: usize, value: InstructionValue) -> Option<Self> {
-        let (is_store, pointer, width) = match value.get_opcode() {
-            InstructionOpcode::Load => (false, value.get_operand(0)?.value()?, width(value)),
-            InstructionOpcode::Store => {
-                (true, value.get_operand(1)?.value()?, width_of(value.get_operand(0)?.value()))
-            }
-            _ => return None,
-        };
-        let (root, start) = place(pointer);
-        let is_volatile = value.get_volatile().unwrap_or(true);
-        let is_known = !is_volatile && start.unsigned_abs() < DISTANCE_MAX;
-        Some(Self {
-            instruction,
-            root: is_known.then_some(root.as_value_ref()),
-            start,
-            end: start.saturating_add(i64::from(width.div_ceil(8))),
-            is_store: is_store || is_volatile,
-        })
+impl<'c> MemoryAccess<'c> {
+    fn of(instruction: usize, value: InstructionValue<'c>) -> Option<Self> {
+        let Effect::Memory(access) = Effect::of(value) else { return None };
+        let (root, start) = place(access.pointer.into());
+        let is_near = start.unsigned_abs() < DISTANCE_MAX;
+        let root = is_near.then_some(root.as_value_ref());
+        Some(Self { instruction, access, root, start, end: start.saturating_add(access.bytes.into()) })
     }
 
-    /// Whether both may be to the same byte, and one of them writes.
+    /// Whether both keep their order.
     fn stays_behind(&self, other: &Self) -> bool {
         let is_apart = self.root.is_some()
             && self.root == other.root
             && (self.end <= other.start || other.end <= self.start);
-        (self.is_store || other.is_store) && !is_apart
+        self.access.keeps_order(&other.access, is_apart)
     }
 }
 
