@@ -84,6 +84,8 @@ pub(crate) fn report(response: v1::ExecuteResponse, artifact: ArtifactKey) -> an
         cache: cache_use(used.cache),
         code_tier: code_tier(&used),
         debug: verdict.debug,
+        debug_lines_left_out: verdict.debug_lines_left_out,
+        debug_bytes_left_out: verdict.debug_bytes_left_out,
     })
 }
 
@@ -102,7 +104,6 @@ fn outcome(number: i32) -> anyhow::Result<Outcome> {
         Ok(v1::Outcome::Error) => Ok(Outcome::Error),
         Ok(v1::Outcome::CyclesExceeded) => Ok(Outcome::CyclesExceeded),
         Ok(v1::Outcome::DeadlineExceeded) => Ok(Outcome::DeadlineExceeded),
-        Ok(v1::Outcome::OutputLimit) => Ok(Outcome::OutputLimit),
         Ok(v1::Outcome::SandboxViolation) => Ok(Outcome::SandboxViolation),
         Ok(v1::Outcome::NotRun | v1::Outcome::Unspecified) | Err(_) => {
             anyhow::bail!("unknown outcome {number}")

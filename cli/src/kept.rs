@@ -11,7 +11,7 @@ use std::{
 };
 
 use antares_abi::{ArtifactKey, CompileOptions, Hints, Sha256Digest};
-use antares_pool::{LeftEarly, Sealed, verify_library};
+use antares_pool::{LeftEarly, NativeEnd, Sealed, verify_library};
 use rustix::fs::OFlags;
 
 use crate::limits::{KEPT_AGAIN_AFTER, KEPT_BYTES_MAX, KEPT_FILES_MAX, LIBRARY_BYTES_MAX};
@@ -176,15 +176,12 @@ impl Kept {
         is_interpreted
     }
 
-    /// Notes how a run with a library went: why it had to begin again, if it had. What is kept of runs that go well is nothing.
-    pub(crate) fn note_run(&self, library: ArtifactKey, restarted: Option<&str>) {
-        let bytes = self.get_as(LEFT, library);
-        let before = bytes.as_deref().map(LeftEarly::from_bytes);
-        match before.unwrap_or_default().after(restarted) {
-            None if bytes.is_none() => {}
-            None => drop(fs::remove_file(self.path(library).with_extension(LEFT))),
-            known if known == before => {}
-            Some(known) => self.put_as(LEFT, library, &known.to_bytes()),
+    /// Notes what a run with a library says of it.
+    pub(crate) fn note_run(&self, library: ArtifactKey, end: NativeEnd) {
+        let before = self.get_as(LEFT, library).as_deref().map(LeftEarly::from_bytes).unwrap_or_default();
+        let known = before.after(end);
+        if known != before {
+            self.put_as(LEFT, library, &known.to_bytes());
         }
     }
 
@@ -320,22 +317,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_counted_until_a_run_goes_well() {
+    fn what_is_left_is_counted_until_a_run_goes_to_its_end() {
         let folder = tempfile::tempdir().unwrap();
         let kept = Kept::at(folder.path()).unwrap();
         let files = || fs::read_dir(kept.folder()).unwrap().count();
-        kept.note_run(key(1), None);
-        kept.note_run(key(1), Some("out_of_cycles"));
+        kept.note_run(key(1), NativeEnd::Unknown);
         assert_eq!((kept.begins_interpreted(key(1)), files()), (false, 0));
         for _ in 0..EARLY_RUNS_MIN {
             assert!(!kept.begins_interpreted(key(1)));
-            kept.note_run(key(1), Some("unsupported"));
+            kept.note_run(key(1), NativeEnd::Left);
         }
         let tried = (0..2 * EARLY_TRY_ONE_IN).filter(|_| !kept.begins_interpreted(key(1)));
         assert_eq!((tried.count(), files()), (2, 1));
         assert!(!kept.begins_interpreted(key(2)), "another library");
-        kept.note_run(key(1), None);
-        assert_eq!((kept.begins_interpreted(key(1)), files()), (false, 0));
+        kept.note_run(key(1), NativeEnd::Whole);
+        assert_eq!((kept.begins_interpreted(key(1)), files()), (false, 1));
     }
 
     #[test]

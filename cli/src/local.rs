@@ -7,7 +7,7 @@ use std::{
 
 use antares_abi::{CompileOptions, Hints, Isa, LoadedCode, Seen, Sha256Digest};
 use antares_pool::{
-    Cancel, Pool, PoolConfig, PoolError, Sealed, Until, Verdict as PoolVerdict,
+    Cancel, NativeEnd, Pool, PoolConfig, PoolError, Sealed, Until, Verdict as PoolVerdict,
     job::{
         CompileJob, CompileReport, CompileSummary, HotProgram, LibraryOf, Rules, RunJob, RunReport, Stage,
         Tier, TransactionForm, VerifyJob, VerifyReport,
@@ -124,7 +124,7 @@ pub(crate) fn run(request: &Request) -> Result<Report, Failure> {
     let mut verdict = pool.run(&job, &elf, library, Instant::now() + time).map_err(failed)?;
     if let PoolVerdict::Done(run) = &mut verdict {
         seen = run.seen.take();
-        used.inspect(|native| code.note_run(native, run.restarted.as_deref()));
+        used.inspect(|native| code.note_run(native, run.native_end()));
     }
     let mut report = report_of(request, verdict);
     report.code_tier = used.map(|native| native.tier);
@@ -267,11 +267,11 @@ impl Programs {
         None
     }
 
-    /// Notes how runs of native code went, by number.
-    fn note_ran(&self, code: &Code, ran: &[(u32, Option<String>)]) {
-        for (number, restarted) in ran {
+    /// Notes what runs say of native code, by number.
+    fn note_ran(&self, code: &Code, ran: &[(u32, NativeEnd)]) {
+        for (number, end) in ran {
             let library = usize::try_from(*number).ok().and_then(|number| self.libraries.get(number));
-            library.inspect(|(_, native)| code.note_run(native, restarted.as_deref()));
+            library.inspect(|(_, native)| code.note_run(native, *end));
         }
     }
 

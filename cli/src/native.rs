@@ -4,7 +4,7 @@ use std::{cell::OnceCell, thread};
 
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Hints, Seen, Sha256Digest};
 use antares_pool::{
-    Cancel, LONG_COMPILE_BYTES, Pool, Sealed, executable_bytes,
+    Cancel, LONG_COMPILE_BYTES, NativeEnd, Pool, Sealed, executable_bytes,
     job::{HotProgram, Stage},
 };
 
@@ -181,10 +181,10 @@ impl Code {
         self.kept.as_ref().is_some_and(|kept| kept.begins_interpreted(native.key))
     }
 
-    /// Notes how a run of native code went: why it had to begin again, if it had.
-    pub(crate) fn note_run(&self, native: &Native, restarted: Option<&str>) {
+    /// Notes what a run says of native code.
+    pub(crate) fn note_run(&self, native: &Native, end: NativeEnd) {
         if let Some(kept) = &self.kept {
-            kept.note_run(native.key, restarted);
+            kept.note_run(native.key, end);
         }
     }
 

@@ -207,7 +207,6 @@ fn profile_script(path: &Path, elf: Vec<u8>, args: &TargetArgs) -> Result<Profil
         RunOutcome::Exit(code) => format!("exit {code}"),
         RunOutcome::Error { name, detail } => format!("{name} {}", detail.as_deref().unwrap_or_default()),
         RunOutcome::CyclesExceeded => "the cycle limit was passed".to_owned(),
-        RunOutcome::OutputLimit => "it wrote too much debug output".to_owned(),
     };
     let outcome = format!("{} cycles; {}", run.cycles, outcome.trim_end());
     let mut programs = Programs::new();
@@ -245,7 +244,6 @@ fn profile_transaction(path: &Path, args: &TargetArgs) -> Result<Profiled, Failu
             let text = match outcome {
                 VerifyOutcome::Ok => "accepted",
                 VerifyOutcome::Failed => "not accepted",
-                VerifyOutcome::OutputLimit => "a script wrote too much debug output",
                 VerifyOutcome::NotRun => "not run",
             };
             format!("{cycles} cycles; {text}")

@@ -20,8 +20,6 @@ pub(crate) enum Outcome {
     CyclesExceeded,
     /// It passed its wall time.
     DeadlineExceeded,
-    /// It wrote more debug output than allowed.
-    OutputLimit,
     /// Its worker broke a rule of the fence and was killed.
     SandboxViolation,
     /// Its worker died for another reason.
@@ -76,6 +74,10 @@ pub(crate) struct Report {
     pub code_tier: Option<CodeTier>,
     /// Lines of debug output, in order.
     pub debug: Vec<String>,
+    /// Lines that are not among them: the first that was beyond the limit, and all behind it.
+    pub debug_lines_left_out: u64,
+    /// Bytes of those, with one more for the end of each.
+    pub debug_bytes_left_out: u64,
 }
 
 fn as_text<S: Serializer>(key: &ArtifactKey, serializer: S) -> Result<S::Ok, S::Error> {
@@ -105,6 +107,8 @@ impl Report {
             cache: CacheUse::None,
             code_tier: None,
             debug: Vec::new(),
+            debug_lines_left_out: 0,
+            debug_bytes_left_out: 0,
         }
     }
 
@@ -114,7 +118,6 @@ impl Report {
             RunOutcome::Exit(code) => (Outcome::Exit, Some(code), None, None),
             RunOutcome::Error { name, detail } => (Outcome::Error, None, Some(name), detail),
             RunOutcome::CyclesExceeded => (Outcome::CyclesExceeded, None, None, None),
-            RunOutcome::OutputLimit => (Outcome::OutputLimit, None, None, None),
         };
         Self {
             exit_code,
@@ -125,6 +128,8 @@ impl Report {
             interpreted_cycles: run.interpreted_cycles,
             restarted: run.restarted,
             run_us: run.run_us,
+            debug_lines_left_out: run.debug.left_out().lines,
+            debug_bytes_left_out: run.debug.left_out().bytes,
             debug: run.debug.into(),
             ..Self::without_figures(outcome, error_detail, artifact)
         }
@@ -145,6 +150,7 @@ impl Report {
         for line in &self.debug {
             let _ = writeln!(text, "| {}", printable(line.trim_end_matches('\n')));
         }
+        text += &left_out(self.debug_lines_left_out, self.debug_bytes_left_out);
         let _ = writeln!(text, "{}", self.ending());
         if matches!(self.outcome, Outcome::DeadlineExceeded | Outcome::SandboxViolation | Outcome::WorkerLost)
         {
@@ -165,7 +171,6 @@ impl Report {
             Outcome::Error => format!("error {}", printable(self.error.as_deref().unwrap_or("unknown"))),
             Outcome::CyclesExceeded => "cycle limit exceeded".to_owned(),
             Outcome::DeadlineExceeded => "deadline exceeded; the worker was killed".to_owned(),
-            Outcome::OutputLimit => "too much debug output".to_owned(),
             Outcome::SandboxViolation => "broke a rule of the fence; the worker was killed".to_owned(),
             Outcome::WorkerLost => "the worker was lost".to_owned(),
         };
@@ -203,6 +208,14 @@ impl Report {
             (CacheUse::Miss, ms) => format!("{ms} ms, stored as {key}…"),
             (CacheUse::None, ms) => format!("{ms} ms"),
         }
+    }
+}
+
+/// What is said of debug lines beyond the limit, behind those before it.
+pub(crate) fn left_out(lines: u64, bytes: u64) -> String {
+    match lines {
+        0 => String::new(),
+        lines => format!("| … {} more lines left out ({} bytes)\n", grouped(lines), grouped(bytes)),
     }
 }
 
@@ -250,7 +263,7 @@ mod tests {
     fn json_has_the_keys_of_the_contract_in_order() {
         let text = serde_json::to_string(&exited(-3)).unwrap();
         let keys = "outcome exit_code error error_detail cycles load_cycles native_cycles interpreted_cycles restarted \
-                    compile_ms run_us artifact cache code_tier debug";
+                    compile_ms run_us artifact cache code_tier debug debug_lines_left_out debug_bytes_left_out";
         let mut rest = text.as_str();
         for key in keys.split_whitespace() {
             let quoted = format!("\"{key}\":");
@@ -275,7 +288,6 @@ mod tests {
             (Outcome::Error, "error"),
             (Outcome::CyclesExceeded, "cycles_exceeded"),
             (Outcome::DeadlineExceeded, "deadline_exceeded"),
-            (Outcome::OutputLimit, "output_limit"),
             (Outcome::SandboxViolation, "sandbox_violation"),
             (Outcome::WorkerLost, "worker_lost"),
         ];

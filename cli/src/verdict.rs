@@ -5,7 +5,10 @@ use std::{fmt::Write as _, process::ExitCode};
 use antares_pool::job::{self, VerifyOutcome};
 use serde::Serialize;
 
-use crate::{output::printable, report::grouped};
+use crate::{
+    output::printable,
+    report::{grouped, left_out},
+};
 
 /// How the verification of a transaction, or of one of its groups, ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -15,8 +18,6 @@ pub(crate) enum Outcome {
     Ok,
     /// A script did not accept it.
     Failed,
-    /// More debug output than allowed.
-    OutputLimit,
     /// A group that was not run.
     NotRun,
     /// It passed its wall time.
@@ -73,6 +74,10 @@ pub(crate) struct Group {
     pub restarted: Option<String>,
     /// Lines of debug output, in order.
     pub debug: Vec<String>,
+    /// Lines that are not among them: the first that was beyond the limit, and all behind it.
+    pub debug_lines_left_out: u64,
+    /// Bytes of those, with one more for the end of each.
+    pub debug_bytes_left_out: u64,
     /// First input, or else first output, with the script.
     #[serde(skip)]
     pub cell: String,
@@ -131,8 +136,6 @@ impl Verdict {
         let error = failed.map(|error| {
             format!("TransactionScriptError {{ source: {}, cause: {} }}", error.source, error.detail)
         });
-        let error = error
-            .or_else(|| (outcome == VerifyOutcome::OutputLimit).then(|| "too much debug output".to_owned()));
         let outcome = of_worker(outcome);
         Self { outcome, cycles, groups, error, interpreted: Vec::new(), took_us: Some(took_us) }
     }
@@ -159,6 +162,7 @@ impl Verdict {
             for line in &group.debug {
                 let _ = writeln!(text, "| {}", printable(line.trim_end_matches('\n')));
             }
+            text += &left_out(group.debug_lines_left_out, group.debug_bytes_left_out);
             let _ = writeln!(text, "{}", group.to_text());
         }
         self.interpreted.iter().for_each(|program| text += &program.to_text());
@@ -167,7 +171,6 @@ impl Verdict {
             Outcome::DeadlineExceeded => "deadline exceeded; the worker was killed",
             Outcome::SandboxViolation => "broke a rule of the fence; the worker was killed",
             Outcome::WorkerLost => "the worker was lost",
-            Outcome::OutputLimit => "too much debug output",
             Outcome::Failed | Outcome::NotRun => "failed",
         };
         let _ = write!(text, "{word}, {} cycles", grouped(self.cycles));
@@ -224,6 +227,8 @@ impl Group {
             native_cycles: group.native_cycles,
             interpreted_cycles: group.interpreted_cycles,
             restarted: group.restarted,
+            debug_lines_left_out: group.debug.left_out().lines,
+            debug_bytes_left_out: group.debug.left_out().bytes,
             debug: group.debug.into(),
             cell,
         }
@@ -237,7 +242,6 @@ impl Group {
         };
         let ended = match (self.outcome, self.exit_code, &self.error) {
             (Outcome::NotRun, ..) => "not run".to_owned(),
-            (Outcome::OutputLimit, ..) => "too much debug output".to_owned(),
             (_, Some(code), _) => format!("exit {code}"),
             (_, None, Some(error)) => {
                 format!("error {}", printable(error.vm_error.as_deref().unwrap_or(&error.kind)))
@@ -262,7 +266,6 @@ fn of_worker(outcome: VerifyOutcome) -> Outcome {
     match outcome {
         VerifyOutcome::Ok => Outcome::Ok,
         VerifyOutcome::Failed => Outcome::Failed,
-        VerifyOutcome::OutputLimit => Outcome::OutputLimit,
         VerifyOutcome::NotRun => Outcome::NotRun,
     }
 }
@@ -278,6 +281,7 @@ mod tests {
             source: "Inputs[1].Lock".to_owned(),
             detail: "VM Internal Error: ElfBits".to_owned(),
         };
+        let left_out = job::LeftOut { lines: 3, bytes: 30 };
         job::GroupReport {
             script_hash: [0xab; 32],
             kind: job::GroupKind::Lock,
@@ -288,7 +292,7 @@ mod tests {
             native_cycles: 1200,
             interpreted_cycles: 34,
             restarted: None,
-            debug: vec!["\u{1b}[2J".to_owned()].into(),
+            debug: job::Lines::from(vec!["\u{1b}[2J".to_owned()]).and_left_out(left_out),
             inputs: vec![1],
             outputs: vec![],
         }
@@ -307,7 +311,8 @@ mod tests {
             Verdict { interpreted, ..Verdict::of_worker(VerifyOutcome::Failed, 1234, groups, (1, 2)) };
         let hash = "ab".repeat(32);
         let rest = "\"exit_code\":null,\"error\":";
-        let tail = "\"cycles\":1234,\"native_cycles\":1200,\"interpreted_cycles\":34,\"restarted\":null,\"debug\":[\"\\u001b[2J\"]";
+        let tail = "\"cycles\":1234,\"native_cycles\":1200,\"interpreted_cycles\":34,\"restarted\":null,\"debug\":[\"\\u001b[2J\"],\
+                    \"debug_lines_left_out\":3,\"debug_bytes_left_out\":30";
         let expected = format!(
             "{{\"outcome\":\"failed\",\"cycles\":1234,\"groups\":[{{\"script_hash\":\"0x{hash}\",\"kind\":\"lock\",\
              \"outcome\":\"failed\",{rest}{{\"kind\":\"VMInternalError\",\"vm_error\":\"ElfBits\",\"source\":\
@@ -328,7 +333,7 @@ mod tests {
         let line = "\ninterpreted: 2,345,678 cycles of abababababababab… (1,200 bytes, loaded at 0x1000): \\u{1b}[2J\n";
         assert!(text.contains(line), "{text}");
         assert!(
-            text.starts_with("| \\u{1b}[2J\nlock input.1    0xabababababababab…  error ElfBits "),
+            text.starts_with("| \\u{1b}[2J\n| … 3 more lines left out (30 bytes)\nlock input.1    0xabababababababab…  error ElfBits "),
             "{text}"
         );
         assert!(

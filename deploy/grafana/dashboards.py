@@ -120,7 +120,7 @@ OVERVIEW = [
               ("{{rpc_method}}", quantile(0.95, CALLS, "rpc_method"))),
         stacked("Executions by outcome",
                 "How executions ended, per second. The verdicts about the script are exit, error, cycles_exceeded,"
-                " deadline_exceeded, output_limit and sandbox_violation; the others are executions without one.",
+                " deadline_exceeded and sandbox_violation; the others are executions without one.",
                 "ops", ("{{outcome}}", rate("antares_executions_total", "outcome"))),
     ),
     (

@@ -1,7 +1,7 @@
 //! Each script group of a transaction in a worker of its own: a script that takes its worker over cannot answer for the others.
 
 use antares_pool::{
-    Pool, PoolError, Sealed, Until, Verdict,
+    NativeEnd, Pool, PoolError, Sealed, Until, Verdict,
     job::{
         CellName, DEBUG_LINES_MAX, GroupKind, GroupReport, HOT_PROGRAMS_MAX, HotProgram, Lines, Samples,
         VerifyJob, VerifyOutcome, VerifyReport,
@@ -46,7 +46,7 @@ struct Whole {
     groups: Vec<GroupReport>,
     hot: Vec<HotProgram>,
     seen: Vec<(u32, antares_abi::Seen)>,
-    ran: Vec<(u32, Option<String>)>,
+    ran: Vec<(u32, NativeEnd)>,
     samples: Sampled,
     times_us: (u64, u64),
 }
@@ -96,12 +96,9 @@ impl Whole {
             return Err("it answered for another group than it was asked for".to_owned());
         };
         *mine = told;
+        // As one worker for all would have said.
+        mine.debug.cut(DEBUG_LINES_MAX - self.debug_lines);
         self.debug_lines += mine.debug.count();
-        if self.debug_lines > DEBUG_LINES_MAX {
-            // As one worker for all would have said; it would have stopped the script there.
-            (mine.outcome, mine.error, mine.exit_code) = (VerifyOutcome::OutputLimit, None, None);
-            mine.debug = Lines::default();
-        }
         self.outcome = mine.outcome;
         self.cycles = self.cycles.saturating_add(mine.cycles);
         self.debug_bytes = self.debug_bytes.saturating_add(mine.debug.bytes());
@@ -189,6 +186,8 @@ fn not_run(group: &Group) -> GroupReport {
 
 #[cfg(test)]
 mod tests {
+    use antares_pool::job::LeftOut;
+
     use super::*;
 
     fn group(number: u8) -> Group {
@@ -242,6 +241,7 @@ mod tests {
         let mut whole = Whole::new(&groups);
         whole.debug_lines = DEBUG_LINES_MAX;
         whole.take(1, told(|groups| groups[1].debug = vec!["line".to_owned()].into())).unwrap();
-        assert_eq!(whole.outcome, VerifyOutcome::OutputLimit);
+        assert_eq!((whole.outcome, whole.groups[1].debug.count()), (VerifyOutcome::Ok, 0));
+        assert_eq!(whole.groups[1].debug.left_out(), LeftOut { lines: 1, bytes: 5 });
     }
 }

@@ -167,7 +167,6 @@ impl Runner {
         let is_done = is_all && !matches!(verdict, Verdict::WorkerLost { .. });
         if !is_done {
             match shared.judge(Lent { answer: verdict, is_call_s }, key.as_slice())? {
-                // They wrote too much together.
                 Ended::Reported(()) => {}
                 Ended::DeadlineExceeded => results.push(Some(Ended::DeadlineExceeded)),
                 Ended::SandboxViolation { detail } => results.push(Some(Ended::SandboxViolation { detail })),

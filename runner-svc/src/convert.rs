@@ -264,10 +264,11 @@ fn verdict(ended: Ended) -> (v1::Verdict, Option<RunReport>) {
             verdict.error_detail = detail.take().unwrap_or_default();
         }
         RunOutcome::CyclesExceeded => verdict.set_outcome(v1::Outcome::CyclesExceeded),
-        RunOutcome::OutputLimit => verdict.set_outcome(v1::Outcome::OutputLimit),
     }
     verdict.cycles = report.cycles;
     verdict.load_cycles = report.load_cycles;
+    let left_out = report.debug.left_out();
+    (verdict.debug_lines_left_out, verdict.debug_bytes_left_out) = (left_out.lines, left_out.bytes);
     verdict.debug = std::mem::take(&mut report.debug).into();
     (verdict, Some(report))
 }

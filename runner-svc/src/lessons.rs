@@ -1,8 +1,9 @@
 //! What runs teach: where scripts were seen to go, which native code they leave early, which programs are hot; and their samples.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use antares_abi::{LoadedCode, Seen, Sha256Digest};
+use antares_pool::NativeEnd;
 use antares_pool::job::{HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, RunReport, Samples, Tier};
 use antares_serve::{Account, chain};
 use bytes::Bytes;
@@ -79,23 +80,18 @@ impl Shared {
         }
     }
 
-    /// Notes whether a run left its native code before its end.
+    /// Notes what a run says of its native code.
     pub(crate) fn note_left(&self, account: &Account, native: Option<Origin>, report: &RunReport) {
         if let Some(native) = native {
-            self.early.note(Runs::of(account, native.key), report.restarted.as_deref());
+            self.early.note(Runs::of(account, native.key), report.native_end());
         }
     }
 
-    /// The same of the libraries of a transaction, by their number in its job. One that had to begin again in any group counts once.
-    pub(crate) fn note_ran(&self, account: &Account, libraries: &[Native], ran: Vec<(u32, Option<String>)>) {
-        let mut left: BTreeMap<u32, Option<String>> = BTreeMap::new();
-        for (number, reason) in ran {
-            let known = left.entry(number).or_default();
-            *known = known.take().or(reason);
-        }
-        for (number, reason) in left {
+    /// The same of the libraries of a transaction, by their number in its job, of each group.
+    pub(crate) fn note_ran(&self, account: &Account, libraries: &[Native], ran: Vec<(u32, NativeEnd)>) {
+        for (number, end) in ran {
             if let Some(native) = usize::try_from(number).ok().and_then(|number| libraries.get(number)) {
-                self.early.note(Runs::of(account, native.key), reason.as_deref());
+                self.early.note(Runs::of(account, native.key), end);
             }
         }
     }

@@ -15,7 +15,7 @@ pub(crate) const INPUT_BYTES: u32 = 256;
 /// Answers of a session that wait for its caller to take them.
 pub(crate) const SESSION_ANSWERS_MAX: usize = 16;
 
-/// Bytes of debug output of all runs of a batch together, after which no more runs are started.
+/// Bytes of debug output of all runs of a batch together, after which their lines are left out.
 pub(crate) const BATCH_OUTPUT_BYTES_MAX: u64 = 8 << 20;
 
 /// Bytes of each text about a mistake in a transaction. Statuses travel in headers, and the transaction decides the text.

@@ -18,12 +18,11 @@ use crate::{
 };
 
 /// All values of the label `outcome`: the verdicts, and then why there was none.
-const OUTCOMES: [&str; 12] = [
+const OUTCOMES: [&str; 11] = [
     "exit",
     "error",
     "cycles_exceeded",
     "deadline_exceeded",
-    "output_limit",
     "queue_full",
     "quota",
     "sandbox_violation",
@@ -34,10 +33,9 @@ const OUTCOMES: [&str; 12] = [
 ];
 
 /// All values of the label `outcome` of verifications: the verdicts, and then why there was none.
-const VERIFICATIONS: [&str; 12] = [
+const VERIFICATIONS: [&str; 11] = [
     "ok",
     "failed",
-    "output_limit",
     "queue_full",
     "quota",
     "deadline_exceeded",
@@ -439,7 +437,6 @@ fn verified_name(ended: &Ended<Verified>) -> &'static str {
         Ended::Reported(verified) => match verified.outcome {
             VerifyOutcome::Ok => "ok",
             VerifyOutcome::Failed | VerifyOutcome::NotRun => "failed",
-            VerifyOutcome::OutputLimit => "output_limit",
         },
         Ended::DeadlineExceeded => "deadline_exceeded",
         Ended::SandboxViolation { .. } => "sandbox_violation",
@@ -453,7 +450,6 @@ pub(crate) fn ended_name(ended: &Ended) -> &'static str {
             RunOutcome::Exit(_) => "exit",
             RunOutcome::Error { .. } => "error",
             RunOutcome::CyclesExceeded => "cycles_exceeded",
-            RunOutcome::OutputLimit => "output_limit",
         },
         Ended::DeadlineExceeded => "deadline_exceeded",
         Ended::SandboxViolation { .. } => "sandbox_violation",

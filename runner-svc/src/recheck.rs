@@ -5,9 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use antares_pool::{
     Pool, PoolError, Sealed, Until, Verdict,
-    job::{
-        BatchJob, GroupReport, RunJob, RunOutcome, RunReport, Tier, VerifyJob, VerifyOutcome, VerifyReport,
-    },
+    job::{BatchJob, GroupReport, RunJob, RunReport, Tier, VerifyJob, VerifyReport},
 };
 use antares_serve::Metrics;
 use prometheus::IntCounterVec;
@@ -182,12 +180,11 @@ fn words(report: &RunReport) -> String {
     format!("{:?}, {} + {} cycles", report.outcome, report.load_cycles, report.cycles)
 }
 
-/// Whether two runs told the same. What was written up to a limit of output is not compared: lines are cut there.
+/// Whether two runs told the same.
 fn is_equal(first: &RunReport, second: &RunReport) -> bool {
-    let is_cut = first.outcome == RunOutcome::OutputLimit;
     first.outcome == second.outcome
         && (first.cycles, first.load_cycles) == (second.cycles, second.load_cycles)
-        && (is_cut || first.debug == second.debug)
+        && first.debug == second.debug
 }
 
 /// As [`is_equal`], for groups of a transaction.
@@ -196,9 +193,8 @@ fn are_equal(first: &GroupReport, second: &GroupReport) -> bool {
         let GroupReport { script_hash, kind, outcome, exit_code, cycles, .. } = group;
         (*script_hash, *kind, *outcome, *exit_code, *cycles)
     };
-    let is_cut = first.outcome == VerifyOutcome::OutputLimit;
     told(first) == told(second)
         && first.error == second.error
         && (&first.inputs, &first.outputs) == (&second.inputs, &second.outputs)
-        && (is_cut || first.debug == second.debug)
+        && first.debug == second.debug
 }

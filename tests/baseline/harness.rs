@@ -80,6 +80,7 @@ pub(crate) fn function(index: u32, blocks: Vec<Block>) -> Function {
         results: RegSet::ALL,
         frame_low: None,
         sp_after: SpAfter::Same,
+        returns: antares_ir::Returns::Once,
         blocks,
         loops: Vec::new(),
     }

@@ -289,7 +289,11 @@ fn debug_output_is_limited() {
     };
     assert_eq!(limited(bytes as u64), report);
     let short = limited(bytes as u64 - 1);
-    assert_eq!((short.outcome, short.groups[1].debug.len()), (TransactionOutcome::OutputLimit, lines - 1));
+    assert_eq!((short.outcome, short.cycles), (report.outcome, report.cycles));
+    let group = &short.groups[1];
+    assert_eq!((group.debug.len(), group.debug_lines_left_out), (lines - 1, 1));
+    let last = report.groups[1].debug.last().unwrap();
+    assert_eq!(group.debug_bytes_left_out, last.len() as u64 + 1);
 }
 
 #[test]

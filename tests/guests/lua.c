@@ -8,29 +8,33 @@
 #include <lualib.h>
 #include "argument.h"
 
-static const char script[] =
-	"local rounds = ...\n"
-	"local sum = 0\n"
-	"local function counter() local n = 0 return function() n = n + 1 return n end end\n"
-	"local Point = {} Point.__index = Point\n"
-	"function Point.new(x, y) return setmetatable({x = x, y = y}, Point) end\n"
-	"function Point:add(p) return Point.new(self.x + p.x, self.y ~ p.y) end\n"
-	"for round = 1, rounds do\n"
-	"  local sieve, primes = {}, 0\n"
-	"  for i = 2, 2000 do sieve[i] = true end\n"
-	"  for i = 2, 2000 do if sieve[i] then primes = primes + 1\n"
-	"    for j = i * i, 2000, i do sieve[j] = false end end end\n"
-	"  local words = {}\n"
-	"  for i = 1, 100 do words[#words + 1] = 'w' .. (i * round % 37) end\n"
-	"  table.sort(words)\n"
-	"  local text = table.concat(words, ' ')\n"
-	"  local found = 0\n"
-	"  for word in text:gmatch('%a(%d+)') do found = found + #word end\n"
-	"  local p, next = Point.new(round, 1), counter()\n"
-	"  for i = 1, 300 do p = p:add(Point.new(i, next())) end\n"
-	"  sum = (sum * 31 + primes + found + p.x + p.y + text:byte(round % #text + 1)) & 0xffffff\n"
-	"end\n"
-	"return sum & 127\n";
+#ifndef SCRIPT
+#define SCRIPT \
+	"local rounds = ...\n" \
+	"local sum = 0\n" \
+	"local function counter() local n = 0 return function() n = n + 1 return n end end\n" \
+	"local Point = {} Point.__index = Point\n" \
+	"function Point.new(x, y) return setmetatable({x = x, y = y}, Point) end\n" \
+	"function Point:add(p) return Point.new(self.x + p.x, self.y ~ p.y) end\n" \
+	"for round = 1, rounds do\n" \
+	"  local sieve, primes = {}, 0\n" \
+	"  for i = 2, 2000 do sieve[i] = true end\n" \
+	"  for i = 2, 2000 do if sieve[i] then primes = primes + 1\n" \
+	"    for j = i * i, 2000, i do sieve[j] = false end end end\n" \
+	"  local words = {}\n" \
+	"  for i = 1, 100 do words[#words + 1] = 'w' .. (i * round % 37) end\n" \
+	"  table.sort(words)\n" \
+	"  local text = table.concat(words, ' ')\n" \
+	"  local found = 0\n" \
+	"  for word in text:gmatch('%a(%d+)') do found = found + #word end\n" \
+	"  local p, next = Point.new(round, 1), counter()\n" \
+	"  for i = 1, 300 do p = p:add(Point.new(i, next())) end\n" \
+	"  sum = (sum * 31 + primes + found + p.x + p.y + text:byte(round % #text + 1)) & 0xffffff\n" \
+	"end\n" \
+	"return sum & 127\n"
+#endif
+
+static const char script[] = SCRIPT;
 
 /* Lua's own calls it when a script fails outside of a protected call, which this one cannot. */
 void abort(void)
@@ -93,6 +97,9 @@ int main(int argc, char **argv)
 	luaL_requiref(lua, "string", luaopen_string, 1);
 	lua_settop(lua, 0);
 	lua_register(lua, "setmetatable", set_metatable);
+#ifdef REGISTER
+	REGISTER(lua);
+#endif
 	if (luaL_loadbufferx(lua, script, sizeof script - 1, "script", "t"))
 		return 102;
 	lua_pushinteger(lua, argument(argc, argv, 1));

@@ -232,6 +232,33 @@ async fn what_always_leaves_native_code_begins_in_the_interpreter() {
     assert!(fallbacks.contains(&"leaves_early".to_owned()), "{fallbacks:?}");
 }
 
+/// A script that strangers make fail, as often as they like: native code stays for everybody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn failing_runs_take_native_code_from_nobody() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let mut client = Client::connect(&server).await;
+    // With an argument it loads behind the end of memory.
+    let code = ".globl _start\n_start:\nld t0, 0(sp)\nbeqz t0, 1f\nli t1, 0x400000\nld t1, 0(t1)\n1:\nli a0, 0\nli a7, 93\necall\n";
+    let elf = guests::assemble(code).unwrap();
+    client.upload(&elf).await.unwrap();
+    let (mut native, mut honest) = (0, 0);
+    for call in 0..80 {
+        let is_hostile = call % 8 < 4;
+        let args: &[&str] = if is_hostile { &["x"] } else { &[] };
+        let answer = client.execute(stored(&elf, args, Tier::Auto)).await.unwrap();
+        assert_ne!(answer.fallback, "leaves_early", "{answer:?}");
+        let verdict = answer.verdict.as_ref().unwrap();
+        assert_eq!(
+            (verdict.exit_code.is_none(), verdict.error.as_str()),
+            if is_hostile { (true, "MemOutOfBound") } else { (false, "") }
+        );
+        honest += u32::from(!is_hostile);
+        native += u32::from(!is_hostile && answer.tiers.as_ref().unwrap().native_cycles > 0);
+    }
+    assert_eq!(native, honest);
+}
+
 /// A lock that runs natively and goes on as another program, which always leaves native code: that one alone does without.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_transaction_what_always_leaves_native_code_begins_in_the_interpreter() {

@@ -136,7 +136,6 @@ fn outcome(report: &Report) -> String {
         Outcome::Exit(code) => format!("Exit({code})"),
         Outcome::Error { name, .. } => (*name).to_owned(),
         Outcome::CyclesExceeded => "CyclesExceeded".to_owned(),
-        Outcome::OutputLimit => "OutputLimit".to_owned(),
     }
 }
 

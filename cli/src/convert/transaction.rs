@@ -79,7 +79,6 @@ fn outcome(outcome: v1::VerifyOutcome) -> anyhow::Result<VerifyOutcome> {
     Ok(match outcome {
         v1::VerifyOutcome::Ok => VerifyOutcome::Ok,
         v1::VerifyOutcome::Failed => VerifyOutcome::Failed,
-        v1::VerifyOutcome::OutputLimit => VerifyOutcome::OutputLimit,
         v1::VerifyOutcome::NotRun => VerifyOutcome::NotRun,
         other => bail!("outcome {other:?} is out of place"),
     })
@@ -110,7 +109,10 @@ fn group_report(group: v1::GroupResult) -> anyhow::Result<job::GroupReport> {
         native_cycles: tiers.native_cycles,
         interpreted_cycles: tiers.interpreted_cycles,
         restarted: text(tiers.restarted),
-        debug: group.debug.into(),
+        debug: job::Lines::from(group.debug).and_left_out(job::LeftOut {
+            lines: group.debug_lines_left_out,
+            bytes: group.debug_bytes_left_out,
+        }),
         inputs: group.inputs,
         outputs: group.outputs,
     })

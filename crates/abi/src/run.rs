@@ -12,7 +12,7 @@ pub const LIBRARY_BYTES_MAX: u64 = 64 << 20;
 pub const CYCLES_MAX_DEFAULT: u64 = 3_500_000_000;
 /// Wall time of a run where nobody names one, milliseconds.
 pub const DEADLINE_MS_DEFAULT: u64 = 60_000;
-/// Debug output after which a run ends, bytes, where nobody says otherwise.
+/// Debug output of a run that is kept, bytes, where nobody says otherwise.
 pub const DEBUG_BYTES_MAX: u64 = 1 << 20;
 
 /// Which tiers may run a script.

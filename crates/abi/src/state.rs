@@ -11,7 +11,7 @@
 use std::mem::offset_of;
 
 /// Version of this contract. A library with another version is refused (a cache miss, never an error).
-pub const ABI_VERSION: u32 = 5;
+pub const ABI_VERSION: u32 = 6;
 
 /// Bytes of guest memory (ckb-vm's `RISCV_MAX_MEMORY`).
 pub const GUEST_MEMORY_BYTES: u64 = 4 << 20;
@@ -85,6 +85,17 @@ pub struct HostTable {
     /// Address of the host's `extern "C" fn(base: *mut u8, target: u64) -> u64`: the entry thunk of another library for a
     /// guest address, 0 if there is none.
     pub resolve: u64,
+    /// Address of the host's `extern "C" fn(base: *mut u8, pc: u64, sp: u64) -> u64`, which returns 0, and once more for each
+    /// [`far_jump`](Self::far_jump) to this guest pc with this guest `sp`: then 1, with all that this convention keeps as it was, and
+    /// guest registers and `cycles_left` in the state. Until then native code must call [`unmark`](Self::unmark) in the same frame
+    /// before it gives that up.
+    pub mark: u64,
+    /// Address of the host's `extern "C" fn(base: *mut u8)`: nobody returns any more to the frame that it is called in.
+    pub unmark: u64,
+    /// Address of the host's `extern "C" fn(base: *mut u8, target: u64)`, which does not return: goes on at the innermost frame that
+    /// is marked with the target and the guest's `sp`, or leaves native code. Guest registers and `cycles_left` are current as
+    /// far as any marked frame reads them.
+    pub far_jump: u64,
     /// Where the host keeps its own; nothing for generated code.
     pub host: u64,
 }

@@ -30,6 +30,9 @@ impl FunctionEmitter<'_, '_> {
             }
             Terminator::Call { callee, to } => {
                 values.finish(self.code);
+                if self.returns_again(*callee) {
+                    self.mark(block, *to);
+                }
                 let function = self.context.functions[callee.0 as usize];
                 match self.context.module.functions[callee.0 as usize].sp_after {
                     SpAfter::Compared => self.call_and_compare(function),

@@ -1,8 +1,8 @@
 //! One guest function: its host frame, its blocks, and the code that hardly ever runs behind them.
 
 use antares_abi::{LeaveReason, METER_MARK};
-use antares_ir::{Access, Block, Function, Terminator};
-use antares_program::{BlockId, GuestAddr, Reg};
+use antares_ir::{Access, Block, Function, Returns, SpAfter, Terminator};
+use antares_program::{BlockId, FunctionId, GuestAddr, Reg};
 
 use crate::{
     BaselineError, Context,
@@ -120,14 +120,46 @@ impl<'m> FunctionEmitter<'_, 'm> {
 
     /// Returns to the host caller.
     pub(crate) fn give_back(&mut self) {
+        self.unmark();
         self.change_frame(Alu::Add);
         self.code.asm.ret();
     }
 
     /// Goes to another function in place of this one.
     pub(crate) fn replace_by(&mut self, function: Label) {
+        self.unmark();
         self.change_frame(Alu::Add);
         self.code.asm.jump_far(function);
+    }
+
+    /// Whether somebody may return again behind calls of a function.
+    pub(crate) fn returns_again(&self, callee: FunctionId) -> bool {
+        let module = self.context.module;
+        let callee = &module.functions[callee.0 as usize];
+        callee.returns == Returns::Again && callee.sp_after == SpAfter::Same && !module.is_open
+    }
+
+    /// Before the function ends: nobody returns to it any more.
+    fn unmark(&mut self) {
+        let mut blocks = self.ir.blocks.iter();
+        let has_marks = blocks.any(|block| match block.terminator {
+            Terminator::Call { callee, .. } => self.returns_again(callee),
+            _ => false,
+        });
+        if has_marks {
+            stubs::call_host(self.context, &mut self.code.asm, registers::host_unmark());
+        }
+    }
+
+    /// Marks the frame before a call behind which, at `to`, others may return again.
+    pub(crate) fn mark(&mut self, block: &Block, to: BlockId) {
+        let Some(back) = block.written(Reg::RA).and_then(|value| block.number(value)) else { return };
+        let sp = self.guest(Reg::SP, Gpr::RDX);
+        self.code.asm.mov(Gpr::RDX, sp);
+        self.code.asm.mov_number(Gpr::RSI, back);
+        stubs::call_host(self.context, &mut self.code.asm, registers::host_mark());
+        self.code.asm.test(Gpr::RAX, Gpr::RAX);
+        self.code.asm.jump_if(Cond::NOT_EQUAL, self.target(to));
     }
 
     fn finish_frame(&mut self) -> Result<(), BaselineError> {
@@ -176,6 +208,13 @@ impl<'m> FunctionEmitter<'_, 'm> {
 
     /// A place for the rest of a return that does not go to the caller.
     pub(crate) fn cold_locals(&mut self, locals: &[(GuestAddr, BlockId)]) -> Label {
+        if locals.is_empty()
+            && self.ir.returns == Returns::Far
+            && self.ir.link == Reg::RA
+            && !self.context.module.is_open
+        {
+            return self.context.stubs.far_jump;
+        }
         if locals.is_empty() {
             return self.context.stubs.unknown_target;
         }

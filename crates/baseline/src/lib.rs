@@ -75,7 +75,7 @@ macro_rules! stubs {
 
 stubs! {
     enter, ecall, dispatch, divide, divide_unsigned, carryless, bad_address, unknown_target, unknown_callee,
-    past_table, unsupported
+    past_table, unsupported, far_jump
 }
 
 /// What the parts of the generator share.

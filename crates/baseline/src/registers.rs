@@ -72,6 +72,21 @@ pub(crate) fn host_resolve() -> Mem {
     from_base(offset_of!(HostTable, resolve))
 }
 
+/// The host's function that marks a frame.
+pub(crate) fn host_mark() -> Mem {
+    from_base(offset_of!(HostTable, mark))
+}
+
+/// The host's function that takes the marks of a frame away.
+pub(crate) fn host_unmark() -> Mem {
+    from_base(offset_of!(HostTable, unmark))
+}
+
+/// The host's function that goes on in a marked frame.
+pub(crate) fn host_far_jump() -> Mem {
+    from_base(offset_of!(HostTable, far_jump))
+}
+
 /// What [`STATE`] holds, from base in `base`.
 pub(crate) fn state_from(base: Gpr) -> Mem {
     Mem::at(base, fitted(STATE_OFFSET + STATE_BIAS))

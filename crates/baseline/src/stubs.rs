@@ -22,6 +22,7 @@ pub(crate) fn emit(context: &Context, code: &mut Code) {
     enter(context, asm);
     ecall(context, asm);
     dispatch(context, asm);
+    far_jump(context, asm);
     divide(context, asm);
     divide_unsigned(context, asm);
     carryless(context, asm);
@@ -112,6 +113,28 @@ fn ecall(context: &Context, asm: &mut Assembler) {
         asm.mov(host, state_slot(register));
     }
     asm.ret();
+}
+
+/// Calls a function of the host that takes base and the two registers behind it, and may come back with other registers in the state.
+pub(crate) fn call_host(context: &Context, asm: &mut Assembler, function: Mem) {
+    asm.store(8, registers::cycles_left(), LEFT);
+    store_pinned(context, asm);
+    asm.mov(Gpr::RDI, BASE);
+    asm.call_to(function);
+    asm.lea(BASE, registers::base_from_state());
+    asm.mov(LEFT, registers::cycles_left());
+    load_pinned(context, asm);
+}
+
+/// Goes to where the link register points, if a frame waits there, and does not come back.
+fn far_jump(context: &Context, asm: &mut Assembler) {
+    asm.bind(context.stubs.far_jump);
+    asm.store(8, registers::cycles_left(), LEFT);
+    store_pinned(context, asm);
+    asm.mov(Gpr::RDI, BASE);
+    asm.mov(Gpr::RSI, state_slot(Reg::RA));
+    asm.call_to(registers::host_far_jump());
+    asm.trap(number(LeaveReason::UnknownTarget));
 }
 
 /// Goes to the function at the guest address in rax, which returns to our caller. Without one it leaves native code, or asks

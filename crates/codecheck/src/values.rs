@@ -16,11 +16,14 @@ pub(crate) const WINDOW: usize = 48;
 const VISITS_MAX: usize = 2048;
 
 /// The host's functions that native code calls or jumps to, by their distance from base.
-const HOST_FUNCTIONS: [usize; 4] = [
+const HOST_FUNCTIONS: [usize; 7] = [
     HOST_TABLE_OFFSET + offset_of!(HostTable, leave),
     HOST_TABLE_OFFSET + offset_of!(HostTable, ecall),
     HOST_TABLE_OFFSET + offset_of!(HostTable, meter),
     RESOLVE,
+    HOST_TABLE_OFFSET + offset_of!(HostTable, mark),
+    HOST_TABLE_OFFSET + offset_of!(HostTable, unmark),
+    HOST_TABLE_OFFSET + offset_of!(HostTable, far_jump),
 ];
 
 /// The one that answers with the thunk of another library.

@@ -3,6 +3,7 @@
 mod control;
 mod current;
 mod debug;
+mod far;
 mod function;
 pub(crate) mod giants;
 mod inlining;

@@ -310,6 +310,19 @@ pub enum SpAfter {
     Moved,
 }
 
+/// Where calls of a function return to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Returns {
+    /// To the caller, once.
+    #[default]
+    Once,
+    /// To the caller, like `setjmp`, and then again whenever somebody else goes there with the caller's `sp`. All registers may have
+    /// changed then.
+    Again,
+    /// Like `longjmp`, to whom a function returned again; to the caller only if that is who it goes to.
+    Far,
+}
+
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
@@ -331,6 +344,8 @@ pub struct Function {
     pub frame_low: Option<i64>,
     /// What is known of `sp` after a call.
     pub sp_after: SpAfter,
+    /// What it does with the places that others return to.
+    pub returns: Returns,
     /// Blocks; the first one is the entry.
     pub blocks: Vec<Block>,
     /// Loops in two versions: their bounded blocks, and what shows that these need no checks.

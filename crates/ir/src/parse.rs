@@ -6,7 +6,7 @@ use antares_abi::CompileOptions;
 use antares_program::{BlockId, FunctionId, GuestAddr, Reg, RegSet};
 
 use crate::{
-    Access, BinaryOp, Block, Charge, Function, JumpTable, LinearSum, LoopSpan, Module, Op, SpAfter,
+    Access, BinaryOp, Block, Charge, Function, JumpTable, LinearSum, LoopSpan, Module, Op, Returns, SpAfter,
     Terminator, UnaryOp, Value, VersionedLoop, Width,
 };
 
@@ -111,6 +111,11 @@ impl<'a> Lines<'a> {
             (_, true) => SpAfter::Moved,
             _ => SpAfter::Same,
         };
+        let returns = match (words.eat(" returns again"), words.eat(" returns far")) {
+            (true, _) => Returns::Again,
+            (_, true) => Returns::Far,
+            _ => Returns::Once,
+        };
         words.end()?;
         let mut loops = Vec::new();
         while let Some(words) = self.next_after("loop ") {
@@ -130,6 +135,7 @@ impl<'a> Lines<'a> {
             results,
             frame_low,
             sp_after,
+            returns,
             blocks,
             loops,
         })

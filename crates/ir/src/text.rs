@@ -4,7 +4,9 @@ use std::fmt;
 
 use antares_program::{BlockId, GuestAddr, Reg};
 
-use crate::{Access, Block, Charge, Function, JumpTable, Module, Op, SpAfter, Terminator, Value, Width};
+use crate::{
+    Access, Block, Charge, Function, JumpTable, Module, Op, Returns, SpAfter, Terminator, Value, Width,
+};
 
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -126,6 +128,11 @@ impl fmt::Display for Function {
             SpAfter::Same => "",
             SpAfter::Compared => " sp compared",
             SpAfter::Moved => " sp moved",
+        })?;
+        f.write_str(match self.returns {
+            Returns::Once => "",
+            Returns::Again => " returns again",
+            Returns::Far => " returns far",
         })?;
         writeln!(f)?;
         self.loops.iter().try_for_each(|versioned| write!(f, "{versioned}"))?;

@@ -41,6 +41,7 @@ pub(crate) fn lift_functions(program: &Program, operations_max: u64) -> Result<V
             results: RegSet::EMPTY,
             frame_low: None,
             sp_after: ir::SpAfter::Compared,
+            returns: ir::Returns::Once,
             blocks,
             loops: Vec::new(),
         });

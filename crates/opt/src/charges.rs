@@ -156,6 +156,7 @@ mod tests {
             results: RegSet::EMPTY,
             frame_low: None,
             sp_after: SpAfter::Same,
+            returns: antares_ir::Returns::Once,
             blocks: blocks.iter().map(block).collect(),
             loops: Vec::new(),
         };

@@ -3,6 +3,7 @@
 //! * *changes*: registers that a function or something it calls may write, without its link register (checked at the
 //!   return) and without `sp` where that is given back; none if it never returns, for nobody reads them after it.
 //! * *wanted*: registers that some caller may read after a call.
+//! * *far*: registers that may be read behind a call that returns again: who goes there has them at hand and passes them on.
 //! * results are what is changed and wanted; params are what is live at the entry.
 //!
 //! The host wants all registers of a function that it may enter in the middle of a run, and code that appears while the
@@ -11,7 +12,7 @@
 use std::rc::Rc;
 
 use antares_ir::{
-    Cfg, Function, Module, SpAfter, Terminator,
+    Cfg, Function, Module, Returns, SpAfter, Terminator,
     dataflow::{self, Direction, Effort, Problem, Worklist},
 };
 use antares_program::{FunctionId, Reg, RegSet};
@@ -66,6 +67,8 @@ impl Problem for Liveness<'_> {
 
 struct Analysis {
     sp_after: Vec<SpAfter>,
+    /// Functions that return again, to callers with the same `sp`.
+    is_again: Vec<bool>,
     callers: Vec<Vec<usize>>,
     exposed: Vec<usize>,
     /// Functions that call or tail-call indirectly.
@@ -80,6 +83,9 @@ struct Analysis {
     indirect_changes: RegSet,
     indirect_params: RegSet,
     indirect_wanted: RegSet,
+    /// Functions that return far, and what may be read there.
+    far: Vec<usize>,
+    far_wanted: RegSet,
 }
 
 impl Analysis {
@@ -97,6 +103,7 @@ impl Analysis {
         };
         Self {
             sp_after: module.functions.iter().map(|function| function.sp_after).collect(),
+            is_again: module.functions.iter().map(|function| function.returns == Returns::Again).collect(),
             callers: module.callers(),
             exposed,
             dispatchers: (0..count).filter(calls).collect(),
@@ -109,6 +116,8 @@ impl Analysis {
             indirect_changes: indirect,
             indirect_params: indirect,
             indirect_wanted: RegSet::EMPTY,
+            far: (0..count).filter(|index| module.functions[*index].returns == Returns::Far).collect(),
+            far_wanted: RegSet::EMPTY,
         }
     }
 
@@ -148,6 +157,9 @@ impl Analysis {
                 _ => RegSet::EMPTY,
             });
         }
+        if function.returns != Returns::Once {
+            changes = RegSet::ALL;
+        }
         let changes = changes.without(function.link);
         if self.sp_after[index] == SpAfter::Same { changes.without(Reg::SP) } else { changes }
     }
@@ -176,7 +188,7 @@ impl Analysis {
                     queue.add(&self.dispatchers);
                 }
             }
-            self.tell_callees(function, index, &mut queue);
+            self.tell_callees(module, index, &mut queue);
         }
     }
 
@@ -196,7 +208,8 @@ impl Analysis {
             Terminator::Call { callee, .. } => {
                 let callee = callee.0 as usize;
                 let live = after.minus(self.changes[callee]).or(self.params[callee]);
-                if self.sp_after[callee] == SpAfter::Compared { live.with(Reg::SP) } else { live }
+                let reads_sp = self.sp_after[callee] == SpAfter::Compared || self.is_again[callee];
+                if reads_sp { live.with(Reg::SP) } else { live }
             }
             Terminator::TailCall { callee, .. } => {
                 self.results(index).minus(self.changed_by(*callee)).or(self.params[callee.0 as usize])
@@ -224,12 +237,20 @@ impl Analysis {
     }
 
     /// Tells callees what is wanted of them.
-    fn tell_callees(&mut self, function: &Function, index: usize, queue: &mut Worklist) {
+    fn tell_callees(&mut self, module: &Module, index: usize, queue: &mut Worklist) {
+        let function = &module.functions[index];
         let mut indirect = RegSet::EMPTY;
         for block in &function.blocks {
             match &block.terminator {
                 Terminator::Call { callee, to } => {
-                    self.want(callee.0 as usize, self.live_in[index][to.0 as usize], queue);
+                    let live = self.live_in[index][to.0 as usize];
+                    self.want(callee.0 as usize, live, queue);
+                    if module.functions[callee.0 as usize].returns == Returns::Again {
+                        self.far_wanted = self.far_wanted.or(live);
+                        for far in self.far.clone() {
+                            self.want(far, self.far_wanted, queue);
+                        }
+                    }
                 }
                 Terminator::TailCall { callee, .. } => {
                     self.want(callee.0 as usize, self.wanted[index], queue)

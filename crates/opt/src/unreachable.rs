@@ -3,7 +3,7 @@
 //! Who calls `abort` does not go on behind the call: what stands there is often the next function, and it would seem that this one
 //! is read for, and changes, all that that one does.
 
-use antares_ir::{Block, Cfg, Function, Module, Op, Terminator, reached, successors};
+use antares_ir::{Block, Cfg, Function, Module, Op, Returns, Terminator, reached, successors};
 use antares_program::{BlockId, Reg};
 
 /// A function with more blocks is there for its work.
@@ -12,14 +12,18 @@ const LONGJMP_BLOCKS_MAX: usize = 64;
 /// Cuts off what follows calls that never return. A function returns if a path through it ends in a return, over calls
 /// that return; the least such set is right by induction over the length of a run. Calls by address return, and jumps
 /// by address, but for those through tables.
+///
+/// Where somebody calls a `setjmp`, native code can follow the `longjmp`s, which stay.
 pub(crate) fn cut(module: &mut Module) {
     let functions = module.functions.as_mut_slice();
+    let can_follow = find_contexts(functions);
     let mut jumps = vec![false; functions.len()];
     for (function, jumps) in functions.iter_mut().zip(&mut jumps) {
-        for block in &mut function.blocks {
+        let is_far = function.returns == Returns::Far;
+        for block in function.blocks.iter_mut().filter(|_| !is_far) {
             if matches!(block.terminator, Terminator::Return { .. }) && goes_elsewhere(block) {
                 empty(block);
-                *jumps = true;
+                *jumps = !can_follow;
             }
         }
     }
@@ -46,6 +50,43 @@ pub(crate) fn cut(module: &mut Module) {
             }
         }
     }
+}
+
+/// Finds who saves what it returns to, if somebody calls it, and who goes there. Whether there is such a call.
+fn find_contexts(functions: &mut [Function]) -> bool {
+    let [mut saves, mut restores] = [Vec::new(), Vec::new()];
+    for (index, function) in functions.iter().enumerate().filter(|(_, function)| function.link == Reg::RA) {
+        let returns = |block: &&Block| matches!(&block.terminator, Terminator::Return { locals, .. } if locals.is_empty());
+        match function.blocks.as_slice() {
+            [block] if returns(&block) && saves_context(block) => saves.push(index),
+            [block] if matches!(block.terminator, Terminator::TailCall { .. }) => {}
+            blocks if blocks.iter().filter(returns).any(goes_elsewhere) => restores.push(index),
+            _ => {}
+        }
+    }
+    let mut callees =
+        functions.iter().flat_map(|function| &function.blocks).filter_map(|block| match block.terminator {
+            Terminator::Call { callee, .. } => Some(callee.0 as usize),
+            _ => None,
+        });
+    if restores.is_empty() || !callees.any(|callee| saves.contains(&callee)) {
+        return false;
+    }
+    saves.into_iter().for_each(|index| functions[index].returns = Returns::Again);
+    restores.into_iter().for_each(|index| functions[index].returns = Returns::Far);
+    true
+}
+
+/// Whether the block keeps `sp` and the return address in a place that a register shows, like `setjmp`.
+fn saves_context(block: &Block) -> bool {
+    let base = |register: Reg| {
+        block.ops.iter().find_map(|op| match *op {
+            Op::Store { base, value, .. } if block.read_of(value) == Some(register) => block.read_of(base),
+            _ => None,
+        })
+    };
+    let is_kept = [Reg::SP, Reg::RA].iter().all(|register| block.written(*register).is_none());
+    is_kept && base(Reg::SP).is_some_and(|register| register != Reg::SP && base(Reg::RA) == Some(register))
 }
 
 /// Whether the block takes `sp` and the return address from a place that a register shows, like `longjmp`: it returns elsewhere than
@@ -88,7 +129,8 @@ impl Reachability {
             reachability.reach(index, 0);
         }
         while let Some((function, block)) = reachability.work.pop() {
-            reachability.visit(function, &functions[function].blocks[block]);
+            let is_far = functions[function].returns == Returns::Far;
+            reachability.visit((function, is_far), &functions[function].blocks[block]);
         }
         reachability
     }
@@ -99,7 +141,7 @@ impl Reachability {
         }
     }
 
-    fn visit(&mut self, function: usize, block: &Block) {
+    fn visit(&mut self, (function, is_far): (usize, bool), block: &Block) {
         match &block.terminator {
             Terminator::Call { callee, to } if !self.returns[callee.0 as usize] => {
                 self.waiting[callee.0 as usize].push((function, to.0 as usize));
@@ -108,6 +150,7 @@ impl Reachability {
             Terminator::TailCall { callee, .. } if !self.returns[callee.0 as usize] => {
                 self.tails[callee.0 as usize].push(function);
             }
+            Terminator::Return { .. } if is_far && goes_elsewhere(block) => {}
             Terminator::TailCall { .. } | Terminator::Return { .. } => self.returns(function),
             other if other.is_indirect_tail_call() => self.returns(function),
             _ => {}

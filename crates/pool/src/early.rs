@@ -1,54 +1,82 @@
 //! Native code that is left before its end, run after run, and cannot be helped by what runs teach: its script begins in the interpreter,
 //! which would run all of it anyway. Now and then native code is tried again, since other inputs may go elsewhere.
+//!
+//! What a caller makes a script do takes native code away from nobody: a run that ends in an error says nothing, since native code went as
+//! far as the script did; and a library that has brought one run to its end is tried in every run from then on. A run that leaves it costs
+//! a fraction more than one in the interpreter, a run that is not tried costs many times as much.
 
-/// Runs in a row whose native code was left before its end, after which runs begin in the interpreter.
+use serde::{Deserialize, Serialize};
+
+/// Runs that have left native code, none of which went on to its end, after which runs begin in the interpreter.
 pub const EARLY_RUNS_MIN: u32 = 4;
 
 /// Of the runs that would begin in the interpreter, one in so many tries native code.
-pub const EARLY_TRY_ONE_IN: u32 = 16;
+pub const EARLY_TRY_ONE_IN: u32 = 8;
 
-/// How the last runs of a library went.
+/// What a run says of the native code that it had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NativeEnd {
+    /// It ran to the script's end.
+    Whole,
+    /// It was left, and the script went on from there and exited.
+    Left,
+    /// Nothing: the script ended in an error or at a limit, or no native code ran.
+    Unknown,
+}
+
+/// How the runs of a library went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftEarly {
-    /// Runs in a row that were left.
+    /// Whether a run went to its end in it.
+    was_whole: bool,
+    /// Runs that were left.
     left: u32,
     /// Runs that began in the interpreter since.
     spared: u32,
 }
 
 impl LeftEarly {
+    /// Bytes of [`Self::to_bytes`].
+    pub const BYTES: usize = 9;
+
     /// Whether a run begins in the interpreter, which is counted.
     pub fn begins_interpreted(&mut self) -> bool {
-        if self.left < EARLY_RUNS_MIN {
+        if self.was_whole || self.left < EARLY_RUNS_MIN {
             return false;
         }
         self.spared = self.spared.wrapping_add(1);
         !self.spared.is_multiple_of(EARLY_TRY_ONE_IN)
     }
 
-    /// What is known after a run with the library, which had to begin again for this reason, if it had to; none if there is nothing to
-    /// remember. A limit of cycles says nothing of the library.
+    /// What is known after a run with the library.
     #[must_use]
-    pub fn after(self, restarted: Option<&str>) -> Option<Self> {
-        match restarted {
-            Some("out_of_cycles") => Some(self).filter(|known| known.left > 0),
-            None => None,
-            Some(_) => Some(Self { left: self.left.saturating_add(1), ..self }),
+    pub fn after(self, end: NativeEnd) -> Self {
+        match end {
+            NativeEnd::Whole => Self { was_whole: true, left: 0, spared: 0 },
+            NativeEnd::Left if !self.was_whole => Self { left: self.left.saturating_add(1), ..self },
+            NativeEnd::Left | NativeEnd::Unknown => self,
         }
     }
 
     /// As it is kept.
     #[must_use]
-    pub fn to_bytes(self) -> [u8; 8] {
-        (u64::from(self.left) | u64::from(self.spared) << 32).to_le_bytes()
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&self.left.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.spared.to_le_bytes());
+        bytes[8] = self.was_whole.into();
+        bytes
     }
 
     /// What was kept so; nothing is known of anything else.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
-        let Some((left, spared)) = bytes.split_first_chunk::<4>() else { return Self::default() };
-        let Ok(spared) = spared.try_into() else { return Self::default() };
-        Self { left: u32::from_le_bytes(*left), spared: u32::from_le_bytes(spared) }
+        let (Some((left, rest)), Self::BYTES) = (bytes.split_first_chunk::<4>(), bytes.len()) else {
+            return Self::default();
+        };
+        let Some((spared, flag)) = rest.split_first_chunk::<4>() else { return Self::default() };
+        let (left, spared) = (u32::from_le_bytes(*left), u32::from_le_bytes(*spared));
+        Self { was_whole: flag == [1], left, spared }
     }
 }
 
@@ -56,25 +84,46 @@ impl LeftEarly {
 mod tests {
     use super::*;
 
+    fn after(ends: &[NativeEnd]) -> LeftEarly {
+        ends.iter().fold(LeftEarly::default(), |known, end| known.after(*end))
+    }
+
     #[test]
     fn what_is_left_again_and_again_is_tried_now_and_then() {
         let mut known = LeftEarly::default();
         for _ in 0..EARLY_RUNS_MIN {
             assert!(!known.begins_interpreted());
-            known = known.after(Some("unknown_target")).unwrap();
-            known = known.after(Some("out_of_cycles")).unwrap();
+            known = known.after(NativeEnd::Left).after(NativeEnd::Unknown);
         }
         let tried = (0..4 * EARLY_TRY_ONE_IN).filter(|_| !known.begins_interpreted());
         assert_eq!(tried.count(), 4);
-        assert_eq!(known.after(None), None);
-        assert_eq!(LeftEarly::default().after(Some("out_of_cycles")), None);
+        assert!(!known.after(NativeEnd::Whole).begins_interpreted());
+        assert_eq!(after(&[NativeEnd::Unknown; 99]), LeftEarly::default());
+    }
+
+    #[test]
+    fn what_went_to_its_end_once_is_never_taken_away() {
+        let mut known = after(&[&[NativeEnd::Whole][..], &[NativeEnd::Left; 1000]].concat());
+        assert!((0..1000).all(|_| !known.begins_interpreted()));
+    }
+
+    #[test]
+    fn strangers_before_the_first_whole_run_spare_few() {
+        let mut known = after(&[NativeEnd::Left; 1000]);
+        let mut spared = 0;
+        for _ in 0..1000 {
+            if known.begins_interpreted() { spared += 1 } else { known = known.after(NativeEnd::Whole) }
+        }
+        assert!(spared < 10, "{spared}");
     }
 
     #[test]
     fn it_is_kept_as_bytes() {
-        let known = LeftEarly { left: 5, spared: 70_000 };
-        assert_eq!(LeftEarly::from_bytes(&known.to_bytes()), known);
-        for bytes in [&[][..], &[1; 7], &[1; 9]] {
+        for was_whole in [false, true] {
+            let known = LeftEarly { was_whole, left: 5, spared: 70_000 };
+            assert_eq!(LeftEarly::from_bytes(&known.to_bytes()), known);
+        }
+        for bytes in [&[][..], &[1; 7], &[1; 8], &[1; 10]] {
             assert_eq!(LeftEarly::from_bytes(bytes), LeftEarly::default());
         }
     }

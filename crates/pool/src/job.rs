@@ -13,10 +13,10 @@ pub use antares_abi::{CompileLimits, Stage, Tier};
 use antares_abi::{CompileOptions, Hints, Seen, Sha256Digest};
 use serde::{Deserialize, Serialize};
 
-use crate::verdict::Judged;
+use crate::{early::NativeEnd, verdict::Judged};
 
 pub use batch::{BatchJob, BatchReport};
-pub use lines::{DEBUG_LINES_MAX, Lines};
+pub use lines::{DEBUG_LINES_MAX, LeftOut, Lines};
 pub use profile::{
     PROFILE_BYTES_MAX, ProfileJob, ProfileReport, ProfiledReport, SAMPLES_BYTES_MAX, SAMPLES_NODES_MAX,
     Samples,
@@ -115,7 +115,7 @@ pub struct RunJob {
     pub args: Vec<Vec<u8>>,
     /// Cycle limit.
     pub cycles_max: u64,
-    /// Bytes of debug output (syscall 2177) after which the run ends with [`RunOutcome::OutputLimit`].
+    /// Bytes of debug output (syscall 2177) that are kept, with one more for each line; what is beyond them is left out and counted.
     pub debug_bytes_max: u64,
     /// Cycles between the samples of its profile, on average; 0 for no profile. What the interpreter runs is not sampled.
     pub sample_cycles: u64,
@@ -137,8 +137,6 @@ pub enum RunOutcome {
     },
     /// The cycle limit was passed.
     CyclesExceeded,
-    /// More debug output than allowed.
-    OutputLimit,
 }
 
 /// How one execution ended.
@@ -166,6 +164,18 @@ pub struct RunReport {
     pub run_us: u64,
     /// Where the cycles went, if that was asked for and a sample hit the run.
     pub samples: Option<Samples>,
+}
+
+impl RunReport {
+    /// What the run says of its native code. What ends in an error would have gone no further natively.
+    #[must_use]
+    pub fn native_end(&self) -> NativeEnd {
+        match (&self.restarted, &self.outcome) {
+            (None, _) if self.native_cycles > 0 => NativeEnd::Whole,
+            (Some(_), RunOutcome::Exit(_)) => NativeEnd::Left,
+            _ => NativeEnd::Unknown,
+        }
+    }
 }
 
 /// What a compile worker does.

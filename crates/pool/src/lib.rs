@@ -43,7 +43,7 @@ pub use artifact::{ArtifactError, verify_library};
 pub use cancel::{Cancel, Recall, Until};
 pub use child::{Files, Worker};
 pub use control_group::GroupConfig;
-pub use early::{EARLY_RUNS_MIN, EARLY_TRY_ONE_IN, LeftEarly};
+pub use early::{EARLY_RUNS_MIN, EARLY_TRY_ONE_IN, LeftEarly, NativeEnd};
 pub use error::{PoolError, is_exhausted};
 pub use frame::{JOB_BYTES_MAX, REPORT_BYTES_MAX};
 pub use heap::give_large_blocks_back;

@@ -272,8 +272,10 @@ impl Pool {
     ) -> Result<BatchEnd, PoolError> {
         let (mut reports, mut is_understood, mut output_bytes) = (Vec::new(), true, 0_u64);
         let take = |part| match part {
-            // No run is begun when those before it have written as much as they may.
-            RunWorkerReport::Run(report) if output_bytes < job.output_bytes_max.max(1) => {
+            // What runs write is left out when those before them have written as much as they may.
+            RunWorkerReport::Run(report)
+                if output_bytes < job.output_bytes_max || report.debug.is_empty() =>
+            {
                 output_bytes = output_bytes.saturating_add(batch_output_bytes(&report));
                 reports.push(report);
             }

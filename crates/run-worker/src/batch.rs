@@ -13,13 +13,11 @@ impl RunWorker {
     pub(crate) fn batch(&mut self, job: BatchJob, files: &Files) -> Result<BatchReport, String> {
         let bytes = |args: Vec<Vec<u8>>| args.into_iter().map(Bytes::from).collect();
         let inputs: Vec<Vec<Bytes>> = job.inputs.into_iter().map(bytes).collect();
-        let limits = limits(job.cycles_max, job.debug_bytes_max);
         self.load(job.debug_bytes_max, files)?;
         let (mut runs, mut output_bytes, mut samples_bytes) = (0, 0_u64, 0);
         for (args, at) in inputs.iter().zip(0..) {
-            if output_bytes >= job.output_bytes_max {
-                break;
-            }
+            let debug_bytes_max = if output_bytes < job.output_bytes_max { job.debug_bytes_max } else { 0 };
+            let limits = limits(job.cycles_max, debug_bytes_max);
             let sampling = (job.sample_cycles, job.sample_salt.wrapping_add(at));
             let mut report = self.run_loaded(job.options, args, limits, (job.tier, sampling))?;
             report.samples = report.samples.filter(|_| samples_bytes <= SAMPLES_BYTES_MAX);

@@ -15,8 +15,8 @@ use antares_abi::CompileOptions;
 use antares_pool::{
     Files, REPORT_BYTES_MAX, Worker,
     job::{
-        DEBUG_BYTES_LEAST, RunJob, RunOutcome, RunReport, RunWorkerJob, RunWorkerReport, Tier, VerifyJob,
-        VerifyReport,
+        DEBUG_BYTES_LEAST, LeftOut, Lines, RunJob, RunOutcome, RunReport, RunWorkerJob, RunWorkerReport,
+        Tier, VerifyJob, VerifyReport,
     },
     serve,
 };
@@ -160,12 +160,12 @@ fn limits(cycles_max: u64, debug_bytes_max: u64) -> Limits {
 
 fn to_report(report: Report) -> RunReport {
     let micros = |duration: std::time::Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+    let left_out = LeftOut { lines: report.debug_lines_left_out, bytes: report.debug_bytes_left_out };
     RunReport {
         outcome: match report.outcome {
             Outcome::Exit(code) => RunOutcome::Exit(code),
             Outcome::Error { name, detail } => RunOutcome::Error { name: name.to_owned(), detail },
             Outcome::CyclesExceeded => RunOutcome::CyclesExceeded,
-            Outcome::OutputLimit => RunOutcome::OutputLimit,
         },
         cycles: report.cycles,
         load_cycles: report.load_cycles,
@@ -173,7 +173,7 @@ fn to_report(report: Report) -> RunReport {
         interpreted_cycles: report.interpreted_cycles,
         restarted: report.restarted.map(|reason| reason.name().to_owned()),
         seen: report.seen,
-        debug: report.debug.into(),
+        debug: Lines::from(report.debug).and_left_out(left_out),
         load_us: micros(report.load),
         run_us: micros(report.run),
         samples: None,

@@ -3,12 +3,12 @@
 
 use std::{cell::RefCell, cmp::Reverse, os::fd::AsFd, rc::Rc, sync::Arc, time::Instant};
 
-use antares_abi::{LeaveReason, Seen};
+use antares_abi::Seen;
 use antares_pool::{
-    Files,
+    Files, NativeEnd,
     job::{
-        self, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, LibraryOf, Rules, Tier, TransactionForm,
-        VerifyJob, VerifyOutcome, VerifyReport,
+        self, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, LeftOut, LibraryOf, Lines, Rules, Tier,
+        TransactionForm, VerifyJob, VerifyOutcome, VerifyReport,
     },
 };
 use antares_transaction::{Environment, Fields, Mock, MockError};
@@ -127,7 +127,7 @@ pub(crate) fn verify(job: &VerifyJob, loaded: Loaded) -> Result<VerifyReport, St
 pub(crate) struct Found {
     hot: Vec<HotProgram>,
     seen: Vec<(u32, Seen)>,
-    ran: Vec<(u32, Option<String>)>,
+    ran: Vec<(u32, NativeEnd)>,
     samples: Option<Box<job::Samples>>,
 }
 
@@ -137,11 +137,11 @@ fn seen(session: &MachineSession, programs: &[(u32, Arc<Program>)]) -> Vec<(u32,
     seen.filter_map(|(program, seen)| Some((number(&program, programs)?, seen))).collect()
 }
 
-/// Which of `programs` ran natively, and what of them made all start again.
-fn ran(session: &MachineSession, programs: &[(u32, Arc<Program>)]) -> Vec<(u32, Option<String>)> {
+/// Which of `programs` ran natively to the end, and which of them were left where their script went on.
+fn ran(session: &MachineSession, programs: &[(u32, Arc<Program>)]) -> Vec<(u32, NativeEnd)> {
     let ran = session.take_ran().into_iter();
-    let reason = |reason: LeaveReason| reason.name().to_owned();
-    ran.filter_map(|(program, left)| Some((number(&program, programs)?, left.map(reason)))).collect()
+    let end = |is_whole| if is_whole { NativeEnd::Whole } else { NativeEnd::Left };
+    ran.filter_map(|(program, is_whole)| Some((number(&program, programs)?, end(is_whole)))).collect()
 }
 
 /// The number of a program's library.
@@ -277,6 +277,7 @@ fn to_group(group: GroupReport) -> Result<job::GroupReport, String> {
     let indices = |indices: Vec<usize>| -> Vec<u32> {
         indices.into_iter().map(|index| u32::try_from(index).unwrap_or(u32::MAX)).collect()
     };
+    let left_out = LeftOut { lines: group.debug_lines_left_out, bytes: group.debug_bytes_left_out };
     Ok(job::GroupReport {
         script_hash: group.script_hash,
         kind: match group.kind {
@@ -295,7 +296,7 @@ fn to_group(group: GroupReport) -> Result<job::GroupReport, String> {
         native_cycles: group.counts.native_cycles,
         interpreted_cycles: group.counts.interpreted_cycles,
         restarted: group.counts.restarted.map(ToOwned::to_owned),
-        debug: group.debug.into(),
+        debug: Lines::from(group.debug).and_left_out(left_out),
         inputs: indices(group.inputs),
         outputs: indices(group.outputs),
     })
@@ -305,7 +306,6 @@ fn to_outcome(outcome: TransactionOutcome) -> Result<VerifyOutcome, String> {
     Ok(match outcome {
         TransactionOutcome::Ok => VerifyOutcome::Ok,
         TransactionOutcome::Failed => VerifyOutcome::Failed,
-        TransactionOutcome::OutputLimit => VerifyOutcome::OutputLimit,
         TransactionOutcome::NotRun => VerifyOutcome::NotRun,
         // A supervisor that wants no answer any more kills the child.
         TransactionOutcome::Cancelled => return Err("the verification was cancelled".to_owned()),

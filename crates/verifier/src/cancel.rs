@@ -36,11 +36,6 @@ impl StopHandle {
         self.wanted.load(Ordering::SeqCst)
     }
 
-    /// Stops the machines that are running, for a reason of our own.
-    pub(crate) fn stop_machines(&self) {
-        self.pause.interrupt();
-    }
-
     /// Lets machines run again, unless somebody wants the verification to stop.
     pub(crate) fn renew(&self) {
         self.pause().free();

@@ -41,8 +41,6 @@ pub enum TransactionOutcome {
     Ok,
     /// A script did not.
     Failed,
-    /// More debug output than allowed; nothing is known of the verdict.
-    OutputLimit,
     /// Somebody cancelled.
     Cancelled,
     /// Not run: a group before it did not end well, or it was not asked for. Never the outcome of the whole.
@@ -98,6 +96,10 @@ pub struct GroupReport {
     pub counts: TierCycles,
     /// Lines of debug output, in order.
     pub debug: Vec<String>,
+    /// Lines that are not among them: the first that was beyond the limit, and all behind it.
+    pub debug_lines_left_out: u64,
+    /// Bytes of those, with one more for the end of each.
+    pub debug_bytes_left_out: u64,
     /// Inputs whose cells have the script.
     pub inputs: Vec<usize>,
     /// Outputs that have the script.

@@ -22,7 +22,9 @@ use ckb_vm::Error as VmError;
 
 use crate::{
     Engine, GroupError, GroupKind, GroupReport, StopHandle, TierCycles, TransactionOutcome,
-    TransactionReport, cells::Cells, log::Log,
+    TransactionReport,
+    cells::Cells,
+    log::{Log, Written},
 };
 
 /// Why a verification could not begin.
@@ -78,7 +80,7 @@ pub enum Selection {
 pub struct TransactionLimits {
     /// Cycles of all groups together.
     pub cycles_max: u64,
-    /// Bytes of debug output of all groups together, with one more for each line.
+    /// Bytes of debug output of all groups together that are kept, with one more for each line.
     pub debug_bytes_max: u64,
 }
 
@@ -135,7 +137,7 @@ impl<E: Engine> Verifier<E> {
             Arc::new(consensus),
             Arc::new(TxVerifyEnv::new_commit(&header)),
             generate_ckb_syscalls,
-            log.printer(&cancel),
+            log.printer(),
         );
         Self { engine, scripts, cancel, log, limits }
     }
@@ -186,13 +188,12 @@ impl<E: Engine> Verifier<E> {
             entry.outcome = TransactionOutcome::Cancelled;
             return;
         }
-        let (result, overflowed) = if is_type_id(group) {
+        let result = if is_type_id(group) {
             self.run_type_id(group, cycles_max, entry)
         } else {
             self.run_program(group, cycles_max, entry)
         };
         let error = match result {
-            _ if overflowed => return entry.outcome = TransactionOutcome::OutputLimit,
             Err(ScriptError::VMInternalError(VmError::Pause)) if self.cancel.is_wanted() => {
                 return entry.outcome = TransactionOutcome::Cancelled;
             }
@@ -212,10 +213,10 @@ impl<E: Engine> Verifier<E> {
         group: &ScriptGroup,
         cycles_max: u64,
         entry: &mut GroupReport,
-    ) -> (Result<(), ScriptError>, bool) {
+    ) -> Result<(), ScriptError> {
         let hash = group.script.calc_script_hash();
         let result = self.scripts.verify_single(group.group_type, &hash, cycles_max);
-        (result.map(|cycles| (entry.exit_code, entry.cycles) = (Some(0), cycles)), false)
+        result.map(|cycles| (entry.exit_code, entry.cycles) = (Some(0), cycles))
     }
 
     fn run_program(
@@ -223,7 +224,7 @@ impl<E: Engine> Verifier<E> {
         group: &ScriptGroup,
         cycles_max: u64,
         entry: &mut GroupReport,
-    ) -> (Result<(), ScriptError>, bool) {
+    ) -> Result<(), ScriptError> {
         let attempt = || {
             self.log.begin();
             self.cancel.renew();
@@ -235,19 +236,19 @@ impl<E: Engine> Verifier<E> {
             (result.map_err(|error| script_error(error, cycles_max)), scheduler.consumed_cycles())
         };
         let (result, cycles) = self.engine.attempt(attempt);
-        let (debug, overflowed) = self.log.take();
-        entry.debug = debug;
+        let Written { lines, lines_left_out, bytes_left_out } = self.log.take();
+        entry.debug = lines;
+        (entry.debug_lines_left_out, entry.debug_bytes_left_out) = (lines_left_out, bytes_left_out);
         entry.cycles = cycles;
         let interpreted = TierCycles { interpreted_cycles: cycles, ..TierCycles::default() };
         entry.counts = self.engine.take_counts().unwrap_or(interpreted);
-        let result = result.and_then(|TerminatedResult { exit_code, consumed_cycles }| {
+        result.and_then(|TerminatedResult { exit_code, consumed_cycles }| {
             (entry.exit_code, entry.cycles) = (Some(exit_code), consumed_cycles);
             match exit_code {
                 0 => Ok(()),
                 code => Err(ScriptError::validation_failure(&group.script, code)),
             }
-        });
-        (result, overflowed)
+        })
     }
 }
 
@@ -275,6 +276,8 @@ fn not_run(kind: GroupKind, hash: &Byte32, group: &ScriptGroup) -> GroupReport {
         cycles: 0,
         counts: TierCycles::default(),
         debug: Vec::new(),
+        debug_lines_left_out: 0,
+        debug_bytes_left_out: 0,
         inputs: group.input_indices.clone(),
         outputs: group.output_indices.clone(),
     }

@@ -26,8 +26,10 @@ pub(crate) struct Log {
     /// Bytes of the lines, with one more for the end of each.
     bytes: u64,
     bytes_max: u64,
-    /// Whether a line did not fit, which ends the run.
-    pub(crate) overflowed: bool,
+    /// Lines that are left out: the first that did not fit, and all behind it.
+    pub(crate) lines_left_out: u64,
+    /// Bytes of those, with one more for the end of each.
+    pub(crate) bytes_left_out: u64,
 }
 
 impl Log {
@@ -38,12 +40,21 @@ impl Log {
 
     /// Whether a line of `bytes` still fits.
     fn has_room(&self, bytes: usize) -> bool {
-        self.lines.len() < DEBUG_LINES_MAX && self.bytes + (bytes as u64) < self.bytes_max
+        self.lines_left_out == 0
+            && self.lines.len() < DEBUG_LINES_MAX
+            && self.bytes + (bytes as u64) < self.bytes_max
     }
 
+    /// Keeps a line, or counts it.
     fn push(&mut self, line: &str) {
-        self.bytes += line.len() as u64 + 1;
-        self.lines.push(line.to_owned());
+        let bytes = line.len() as u64 + 1;
+        if self.has_room(line.len()) {
+            self.bytes += bytes;
+            self.lines.push(line.to_owned());
+        } else {
+            self.lines_left_out += 1;
+            self.bytes_left_out += bytes;
+        }
     }
 }
 
@@ -75,14 +86,7 @@ impl Syscalls<Core> for DebugPrint {
         let address = usize::try_from(machine.registers()[A0]).map_err(|_| Error::MemOutOfBound)?;
         let string = &machine.bytes()[address..address + length];
         let line = str::from_utf8(string).map_err(|error| not_utf8(string, error))?;
-        let mut log = self.0.lock();
-        if log.has_room(line.len()) {
-            log.push(line);
-        } else if machine.cycles() <= machine.max_cycles() {
-            log.overflowed = true;
-            return Err(Error::External("debug output limit".to_owned()));
-        }
-        // Passing the cycle limit here is found by the caller, and is the script's own end.
+        self.0.lock().push(line);
         Ok(true)
     }
 }
@@ -129,5 +133,8 @@ mod tests {
         assert!(log.has_room(3) && !log.has_room(4));
         log.push("ab");
         assert!(log.has_room(0) && !log.has_room(1));
+        log.push("cde");
+        log.push("");
+        assert_eq!((log.lines.len(), log.lines_left_out, log.bytes_left_out), (1, 2, 5));
     }
 }

@@ -159,6 +159,97 @@ pub(crate) unsafe extern "C" fn resolve(base: *mut u8, target: u64) -> u64 {
     )
 }
 
+/// What native code calls before it calls what may return again: [`host::mark`] on the host stack. Returns 0, and 1 for each
+/// [`far_jump`] there.
+///
+/// # Safety
+/// As [`ecall`].
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn mark(base: *mut u8, pc: u64, sp: u64) -> u64 {
+    naked_asm!(
+        "mov rax, [rdi + {host}]",
+        "mov [rax + {saved} + 3*8], rbx",
+        "mov [rax + {saved} + 5*8], rbp",
+        "mov [rax + {saved} + 12*8], r12",
+        "mov [rax + {saved} + 13*8], r13",
+        "mov [rax + {saved} + 14*8], r14",
+        "mov [rax + {saved} + 15*8], r15",
+        "mov [rax + {native_stack_pointer}], rsp",
+        "mov rsp, [rax + {stack_pointer}]",
+        "push rdi",
+        "call {mark}",
+        "pop rdi",
+        "mov rcx, [rdi + {host}]",
+        "mov rsp, [rcx + {native_stack_pointer}]",
+        "xor eax, eax",
+        "ret",
+        saved = const hidden!(saved),
+        native_stack_pointer = const hidden!(native_stack_pointer),
+        host = const HOST,
+        stack_pointer = const hidden!(stack_pointer),
+        mark = sym host::mark,
+    )
+}
+
+/// What native code calls before a marked frame ends: [`host::unmark`] on the host stack.
+///
+/// # Safety
+/// As [`ecall`].
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn unmark(base: *mut u8) {
+    naked_asm!(
+        "mov rax, [rdi + {host}]",
+        "mov [rax + {native_stack_pointer}], rsp",
+        "mov rsp, [rax + {stack_pointer}]",
+        "push rdi",
+        "call {unmark}",
+        "pop rdi",
+        "mov rcx, [rdi + {host}]",
+        "mov rsp, [rcx + {native_stack_pointer}]",
+        "ret",
+        native_stack_pointer = const hidden!(native_stack_pointer),
+        host = const HOST,
+        stack_pointer = const hidden!(stack_pointer),
+        unmark = sym host::unmark,
+    )
+}
+
+/// What native code calls to return where a frame was marked: [`host::far_jump`] on the host stack, and then behind the call of [`mark`]
+/// there. Leaves native code if the host says so.
+///
+/// # Safety
+/// As [`ecall`].
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn far_jump(base: *mut u8, target: u64) {
+    naked_asm!(
+        "mov rax, [rdi + {host}]",
+        "mov rsp, [rax + {stack_pointer}]",
+        "push rdi",
+        "call {far_jump}",
+        "pop rdi",
+        "test rax, rax",
+        "mov rax, rdi",
+        "jnz {leave}",
+        "mov rcx, [rdi + {host}]",
+        "mov rbx, [rcx + {saved} + 3*8]",
+        "mov rbp, [rcx + {saved} + 5*8]",
+        "mov r12, [rcx + {saved} + 12*8]",
+        "mov r13, [rcx + {saved} + 13*8]",
+        "mov r14, [rcx + {saved} + 14*8]",
+        "mov r15, [rcx + {saved} + 15*8]",
+        "mov rsp, [rcx + {native_stack_pointer}]",
+        "mov eax, 1",
+        // Behind the return address of that call, which has been popped long ago.
+        "jmp [rcx + {saved} + 0*8]",
+        saved = const hidden!(saved),
+        native_stack_pointer = const hidden!(native_stack_pointer),
+        host = const HOST,
+        stack_pointer = const hidden!(stack_pointer),
+        far_jump = sym host::far_jump,
+        leave = sym leave,
+    )
+}
+
 /// What native code calls when the cycles it was granted are used up: [`host::meter`] on the host stack. The instruction behind
 /// the call says which registers hold base and the cycles left ([`antares_abi::METER_MARK`]). Every other register is kept, but not the
 /// flags. Leaves native code if the host says so; native code then waits in this call.

@@ -3,7 +3,7 @@
 
 use antares_abi::{HOST_TABLE_OFFSET, HostTable};
 
-use crate::enter;
+use crate::{enter, marks::Marks};
 
 /// The host's own part of a machine that runs native code.
 #[repr(C)]
@@ -19,6 +19,8 @@ pub(crate) struct HostState {
     pub(crate) saved: [u64; 16],
     /// Vector registers `ymm0..ymm15` of native code that waits.
     pub(crate) saved_vectors: [[u64; 4]; 16],
+    /// Frames that may be returned to again.
+    pub(crate) marks: Marks,
 }
 
 /// What generated code finds on the page behind the state, which it can read alone.
@@ -28,6 +30,9 @@ pub(crate) fn table(host: *mut HostState) -> HostTable {
         ecall: enter::ecall as *const () as u64,
         meter: enter::meter as *const () as u64,
         resolve: enter::resolve as *const () as u64,
+        mark: enter::mark as *const () as u64,
+        unmark: enter::unmark as *const () as u64,
+        far_jump: enter::far_jump as *const () as u64,
         host: host as u64,
     }
 }

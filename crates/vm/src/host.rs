@@ -10,7 +10,7 @@ use antares_abi::{LeaveReason, NAMES_TARGET, State};
 use ckb_vm::{
     CoreMachine, DefaultMachine, Error, SupportMachine,
     machine::VERSION2,
-    registers::{A0, A7},
+    registers::{A0, A7, SP},
 };
 
 use crate::{
@@ -20,6 +20,7 @@ use crate::{
     interpreter::check_next_trace,
     left::Left,
     limits::SLICE_CYCLES,
+    marks::Mark,
     memory::{Core, state_of},
     sampler::Sampled,
     signals::{self, Active},
@@ -116,6 +117,8 @@ pub(crate) fn attempt(
     if let Start::Thunk(_) = start {
         // SAFETY: `base` comes from a mapped core, whose state page is writable and otherwise unused.
         unsafe { state_of(base).write(fresh_state(vm)) };
+        // SAFETY: as above, of the host's part. Nothing waits on the stack any more.
+        unsafe { (*host_of(base)).marks.clear() };
     }
     // SAFETY: as above.
     let ends = (unsafe { host_of(base) }.cast_const(), stack.top() as usize);
@@ -187,6 +190,63 @@ pub(crate) unsafe extern "C" fn resolve(base: *mut u8, target: u64) -> u64 {
     state.pc = target;
     state.is_complete = if stay.may_go_on_elsewhere() { 1 } else { NAMES_TARGET.into() };
     stay.leave(state, LeaveReason::UnknownTarget, None);
+    CONTINUE
+}
+
+/// Numbers of the registers that a call keeps.
+const KEPT: [usize; 6] = [3, 5, 12, 13, 14, 15];
+
+/// Marks the frame of native code that calls, for a return to this guest pc with this `sp`.
+///
+/// # Safety
+/// As [`parts`].
+pub(crate) unsafe extern "C" fn mark(base: *mut u8, pc: u64, sp: u64) {
+    // SAFETY: `base` is that of a mapped core; while native code waits nobody else uses the host's part.
+    let host = unsafe { &mut *host_of(base) };
+    let stack_pointer = host.native_stack_pointer;
+    // SAFETY: `enter::mark` has just stored it: a call's return address is there.
+    let back = unsafe { (stack_pointer as *const u64).read() };
+    host.marks.add(Mark { pc, sp, stack_pointer, back, kept: KEPT.map(|register| host.saved[register]) });
+}
+
+/// Forgets the marks of the frame of native code that calls.
+///
+/// # Safety
+/// As [`parts`].
+pub(crate) unsafe extern "C" fn unmark(base: *mut u8) {
+    // SAFETY: as in `mark`.
+    let host = unsafe { &mut *host_of(base) };
+    host.marks.remove(host.native_stack_pointer);
+}
+
+/// Prepares the way to the frame that is marked with `target` and the guest's `sp`, or lets native code leave.
+///
+/// # Safety
+/// As [`parts`].
+pub(crate) unsafe extern "C" fn far_jump(base: *mut u8, target: u64) -> u64 {
+    // SAFETY: passed on.
+    let (state, stay) = unsafe { parts(base) };
+    let left = state.cycles_left.saturating_add(stay.reserve);
+    // The jump may be the only thing in a loop that polls.
+    if left < 0 {
+        return stay.leave(state, LeaveReason::OutOfCycles, None);
+    }
+    // SAFETY: as in `mark`; the stay is another object.
+    let host = unsafe { &mut *host_of(base) };
+    let mark = host.marks.unwind(target, state.registers[SP]).filter(|_| !stay.is_pause_wanted());
+    let Some(mark) = mark else {
+        state.is_complete = 0;
+        return stay.leave(state, LeaveReason::UnknownTarget, None);
+    };
+    if state.cycles_left < 0 {
+        stay.grant(state, left);
+    }
+    for (register, value) in KEPT.into_iter().zip(mark.kept) {
+        host.saved[register] = value;
+    }
+    host.saved[0] = mark.back;
+    // Where that call has returned.
+    host.native_stack_pointer = mark.stack_pointer + size_of::<u64>() as u64;
     CONTINUE
 }
 

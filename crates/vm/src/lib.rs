@@ -27,6 +27,7 @@ pub mod limits;
 mod lineage;
 mod machine;
 mod mapping;
+mod marks;
 mod memory;
 mod native;
 mod observed;

@@ -45,7 +45,7 @@ pub struct RunScript<'a> {
 pub struct Limits {
     /// Cycles, without those for loading.
     pub cycles_max: u64,
-    /// Bytes of debug output; each line counts one more than its bytes.
+    /// Bytes of debug output that are kept; each line counts one more than its bytes.
     pub debug_bytes_max: u64,
 }
 
@@ -118,6 +118,7 @@ impl Machine {
             Err(error) => (0, Ended { outcome: error.into(), restarted: None, seen: None, native: false }),
         };
         let cycles = self.vm.machine.cycles();
+        let log = std::mem::take(&mut *self.log.lock());
         Ok(Report {
             outcome: ended.outcome,
             cycles,
@@ -126,7 +127,9 @@ impl Machine {
             interpreted_cycles: if ended.native { 0 } else { cycles },
             restarted: ended.restarted,
             seen: ended.seen,
-            debug: std::mem::take(&mut self.log.lock().lines),
+            debug: log.lines,
+            debug_lines_left_out: log.lines_left_out,
+            debug_bytes_left_out: log.bytes_left_out,
             load,
             run: started.elapsed(),
         })
@@ -179,6 +182,7 @@ impl Machine {
             Err(error) => error.clone().into(),
         };
         let cycles = self.vm.machine.cycles();
+        let log = std::mem::take(&mut *self.log.lock());
         let report = Report {
             outcome,
             cycles,
@@ -187,7 +191,9 @@ impl Machine {
             interpreted_cycles: cycles,
             restarted: None,
             seen: None,
-            debug: std::mem::take(&mut self.log.lock().lines),
+            debug: log.lines,
+            debug_lines_left_out: log.lines_left_out,
+            debug_bytes_left_out: log.bytes_left_out,
             load,
             run: started.elapsed(),
         };
@@ -201,7 +207,7 @@ impl Machine {
         let mut calls = Calls::new(ROOT, program, 0);
         let mut tracer = Tracer::new(&self.vm.machine);
         let result = tracer.run(&mut self.vm.machine, &mut calls, recording, &mut 0);
-        self.outcome(result)
+        outcome(result)
     }
 
     /// Wipes what the last run left: guest memory, registers, the native stack, debug output. The next run does so anyway,
@@ -267,8 +273,6 @@ impl Machine {
         let attempted = host::attempt(vm, &self.stack, &mut code, Start::Thunk(thunk), sampled);
         match attempted {
             Attempted::Exited => Ok(Outcome::Exit(self.vm.machine.exit_code())),
-            // Our own limit, at a place where the cycles are exact: nothing to find out.
-            Attempted::Failed(_) if self.log.lock().overflowed => Ok(Outcome::OutputLimit),
             Attempted::Failed(Error::CyclesExceeded) => Err(LeaveReason::OutOfCycles.into()),
             Attempted::Left(left) => Err(left),
             Attempted::Done => Err(Left { target: Some(self.pc()), ..LeaveReason::UnknownTarget.into() }),
@@ -279,7 +283,7 @@ impl Machine {
     /// Runs the loaded program in ckb-vm's interpreter.
     fn interpret(&mut self) -> Ended {
         let result = self.vm.run();
-        Ended { outcome: self.outcome(result), restarted: None, seen: None, native: false }
+        Ended { outcome: outcome(result), restarted: None, seen: None, native: false }
     }
 
     /// Runs the loaded program in the interpreter after native code was left, and finds out what that did not know.
@@ -292,17 +296,13 @@ impl Machine {
         observed.leave(left);
         let result = observed::run(&mut self.vm.machine, &mut observed);
         let seen = Some(observed.seen(|_| true, |address| library.entry(address).is_some()));
-        Ended { outcome: self.outcome(result), restarted, seen, native: false }
+        Ended { outcome: outcome(result), restarted, seen, native: false }
     }
+}
 
-    /// What the result of an interpreter means.
-    fn outcome(&self, result: Result<i8, Error>) -> Outcome {
-        match result {
-            Ok(code) => Outcome::Exit(code),
-            Err(_) if self.log.lock().overflowed => Outcome::OutputLimit,
-            Err(error) => error.into(),
-        }
-    }
+/// What the result of an interpreter means.
+fn outcome(result: Result<i8, Error>) -> Outcome {
+    result.map_or_else(Outcome::from, Outcome::Exit)
 }
 
 /// The code of a machine that runs one script and no other.

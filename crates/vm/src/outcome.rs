@@ -21,8 +21,6 @@ pub enum Outcome {
     },
     /// The cycle limit was passed.
     CyclesExceeded,
-    /// More debug output than allowed: a limit of ours, unknown to ckb-vm.
-    OutputLimit,
 }
 
 /// What a run gave. Cycles are of the run itself; loading is reported apart and not charged.
@@ -44,6 +42,10 @@ pub struct Report {
     pub seen: Option<Seen>,
     /// Lines of debug output, in order.
     pub debug: Vec<String>,
+    /// Lines that are not among them: the first that was beyond the limit, and all behind it.
+    pub debug_lines_left_out: u64,
+    /// Bytes of those, with one more for the end of each.
+    pub debug_bytes_left_out: u64,
     /// Time to clear memory and load the ELF the first time.
     pub load: Duration,
     /// Time of the run itself, a restart (with its load) included.

@@ -175,7 +175,10 @@ impl NativeMachine {
     fn judged(&self, error: Error) -> Error {
         match error {
             Error::Yield | Error::Pause => error,
-            _ if self.stays.count == 0 => error,
+            _ if self.stays.count == 0 => {
+                self.session.note_failed();
+                error
+            }
             Error::CyclesExceeded => self.give_up(LeaveReason::OutOfCycles),
             _ => self.give_up(LeaveReason::Unsupported),
         }

@@ -81,8 +81,13 @@ struct State {
     observed: Vec<(Arc<Program>, Option<Observed>)>,
     /// Where code went that was loaded at run time and has native code, which does not know of it.
     loaded: Vec<(Arc<Program>, Seen)>,
-    /// Programs whose native code ran, in all attempts, each with why an attempt ended there first, if one did.
-    ran: Vec<(Arc<Program>, Option<LeaveReason>)>,
+    /// Programs whose native code ran in the attempt under way, and those that made it start again.
+    at_work: Vec<Arc<Program>>,
+    to_blame: Vec<Arc<Program>>,
+    /// Whether a script ended in an error since the attempt began.
+    has_failed: bool,
+    /// Programs whose native code ran, in all attempts: whether to the end.
+    ran: Vec<(Arc<Program>, bool)>,
 }
 
 /// How far VMs run that were put aside, until they wait again.
@@ -130,6 +135,9 @@ impl MachineSession {
             attempts: 0,
             observed: Vec::new(),
             loaded: Vec::new(),
+            at_work: Vec::new(),
+            to_blame: Vec::new(),
+            has_failed: false,
             ran: Vec::new(),
         };
         Self {
@@ -222,20 +230,23 @@ impl MachineSession {
     /// time. Afterwards the session runs native code again.
     pub fn attempt<T>(self: &Arc<Self>, mut attempt: impl FnMut() -> T) -> T {
         self.begin();
-        let result = self.enter(&mut attempt);
-        if self.restarted().is_none() {
-            return result;
+        let mut result = self.enter(&mut attempt);
+        if self.restarted().is_some() {
+            drop(result);
+            self.interpret();
+            result = self.enter(&mut attempt);
+            self.lock().is_interpreting = false;
         }
-        drop(result);
-        self.interpret();
-        let result = self.enter(&mut attempt);
-        self.lock().is_interpreting = false;
+        self.lock().judge();
         result
     }
 
     fn begin(&self) {
         let mut state = self.lock();
         state.has_lost_registers = false;
+        state.at_work.clear();
+        state.to_blame.clear();
+        state.has_failed = false;
         state.resumed = ResumedRuns::default();
         state.counts.restarted = None;
         let attempt = state.attempts;
@@ -351,18 +362,30 @@ impl MachineSession {
         let mut state = self.lock();
         if state.counts.restarted.is_none() {
             state.counts.restarted = Some(reason);
-            programs.for_each(|program| _ = state.ran(program).get_or_insert(reason));
+            state.to_blame.extend(programs.cloned());
+            // What follows in this attempt is no script's end.
+            state.has_failed = false;
         }
+    }
+
+    /// Notes that a script ended in an error or at a limit: native code that was left before could not have gone further.
+    pub(crate) fn note_failed(&self) {
+        self.lock().has_failed = true;
     }
 
     /// Notes that native code of `programs` runs.
     pub(crate) fn note_ran<'a>(&self, programs: impl Iterator<Item = &'a Arc<Program>>) {
-        let mut state = self.lock();
-        programs.for_each(|program| _ = state.ran(program));
+        let at_work = &mut self.lock().at_work;
+        for program in programs {
+            if !at_work.iter().any(|other| Arc::ptr_eq(other, program)) {
+                at_work.push(program.clone());
+            }
+        }
     }
 
-    /// The programs whose native code ran since the last call, each with why all had to start again because of it, if it had to.
-    pub fn take_ran(&self) -> Vec<(Arc<Program>, Option<LeaveReason>)> {
+    /// What each attempt since the last call says of native code: the programs that it ran to the end (true); or those that made it begin
+    /// again (false), if the scripts went on from there and ended without an error. Of others it says nothing.
+    pub fn take_ran(&self) -> Vec<(Arc<Program>, bool)> {
         std::mem::take(&mut self.lock().ran)
     }
 
@@ -428,14 +451,14 @@ impl MachineSession {
 }
 
 impl State {
-    /// What is known of a program's native code, which runs.
-    fn ran(&mut self, program: &Arc<Program>) -> &mut Option<LeaveReason> {
-        let known = self.ran.iter().position(|(other, _)| Arc::ptr_eq(other, program));
-        let index = known.unwrap_or_else(|| {
-            self.ran.push((program.clone(), None));
-            self.ran.len() - 1
-        });
-        &mut self.ran[index].1
+    /// Notes what the attempt that is over says of native code.
+    fn judge(&mut self) {
+        let is_whole = self.counts.restarted.is_none();
+        let programs = if is_whole { &mut self.at_work } else { &mut self.to_blame };
+        let programs = std::mem::take(programs);
+        if is_whole || !self.has_failed {
+            self.ran.extend(programs.into_iter().map(|program| (program, is_whole)));
+        }
     }
 }
 

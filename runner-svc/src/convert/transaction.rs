@@ -174,7 +174,6 @@ fn outcome(outcome: VerifyOutcome) -> v1::VerifyOutcome {
     match outcome {
         VerifyOutcome::Ok => v1::VerifyOutcome::Ok,
         VerifyOutcome::Failed => v1::VerifyOutcome::Failed,
-        VerifyOutcome::OutputLimit => v1::VerifyOutcome::OutputLimit,
         VerifyOutcome::NotRun => v1::VerifyOutcome::NotRun,
     }
 }
@@ -201,6 +200,8 @@ fn group_result(group: job::GroupReport) -> v1::GroupResult {
             interpreted_cycles: group.interpreted_cycles,
             restarted: group.restarted.unwrap_or_default(),
         }),
+        debug_lines_left_out: group.debug.left_out().lines,
+        debug_bytes_left_out: group.debug.left_out().bytes,
         debug: group.debug.into(),
         inputs: group.inputs,
         outputs: group.outputs,

@@ -49,8 +49,19 @@ buffer:
 #     v1 = const 0x0
 #     v2 = ne v0, v1
 #     branch v2, block3, block2
-# block2 at 0x1000e cycles 0 charged 3:
-#     leave
+# block2 at 0x1000e cycles 6 charged 9:
+#     v0 = const 0x11000
+#     v1 = const 0x0
+#     v2 = const 0x7
+#     v3 = read sp
+#     v4 = const 0xffffffffffffffe0
+#     v5 = const 0x1001e
+#     v6 = add v3, v4
+#     ra = v5
+#     sp = v6
+#     a0 = v0
+#     a1 = v2
+#     call fn2, then block4
 # block3 at 0x1001e cycles 506 charged 509 metered:
 #     v0 = const 0x11000
 #     v1 = read sp
@@ -65,8 +76,10 @@ buffer:
 #     a1 = v7
 #     a7 = v4
 #     exit at 0x10032
+# block4 at 0x1001e cycles 0:
+#     leave
 #
-# function fn1 at 0x10036 {ra sp a0} -> {a0}
+# function fn1 at 0x10036 {ra sp a0} -> {a0} returns again
 # block0 at 0x10036 cycles 8 metered:
 #     v0 = read a0
 #     v1 = read ra
@@ -78,9 +91,19 @@ buffer:
 #     a0 = v3
 #     return
 #
-# function fn2 at 0x10042 {} -> {}
-# block0 at 0x10042 cycles 0:
-#     leave
+# function fn2 at 0x10042 {ra a0 a1} -> {sp a0} sp compared returns far
+# block0 at 0x10042 cycles 8 metered:
+#     v0 = read a0
+#     v1 = const 0x0
+#     v2 = read a1
+#     check.read v0+0..+16
+#     v4 = load.du v0+0
+#     v5 = load.du v0+8
+#     v6 = add v1, v2
+#     ra = v4
+#     sp = v5
+#     a0 = v6
+#     return if v4 is the return address
 
 #=== outcome
-# Exit(7), 538 cycles, interpreted, native code left: unsupported
+# Exit(7), 538 cycles, native

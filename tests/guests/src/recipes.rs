@@ -58,7 +58,7 @@ const IMC: &str = "rv64imc";
 const IMC_B: &str = "rv64imc_zba_zbb_zbc_zbs";
 
 /// Programs: name, source, optimisation, what they do.
-const PROGRAMS: [(&str, Source, &str, &str); 29] = [
+const PROGRAMS: [(&str, Source, &str, &str); 31] = [
     ("secp256k1", using("secp256k1.c", &SECP256K1), "-O3", "verifies ECDSA signatures, ARG times"),
     ("secp256k1-small", using("secp256k1.c", &SECP256K1), "-Os", "the same, a third of the code"),
     ("schnorr", using("schnorr.c", &SCHNORR), "-O3", "verifies Schnorr signatures, ARG times"),
@@ -78,6 +78,13 @@ const PROGRAMS: [(&str, Source, &str, &str); 29] = [
     ("lz4", words("lz4.c", &LZ4), "-O3", "compresses and decompresses 64 KiB, ARG times"),
     ("lz4-unaligned", words("lz4.c", &LZ4_UNALIGNED), "-O3", "the same, with accesses at any address"),
     ("lua", picolibc("lua.c", &LUA), "-O3", "runs a Lua script of ARG rounds"),
+    ("lua-errors", picolibc("lua_errors.c", &LUA), "-O3", "runs a Lua script that catches errors, ARG times"),
+    (
+        "far-jumps",
+        picolibc("far_jumps.c", &Library::NONE),
+        "-O3",
+        "catches errors by setjmp and longjmp, ARG times",
+    ),
     ("chase", alone("kernels/chase.c"), "-O3", "follows 8,192 pointers, ARG times"),
     ("sha256", alone("kernels/sha256.c"), "-O3", "hashes 1 KiB, ARG times"),
     ("sort", alone("kernels/sort.c"), "-O3", "sorts 30,000 numbers and walks a list, ARG times"),

@@ -38,6 +38,10 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
                 builder.build_conditional_branch(is_taken, self.target(*taken), self.target(*otherwise))?;
                 Ok(())
             }
+            Terminator::Call { callee, to } if self.emitter.returns_again(*callee) => {
+                self.call_again(*callee, block)?;
+                self.jump(*to)
+            }
             Terminator::Call { callee, to } => {
                 self.call(*callee, self.emitter.sp_after(*callee), false)?;
                 self.jump(*to)
@@ -210,7 +214,12 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
 
     /// Calls a function and takes its results, after which `sp` has to be as `sp_after` says. The last one becomes a jump where
     /// these are the caller's results, and nothing is left to do.
-    fn call(&self, callee: FunctionId, sp_after: SpAfter, is_last: bool) -> Result<(), CodegenError> {
+    pub(crate) fn call(
+        &self,
+        callee: FunctionId,
+        sp_after: SpAfter,
+        is_last: bool,
+    ) -> Result<(), CodegenError> {
         let signature = self.emitter.signature(callee);
         let mut arguments: Vec<BasicMetadataValueEnum> = vec![self.base.into(), self.cycles_left()?.into()];
         for register in &signature.params {
@@ -273,6 +282,19 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
         link: Option<IntValue<'c>>,
         locals: &[(GuestAddr, BlockId)],
     ) -> Result<(), CodegenError> {
+        if let (Some(link), Some(own), true, true) =
+            (link, self.own_link, locals.is_empty(), self.returns_far())
+        {
+            let emitter = self.emitter;
+            let [far, back] =
+                ["far", "back"].map(|name| emitter.context.append_basic_block(self.value, name));
+            let differs = emitter.builder.build_int_compare(IntPredicate::NE, link, own, "differs")?;
+            emitter.builder.build_conditional_branch(differs, far, back)?;
+            emitter.builder.position_at_end(far);
+            self.far_jump(link)?;
+            emitter.builder.position_at_end(back);
+            return self.give_back();
+        }
         let (Some(link), Some(own), false) = (link, self.own_link, locals.is_empty()) else {
             self.expect_own_link(link)?;
             return self.give_back();
@@ -294,6 +316,7 @@ impl<'c> FunctionEmitter<'_, 'c, '_> {
 
     /// Returns to the host caller with the results.
     fn give_back(&self) -> Result<(), CodegenError> {
+        self.unmark()?;
         let signature = self.emitter.signature(self.ir.id);
         signature.overflow.iter().try_for_each(|register| self.spill(*register))?;
         let mut values: Vec<BasicValueEnum> = vec![self.cycles_left()?.into()];

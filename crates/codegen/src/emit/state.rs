@@ -19,6 +19,9 @@ impl Field {
     pub(crate) const ECALL: Self = Self(HOST_TABLE_OFFSET + offset_of!(HostTable, ecall));
     pub(crate) const METER: Self = Self(HOST_TABLE_OFFSET + offset_of!(HostTable, meter));
     pub(crate) const RESOLVE: Self = Self(HOST_TABLE_OFFSET + offset_of!(HostTable, resolve));
+    pub(crate) const MARK: Self = Self(HOST_TABLE_OFFSET + offset_of!(HostTable, mark));
+    pub(crate) const UNMARK: Self = Self(HOST_TABLE_OFFSET + offset_of!(HostTable, unmark));
+    pub(crate) const FAR_JUMP: Self = Self(HOST_TABLE_OFFSET + offset_of!(HostTable, far_jump));
 
     const fn of_state(offset: usize) -> Self {
         Self(STATE_OFFSET + offset)

@@ -16,9 +16,9 @@ pub struct BatchJob {
     pub inputs: Vec<Vec<Vec<u8>>>,
     /// Cycle limit of each run.
     pub cycles_max: u64,
-    /// Bytes of debug output of each run.
+    /// Bytes of debug output of each run that are kept.
     pub debug_bytes_max: u64,
-    /// Bytes of debug output of all runs together after which no more runs are started, with some for each line.
+    /// Bytes of debug output of all runs together, with some for each line, after which all lines of runs are left out.
     pub output_bytes_max: u64,
     /// As in `RunJob`, for each run.
     pub sample_cycles: u64,
@@ -29,6 +29,6 @@ pub struct BatchJob {
 /// What a run worker answers to a [`BatchJob`], after the report of each run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchReport {
-    /// Runs that were made: fewer than inputs if they wrote too much together.
+    /// Runs that were made.
     pub runs: u64,
 }

@@ -3,38 +3,70 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Lines of one report, or of one verification, at most; the machines stop there too.
+/// Lines of one report, or of one verification, at most; what is beyond them is left out.
 pub const DEBUG_LINES_MAX: usize = 65_536;
 
 /// Behind each line. None has it inside: guests' lines end there.
 const END: char = '\0';
 
-/// Lines of debug output, in order.
+/// Lines of debug output, in order, and how many there were beyond the limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lines(String);
+pub struct Lines {
+    text: String,
+    left_out: LeftOut,
+}
+
+/// Lines that are not told: the first that was beyond the limit, and all behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// How many.
+    pub lines: u64,
+    /// Their bytes, with one more for the end of each.
+    pub bytes: u64,
+}
 
 impl Lines {
+    /// The same lines, with so many behind them that are left out.
+    #[must_use]
+    pub fn and_left_out(self, left_out: LeftOut) -> Self {
+        Self { left_out, ..self }
+    }
+
+    /// What was left out.
+    #[must_use]
+    pub fn left_out(&self) -> LeftOut {
+        self.left_out
+    }
+
+    /// Leaves out all lines but the first `lines`.
+    pub fn cut(&mut self, lines: usize) {
+        let kept = self.iter().take(lines).map(|line| line.len() + END.len_utf8()).sum();
+        let rest = self.text.split_off(kept);
+        self.left_out.lines = self.left_out.lines.saturating_add(rest.matches(END).count() as u64);
+        self.left_out.bytes = self.left_out.bytes.saturating_add(rest.len() as u64);
+    }
+
     /// The lines.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
-        self.0.split_terminator(END)
+        self.text.split_terminator(END)
     }
 
     /// Bytes of the lines, with one more for the end of each, as limits count them.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.0.len() as u64
+        self.text.len() as u64
     }
 
     /// How many there are.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.0.bytes().filter(|byte| *byte == 0).count()
+        self.text.bytes().filter(|byte| *byte == 0).count()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.text.is_empty()
     }
 }
 
@@ -46,7 +78,7 @@ impl From<Vec<String>> for Lines {
             text.push_str(&line);
             text.push(END);
         }
-        Self(text)
+        Self { text, left_out: LeftOut::default() }
     }
 }
 
@@ -69,5 +101,16 @@ mod tests {
             assert_eq!(packed.bytes(), lines.iter().map(|line| line.len() as u64 + 1).sum::<u64>());
             assert_eq!(Vec::from(packed), lines);
         }
+    }
+
+    #[test]
+    fn lines_are_cut_and_counted() {
+        let lines = ["a", "bcd", ""].map(ToOwned::to_owned).to_vec();
+        let mut packed = Lines::from(lines).and_left_out(LeftOut { lines: 1, bytes: 2 });
+        packed.cut(3);
+        assert_eq!((packed.count(), packed.left_out().lines), (3, 1));
+        packed.cut(1);
+        assert!(packed.iter().eq(["a"]));
+        assert_eq!(packed.left_out(), LeftOut { lines: 3, bytes: 7 });
     }
 }

@@ -4,6 +4,7 @@ use antares_abi::Seen;
 use serde::{Deserialize, Serialize};
 
 use super::{Lines, Samples, Tier};
+use crate::early::NativeEnd;
 
 /// How the transaction in the sealed file is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,7 +86,7 @@ pub struct VerifyJob {
     pub tier: Tier,
     /// Cycles of all groups together.
     pub cycles_max: u64,
-    /// Bytes of debug output of all groups together, with one more for each line.
+    /// Bytes of debug output of all groups together that are kept, with one more for each line.
     pub debug_bytes_max: u64,
     /// Bytes of the transaction; what parsing it may take is reserved by them.
     pub transaction_bytes: u64,
@@ -104,8 +105,6 @@ pub enum VerifyOutcome {
     Ok,
     /// A script did not accept it.
     Failed,
-    /// More debug output than allowed.
-    OutputLimit,
     /// A group that was not run: one before it did not end well, or it was not asked for.
     NotRun,
 }
@@ -167,9 +166,8 @@ pub enum VerifyReport {
         hot: Vec<HotProgram>,
         /// What native code did not know, by the number of the library in the job.
         seen: Vec<(u32, Seen)>,
-        /// The libraries whose native code ran, by their number in the job, each with why a group had to start again because of it, if
-        /// one had: a `LeaveReason` name.
-        ran: Vec<(u32, Option<String>)>,
+        /// What each group says of the libraries whose native code it ran, by their number in the job.
+        ran: Vec<(u32, NativeEnd)>,
         /// Where the cycles went, if that was asked for and a sample hit a script.
         samples: Option<Box<Samples>>,
         /// Time to read and check the transaction, microseconds.

@@ -112,26 +112,32 @@ fn broken_elfs_fail_like_ckb_vm() {
 
 #[test]
 fn debug_output_has_a_limit() {
-    let elf =
-        guest("la a0, text\n li a7, 2177\n 1: ecall\n j 1b\n .section .rodata\n text: .asciz \"12345\"");
+    let elf = guest(
+        "la a0, text\n li a7, 2177\n ecall\n ecall\n ecall\n ecall\n li a0, 2\n li a7, 93\n ecall\n .section .rodata\n text: .asciz \"12345\"",
+    );
     let mut machine = Machine::new().unwrap();
     for (debug_bytes_max, lines) in [(0, 0), (5, 0), (6, 1), (17, 2), (18, 3)] {
         let limits = Limits { debug_bytes_max, ..ROOMY };
         let report = machine.run(&script(&elf), &limits, Tier::Interpreter, None).unwrap();
-        assert_eq!((report.outcome, report.debug.len()), (Outcome::OutputLimit, lines));
+        assert_eq!((&report.outcome, report.debug.len()), (&Outcome::Exit(2), lines));
+        let left_out = 4 - lines as u64;
+        let told = (report.debug_lines_left_out, report.debug_bytes_left_out);
+        assert_eq!(told, (left_out, 6 * left_out));
+        let mut oracle = ask(&script(&elf), limits.cycles_max);
+        oracle.debug.truncate(lines);
+        compare(&oracle, &machine, &report);
     }
-    // Where both limits are met at once, the script's own comes first.
-    let limits = Limits { cycles_max: 504, debug_bytes_max: 0 };
-    let report = machine.run(&script(&elf), &limits, Tier::Interpreter, None).unwrap();
-    assert_eq!(report.outcome, Outcome::CyclesExceeded);
 }
 
 #[test]
 fn lines_have_a_limit_of_their_own() {
     let elf = guest("li a0, 0x200000\n li a7, 2177\n 1: ecall\n j 1b");
-    let limits = Limits { cycles_max: u64::MAX, debug_bytes_max: u64::MAX };
+    let limits = Limits { cycles_max: 40_000_000, debug_bytes_max: u64::MAX };
     let report = Machine::new().unwrap().run(&script(&elf), &limits, Tier::Interpreter, None).unwrap();
-    assert_eq!((report.outcome, report.debug.len()), (Outcome::OutputLimit, 65_536));
+    assert_eq!((report.outcome, report.debug.len()), (Outcome::CyclesExceeded, 65_536));
+    assert!(
+        report.debug_lines_left_out > 10_000 && report.debug_lines_left_out == report.debug_bytes_left_out
+    );
 }
 
 #[test]

@@ -92,16 +92,19 @@ fn an_ecall_needs_no_native_stack() {
 }
 
 #[test]
-fn endless_ecalls_end_at_the_output_limit() {
+fn endless_ecalls_end_at_the_cycle_limit() {
     let elf = guest("lui a0, 0x200\n li a7, 2000\n addi a7, a7, 177\n 1: ecall\n j 1b");
     let code = "set 10, 0x200000\n set 17, 2177\n sub qword ptr [rbx + CYCLES_LEFT], 3
                 1: ecall_at 0x1100c, 500\n sub qword ptr [rbx + CYCLES_LEFT], 3\n jmp 1b";
-    let (library, limits) = (library(code), Limits { debug_bytes_max: 1000, ..ROOMY });
+    let (library, limits) = (library(code), Limits { debug_bytes_max: 1000, cycles_max: 1_000_000 });
     let mut machine = Machine::new().unwrap();
     let native = machine.run(&script(&elf), &limits, Tier::Native, Some(&library)).unwrap();
     let interpreted = machine.run(&script(&elf), &limits, Tier::Interpreter, None).unwrap();
-    assert_eq!((&native.outcome, native.restarted), (&Outcome::OutputLimit, None));
-    assert_eq!((native.outcome, native.cycles), (interpreted.outcome, interpreted.cycles));
+    assert_eq!((&native.outcome, native.cycles), (&Outcome::CyclesExceeded, interpreted.cycles));
+    assert_eq!(
+        (native.outcome, native.debug_lines_left_out),
+        (interpreted.outcome, interpreted.debug_lines_left_out)
+    );
     assert_eq!((native.debug.len(), native.debug), (1000, interpreted.debug));
 }
 

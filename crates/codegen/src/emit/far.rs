@@ -1,0 +1,110 @@
+//! Calls that return again (`setjmp`), and who goes there (`longjmp`): the host knows which frames wait, and goes on in them.
+//!
+//! A frame is marked before such a call and unmarked before it ends, so the host never goes on in one that is gone. Behind the second
+//! return all registers, `sp` too, come from the state. What else the function keeps is as it was when it began (base, its own
+//! return address), and `returns_twice` has LLVM keep that where it is.
+
+use antares_abi::LeaveReason;
+use antares_ir::{Block, Returns, SpAfter, Terminator};
+use antares_program::{FunctionId, Reg};
+use inkwell::{
+    IntPredicate,
+    attributes::AttributeLoc,
+    types::BasicMetadataTypeEnum,
+    values::{BasicMetadataValueEnum, CallSiteValue, IntValue, PointerValue},
+};
+
+use crate::{
+    CodegenError,
+    emit::{Emitter, function::FunctionEmitter, state::Field},
+};
+
+impl<'c> Emitter<'c, '_> {
+    /// Whether somebody may return again behind calls of a function.
+    pub(crate) fn returns_again(&self, callee: FunctionId) -> bool {
+        let callee = &self.ir.functions[callee.0 as usize];
+        // Other libraries know nothing of what is read behind such a call.
+        callee.returns == Returns::Again && callee.sp_after == SpAfter::Same && !self.ir.is_open
+    }
+
+    /// Calls a function of the host.
+    fn call_host(
+        &self,
+        base: PointerValue<'c>,
+        function: Field,
+        arguments: &[IntValue<'c>],
+    ) -> Result<CallSiteValue<'c>, CodegenError> {
+        let mut kinds: Vec<BasicMetadataTypeEnum> = vec![self.ptr.into()];
+        kinds.extend(arguments.iter().map(|_| BasicMetadataTypeEnum::from(self.i64)));
+        let kind = self.i64.fn_type(&kinds, false);
+        let address = self.read_state(base, function)?;
+        let host = self.builder.build_int_to_ptr(address, self.ptr, "host")?;
+        let mut all: Vec<BasicMetadataValueEnum> = vec![base.into()];
+        all.extend(arguments.iter().map(|argument| BasicMetadataValueEnum::from(*argument)));
+        let call = self.builder.build_indirect_call(kind, host, &all, "host")?;
+        call.add_attribute(AttributeLoc::Function, self.attribute("nounwind"));
+        Ok(call)
+    }
+}
+
+impl<'c> FunctionEmitter<'_, 'c, '_> {
+    /// Whether the function marks its frame.
+    fn has_marks(&self) -> bool {
+        self.ir.blocks.iter().any(|block| match block.terminator {
+            Terminator::Call { callee, .. } => self.emitter.returns_again(callee),
+            _ => false,
+        })
+    }
+
+    /// Calls `callee`, behind which others may return again.
+    pub(crate) fn call_again(&self, callee: FunctionId, block: &Block) -> Result<(), CodegenError> {
+        let emitter = self.emitter;
+        let Some(back) = block.written(Reg::RA).and_then(|value| block.number(value)) else {
+            return self.call(callee, SpAfter::Same, false);
+        };
+        let arguments = [emitter.number(back), self.get(Reg::SP)?];
+        let call = emitter.call_host(self.base, Field::MARK, &arguments)?;
+        call.add_attribute(AttributeLoc::Function, emitter.attribute("returns_twice"));
+        let times =
+            call.try_as_basic_value().basic().map_or(emitter.number(0), |value| value.into_int_value());
+        let is_again =
+            emitter.builder.build_int_compare(IntPredicate::NE, times, emitter.number(0), "is_again")?;
+        let [first, again, behind] =
+            ["first", "again", "behind"].map(|name| emitter.context.append_basic_block(self.value, name));
+        emitter.branch_rarely(is_again, again, first)?;
+        emitter.builder.position_at_end(again);
+        self.set_cycles_left(emitter.read_state(self.base, Field::CYCLES_LEFT)?)?;
+        let signature = emitter.signature(callee);
+        let changed = signature.results.iter().chain(&signature.overflow);
+        changed.chain(&[Reg::SP]).try_for_each(|register| self.reload(*register))?;
+        emitter.builder.build_unconditional_branch(behind)?;
+        emitter.builder.position_at_end(first);
+        self.call(callee, SpAfter::Same, false)?;
+        emitter.builder.build_unconditional_branch(behind)?;
+        emitter.builder.position_at_end(behind);
+        Ok(())
+    }
+
+    /// Before the function ends: nobody returns to it any more.
+    pub(crate) fn unmark(&self) -> Result<(), CodegenError> {
+        if self.has_marks() {
+            self.emitter.call_host(self.base, Field::UNMARK, &[])?;
+        }
+        Ok(())
+    }
+
+    /// Whether the function may return to whom others returned before.
+    pub(crate) fn returns_far(&self) -> bool {
+        self.ir.returns == Returns::Far && self.ir.results.has(Reg::SP) && !self.emitter.ir.is_open
+    }
+
+    /// Goes to `target`, if a frame waits there. The block ends.
+    pub(crate) fn far_jump(&self, target: IntValue<'c>) -> Result<(), CodegenError> {
+        let emitter = self.emitter;
+        self.ir.results.iter().try_for_each(|register| self.spill(register))?;
+        emitter.write_state(self.base, Field::CYCLES_LEFT, self.cycles_left()?)?;
+        emitter.call_host(self.base, Field::FAR_JUMP, &[target])?;
+        // It does not come back.
+        emitter.leave(LeaveReason::UnknownTarget)
+    }
+}
