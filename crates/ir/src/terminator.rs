@@ -110,7 +110,6 @@ impl JumpTable {
 
 impl Terminator {
     /// Blocks of this function that may come next.
-    #[must_use]
     pub fn successors(&self) -> impl Iterator<Item = BlockId> {
         let mut named = [None; 2];
         let mut listed: &[(GuestAddr, BlockId)] = &[];
@@ -218,7 +217,6 @@ impl Terminator {
     }
 
     /// Its operands.
-    #[must_use]
     pub fn values(&self) -> impl Iterator<Item = Value> {
         let (mut own, mut listed) = (None, None);
         match self {

@@ -24,7 +24,7 @@ impl CodeTable {
     /// What a jump to `sum` may mean. From its base on upwards pieces follow until one ends otherwise than the first does: either
     /// all end in a jump, or the last one alone. Of one that is entered below its base all pieces from `floor` on are taken.
     pub(crate) fn of(image: &Image, decoder: &mut Decoder, sum: Sum, floor: u64) -> Self {
-        let step = if sum.factor % 2 == 0 { sum.factor } else { 2 };
+        let step = if sum.factor.is_multiple_of(2) { sum.factor } else { 2 };
         let base = sum.base & !1;
         if sum.is_below {
             let starts = starts(image, decoder, floor.max(base.saturating_sub(BYTES_MAX))..base);
