@@ -2,7 +2,8 @@
 //! programs to the same C built for this machine, `transactions`, `failures` and `corpus` (today's scripts) to ckb-vm's
 //! `AsmMachine`; `rsa-cycles` stand beside published numbers, `profiling` is what always-on samples cost, and `service` (only when it is named) is the
 //! way through pool and gRPC beside its targets, `corpus-service` and `corpus-cli` (likewise) are today's scripts on that way and by
-//! `antares run`, and `capacity` what a cluster of many runners can do by that.
+//! `antares run`, and `capacity` what a cluster of many runners can do by that. `shapes` (only when it is named) are the times that
+//! shapes of code take to compile, and their doubles.
 //!
 //! With `--quick` there are three rounds instead of fifteen. With `--instructions` instructions are counted instead of
 //! time, by callgrind. Prints tables and writes JSON files and a plot to `target/bench`.
@@ -22,6 +23,7 @@ mod programs;
 mod report;
 mod rsa;
 mod service;
+mod shapes;
 mod transactions;
 mod twin;
 
@@ -47,6 +49,7 @@ const CORPUS_CLI: &str = "corpus-cli";
 const SERVICE: &str = "service";
 const PROFILING: &str = "profiling";
 const CAPACITY: &str = "capacity";
+const SHAPES: &str = "shapes";
 
 fn corpus_through<W: Way>(file: &str, rounds: usize) -> Result<()> {
     report::write(file, &serde_json::to_string_pretty(&through::measure::<W>(rounds)?)?)
@@ -87,8 +90,19 @@ fn main() -> Result<()> {
     };
     let (is_counting, is_quick, is_check) = (take("--instructions"), take("--quick"), take("--check"));
     let is_known = |name: &String| {
-        [TRANSACTIONS, FAILURES, RSA, CORPUS, CORPUS_SERVICE, CORPUS_CLI, SERVICE, PROFILING, CAPACITY]
-            .contains(&name.as_str())
+        [
+            TRANSACTIONS,
+            FAILURES,
+            RSA,
+            CORPUS,
+            CORPUS_SERVICE,
+            CORPUS_CLI,
+            SERVICE,
+            PROFILING,
+            CAPACITY,
+            SHAPES,
+        ]
+        .contains(&name.as_str())
             || PROGRAMS.iter().any(|program| program.name == *name)
     };
     if let Some(unknown) = wanted.iter().find(|name| !is_known(name)) {
@@ -116,6 +130,9 @@ fn main() -> Result<()> {
     }
     if is_wanted(CORPUS) {
         report::write("corpus.json", &serde_json::to_string_pretty(&corpus::measure(rounds)?)?)?;
+    }
+    if is_named(SHAPES) {
+        report::write("shapes.json", &serde_json::to_string_pretty(&shapes::measure()?)?)?;
     }
     // They wait for full compiles, which takes minutes.
     if is_named(CORPUS_SERVICE) {

@@ -16,6 +16,7 @@ mod pauses;
 mod profiles;
 mod programs;
 mod published;
+mod recovered;
 mod sampled;
 mod sampled_transactions;
 mod shapes;

@@ -10,6 +10,7 @@ use antares_tests::{
     generate::Random,
     guests, native,
     oracle::Case,
+    shapes::SHAPES,
     stopwatch::timed,
 };
 use antares_vm::Machine;
@@ -39,6 +40,24 @@ fn elf(words: &[u32], table: &[u64]) -> Vec<u8> {
 
 fn exit() -> [u32; 2] {
     [encode::i(0x13, 0, 17, 0, 93), 0x73]
+}
+
+/// A small one of each shape that the bench doubles: both tiers run it as ckb-vm does, and neither grows faster than the code.
+#[test]
+fn each_shape_runs_natively_and_grows_as_its_code() {
+    for shape in &SHAPES {
+        let counts = [1, 2].map(|times| times * shape.few);
+        let elfs = counts.map(|count| shape.elf(count).unwrap());
+        let equal = check_within(shape.name, &elfs[0], &[], script(2), 10_000_000).unwrap();
+        assert_eq!((equal.restarted, equal.native_cycles), (None, equal.cycles), "{}", shape.name);
+        for stage in [Stage::Ir, Stage::Baseline] {
+            let [one, two] =
+                [0, 1].map(|place| native::output(&elfs[place], script(2), stage).unwrap().bytes.len());
+            println!("{} {stage:?}: {one} and {two} bytes", shape.name);
+            // Headers are the rest.
+            assert!(two * 10 < one * 23, "{}: {one} and {two} bytes", shape.name);
+        }
+    }
 }
 
 /// Compiles and compares; says how long a compile took.

@@ -378,7 +378,7 @@ fn a_search_that_charges_something_else_is_noticed() {
     let (mut noticed, mut needless) = (0, 0);
     for (function, block, _) in searches {
         let blocks = &module.functions[function].blocks;
-        let leads_here = |other: &Block| other.terminator.successors().contains(&BlockId::at(block));
+        let leads_here = |other: &Block| other.terminator.successors().any(|next| next == BlockId::at(block));
         let guard = blocks.iter().position(leads_here).unwrap();
         let mut check = |tampered: &Module| {
             let error = refused(tampered).first().map(ToString::to_string).unwrap_or_default();

@@ -23,6 +23,7 @@ pub mod generate;
 pub mod kept;
 pub mod native;
 pub mod oracle;
+pub mod shapes;
 pub mod stopwatch;
 #[allow(
     clippy::cast_possible_truncation,

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use crate::ABI_VERSION;
 
 /// Version of the code generator; raised with every change that alters generated code.
-pub const ENGINE_VERSION: u32 = 25;
+pub const ENGINE_VERSION: u32 = 26;
 /// Version of the LLVM that this was built with, to the patch. A compile worker that finds another one does not start.
 pub const LLVM_VERSION: &str = env!("ANTARES_LLVM_VERSION");
 /// Target triple of generated code.

@@ -161,6 +161,9 @@ impl LeaveReason {
     }
 }
 
+/// A library's stores may go to any page.
+pub const STORES_ANYWHERE: u32 = 2;
+
 /// The header of a library, in its read-only data, free of relocations.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -175,8 +178,9 @@ pub struct LibraryHeader {
     pub isa: u32,
     /// Entries of the directory of the entry table (see [`EntryTable`](crate::EntryTable)): pages of guest code.
     pub directory_length: u32,
-    /// 1 if every store of the guest is one of the host, even where it changes nothing: then a page that became
-    /// executable can be protected from them. Else 0.
+    /// Not 0 if every store of the guest is one of the host, even where it changes nothing: then a page that became
+    /// executable can be protected from them. [`STORES_ANYWHERE`] if stores are checked against all of memory: then
+    /// those of the program itself have to be.
     pub keeps_stores: u32,
     /// Entries of the entry table: a multiple of [`ENTRIES_PER_GROUP`](crate::ENTRIES_PER_GROUP).
     pub table_length: u32,

@@ -148,7 +148,8 @@ fn header(module: &Module, tables: &Tables) -> [u8; HEADER_BYTES] {
     header.extend(LIBRARY_MAGIC);
     let options = module.options;
     let (pages, length) = (fitted(tables.pages), fitted(tables.length));
-    for number in [ABI_VERSION, options.vm_version, u32::from(options.isa.0), pages, 1, length] {
+    let kept_stores = module.kept_stores().max(1);
+    for number in [ABI_VERSION, options.vm_version, u32::from(options.isa.0), pages, kept_stores, length] {
         word(&mut header, number);
     }
     header.extend(module.code_start.to_le_bytes());

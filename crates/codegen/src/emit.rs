@@ -373,7 +373,7 @@ impl<'c, 'm> Emitter<'c, 'm> {
             number(options.vm_version).into(),
             number(u32::from(options.isa.0)).into(),
             number(tables.pages).into(),
-            number(u32::from(self.ir.keeps_stores)).into(),
+            number(self.ir.kept_stores()).into(),
             number(tables.length).into(),
             self.i64.const_int(self.ir.code_start, false).into(),
             distance(tables.entries).into(),

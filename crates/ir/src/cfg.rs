@@ -97,7 +97,7 @@ pub fn reached(edges: &[Vec<usize>], mut open: Vec<usize>) -> Vec<bool> {
 /// The blocks that a block with this end may go to, each once.
 #[must_use]
 pub fn successors(terminator: &Terminator) -> Vec<usize> {
-    let mut to: Vec<usize> = terminator.successors().iter().map(|id| id.0 as usize).collect();
+    let mut to: Vec<usize> = terminator.successors().map(|id| id.0 as usize).collect();
     to.sort_unstable();
     to.dedup();
     to

@@ -18,7 +18,7 @@ mod text;
 mod verify;
 mod versioned;
 
-use antares_abi::{CompileOptions, GUEST_MEMORY_BYTES};
+use antares_abi::{CompileOptions, GUEST_MEMORY_BYTES, STORES_ANYWHERE};
 use antares_program::{FunctionId, GuestAddr, Reg, RegSet};
 
 pub use cfg::{Cfg, reached, successors};
@@ -415,6 +415,12 @@ impl Module {
     #[must_use]
     pub fn bounds(&self, access: Access) -> (u64, u64) {
         access.bounds(self.options.vm_version, self.writable)
+    }
+
+    /// What the header of a library says of its stores.
+    #[must_use]
+    pub fn kept_stores(&self) -> u32 {
+        if self.writable.0 < self.code_end { STORES_ANYWHERE } else { u32::from(self.keeps_stores) }
     }
 
     /// By function: those that call it by its name, each once, ascending.

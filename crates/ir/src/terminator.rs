@@ -110,21 +110,21 @@ impl JumpTable {
 
 impl Terminator {
     /// Blocks of this function that may come next.
-    #[must_use]
-    pub fn successors(&self) -> Vec<BlockId> {
+    pub fn successors(&self) -> impl Iterator<Item = BlockId> {
+        let mut named = [None; 2];
+        let mut listed: &[(GuestAddr, BlockId)] = &[];
         match self {
             Self::Jump(to)
             | Self::Call { to, .. }
             | Self::CallIndirect { to, .. }
-            | Self::Ecall { to, .. } => {
-                vec![*to]
-            }
-            Self::Branch { taken, otherwise, .. } => vec![*taken, *otherwise],
+            | Self::Ecall { to, .. } => named[0] = Some(*to),
+            Self::Branch { taken, otherwise, .. } => named = [Some(*taken), Some(*otherwise)],
             Self::JumpIndirect { candidates: blocks, .. } | Self::Return { locals: blocks, .. } => {
-                blocks.iter().map(|(_, block)| *block).collect()
+                listed = blocks;
             }
-            Self::TailCall { .. } | Self::Exit { .. } | Self::Leave => Vec::new(),
+            Self::TailCall { .. } | Self::Exit { .. } | Self::Leave => {}
         }
+        named.into_iter().flatten().chain(listed.iter().map(|(_, block)| *block))
     }
 
     /// The function that is called by its name, for good or not.
@@ -217,13 +217,19 @@ impl Terminator {
     }
 
     /// Its operands.
-    #[must_use]
-    pub fn values(&self) -> Vec<Value> {
-        let mut values = Vec::new();
-        let _same = self.map(|value| {
-            values.push(value);
-            value
-        });
-        values
+    pub fn values(&self) -> impl Iterator<Item = Value> {
+        let (mut own, mut listed) = (None, None);
+        match self {
+            Self::Branch { condition: value, .. } | Self::CallIndirect { target: value, .. } => {
+                own = Some(*value);
+            }
+            Self::JumpIndirect { target, table, .. } => {
+                own = Some(*target);
+                listed = table.as_ref();
+            }
+            _ => {}
+        }
+        let listed = listed.map(|table| [Some(table.base), table.register.map(|(value, _)| value)]);
+        own.into_iter().chain(listed.into_iter().flatten().flatten()).chain(self.link())
     }
 }

@@ -83,7 +83,7 @@ fn operands(block: &Block) -> Result<(), FormRule> {
     }
     let end = block.ops.len();
     block.writes.iter().try_for_each(|(_, value)| check(end, *value))?;
-    block.terminator.values().into_iter().try_for_each(|value| check(end, value))
+    block.terminator.values().try_for_each(|value| check(end, value))
 }
 
 fn writes(block: &Block) -> Result<(), FormRule> {
@@ -99,7 +99,7 @@ fn writes(block: &Block) -> Result<(), FormRule> {
 
 fn targets(module: &Module, function: &Function, block: &Block) -> Result<(), FormRule> {
     let is_missing = |target: &BlockId| target.0 as usize >= function.blocks.len();
-    if let Some(target) = block.terminator.successors().into_iter().find(is_missing) {
+    if let Some(target) = block.terminator.successors().find(is_missing) {
         return Err(FormRule::Target(target));
     }
     let callee = block.terminator.callee().filter(|callee| callee.0 as usize >= module.functions.len());

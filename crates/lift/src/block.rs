@@ -51,6 +51,12 @@ impl BlockBuilder {
         self.ops[value.0 as usize].number()
     }
 
+    /// Whether a register always holds an address here.
+    pub(crate) fn holds(&mut self, register: Reg, address: GuestAddr) -> bool {
+        let value = self.get(register);
+        self.number(value) == Some(address.0.cast_signed())
+    }
+
     /// Current value of a register.
     pub(crate) fn get(&mut self, register: Reg) -> Value {
         if register == Reg::ZERO {

@@ -123,6 +123,15 @@ impl Lifter<'_> {
                 let condition = instruction::condition(b, i);
                 ir::Terminator::Branch { condition, taken: *taken, otherwise: *otherwise }
             }
+            // Code that sets the link register by hand has done so in this block.
+            Terminator::Call { link, return_pc, .. } if i.rd == Reg::ZERO && !b.holds(*link, *return_pc) => {
+                ir::Terminator::Leave
+            }
+            Terminator::IndirectCall { return_pc, .. }
+                if i.rd == Reg::ZERO && !b.holds(Reg::RA, *return_pc) =>
+            {
+                ir::Terminator::Leave
+            }
             Terminator::Ecall(to) => ir::Terminator::Ecall { pc, uses: syscall_registers(), to: *to },
             Terminator::Exit => ir::Terminator::Exit { pc },
             Terminator::IndirectCall { to, .. } => {

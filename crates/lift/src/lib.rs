@@ -38,7 +38,7 @@ pub fn lift(program: &Program, operations_max: u64) -> Result<Module, LiftError>
         writable: program.writable,
         // The syscalls of other programs tell.
         is_open: program.is_loaded_code,
-        keeps_stores: program.is_loaded_code,
+        keeps_stores: program.stores_anywhere(),
         indirect_params: RegSet::EMPTY,
         indirect_changes: RegSet::EMPTY,
         functions: function::lift_functions(program, operations_max)?,

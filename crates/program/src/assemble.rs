@@ -9,10 +9,7 @@ use antares_abi::{CompileOptions, Hints, Isa};
 
 use crate::{
     Block, BlockId, Decoder, Function, FunctionId, GuestAddr, Image, Instruction, Op, Program, Reg,
-    Terminator,
-    explore::{FunctionDraft, Line},
-    recover::Key,
-    trace::is_overlong,
+    Terminator, explore::FunctionDraft, line::Line, recover::Key, trace::is_overlong,
 };
 
 /// Bytes of a call of millicode: `jal t0` has no short form.
@@ -154,7 +151,13 @@ impl<'a, 'd> Builder<'a, 'd> {
         let is_link = rd == Reg::RA || rd == Reg::T0;
         Some(match op {
             Op::Jal if is_link => self.call((pc.wrapping_add_signed(imm), rd), next),
-            Op::Jal => Terminator::Jump(self.number(pc.wrapping_add_signed(imm))),
+            Op::Jal => {
+                let target = pc.wrapping_add_signed(imm);
+                match self.linked(line) {
+                    Some(return_pc) => self.call((target, Reg::RA), return_pc),
+                    None => Terminator::Jump(self.number(target)),
+                }
+            }
             Op::FarJumpRel => self.call((pc.wrapping_add_signed(imm) & !1, Reg::RA), next),
             Op::FarJumpAbs => self.call((imm.cast_unsigned() & !1, Reg::RA), next),
             Op::Jalr => self.indirect(next, line),
@@ -201,29 +204,36 @@ impl<'a, 'd> Builder<'a, 'd> {
         false
     }
 
+    /// Where the jump that ends `line` comes back to, if code has set the link register by hand.
+    fn linked(&self, line: &[(GuestAddr, Instruction)]) -> Option<u64> {
+        let ((pc, _), before) = line.split_last()?;
+        let return_pc = *self.draft.linked_jumps.get(&pc.0)?;
+        (followed(before).constant(Reg::RA) == Some(return_pc)).then_some(return_pc)
+    }
+
     fn indirect(&mut self, next: u64, line: &[(GuestAddr, Instruction)]) -> Terminator {
         let Some(((_, instruction), before)) = line.split_last() else { return Terminator::Leave };
         let Instruction { rd, rs1, imm, .. } = *instruction;
         if rd == Reg::ZERO && rs1 == self.key.1 && imm == 0 {
             return Terminator::Return { locals: self.list(Targets::LocalReturns) };
         }
-        // The whole block is followed again: only a block that computes the address itself always goes there.
-        let mut known = Line::new();
-        for (pc, instruction) in before {
-            known.step(pc.0, instruction);
-        }
+        let (known, linked) = (followed(before), self.linked(line));
         if let Some(target) = known.jump_target(instruction, self.options.vm_version) {
             // Where there is no code, some may be loaded while the script runs.
             let is_tail = || self.functions.contains_key(&(target, self.key.1));
-            match rd {
-                Reg::ZERO if self.draft.leaders.contains(&target) || is_tail() => {
+            match (rd, linked) {
+                (Reg::ZERO, Some(return_pc)) => return self.call((target, Reg::RA), return_pc),
+                (Reg::ZERO, None) if self.draft.leaders.contains(&target) || is_tail() => {
                     return Terminator::Jump(self.number(target));
                 }
-                Reg::RA | Reg::T0 if self.functions.contains_key(&(target, rd)) => {
+                (Reg::RA | Reg::T0, _) if self.functions.contains_key(&(target, rd)) => {
                     return self.call((target, rd), next);
                 }
                 _ => {}
             }
+        }
+        if let Some(return_pc) = linked {
+            return Terminator::IndirectCall { return_pc: GuestAddr(return_pc), to: self.number(return_pc) };
         }
         if rd == Reg::RA && !self.draft.local_returns.contains(&next) {
             return Terminator::IndirectCall { return_pc: GuestAddr(next), to: self.number(next) };
@@ -251,6 +261,15 @@ impl<'a, 'd> Builder<'a, 'd> {
         self.lists.insert(targets, list.clone());
         list
     }
+}
+
+/// What is known behind instructions. The whole block is followed: only a block that computes an address itself always goes there.
+fn followed(instructions: &[(GuestAddr, Instruction)]) -> Line {
+    let mut known = Line::new();
+    for (pc, instruction) in instructions {
+        known.step(pc.0, instruction);
+    }
+    known
 }
 
 /// Whether an instruction shrinks the stack.

@@ -5,12 +5,18 @@ use std::{
     ops::Range,
 };
 
-use crate::{Decoder, Image, Instruction, Op, Reg, jump_table, recover::Key};
+use crate::{
+    Decoder, Image, Instruction, Op, Reg,
+    code_table::{self, CodeTable},
+    jump_table,
+    line::{Line, Sum},
+    recover::Key,
+};
 
 /// Instructions after which a straight line is cut, so that no block is huge.
 const BLOCK_INSTRUCTIONS_MAX: usize = 4096;
 
-/// Bytes around a computed jump in which every instruction is a candidate, if no table was found (`memset` and
+/// Bytes around a computed jump in which every instruction may be meant, if nothing else says where it goes (`memset` and
 /// `memcpy` of picolibc and newlib jump into their own unrolled bodies).
 const COMPUTED_REACH_BYTES: u64 = 160;
 
@@ -34,8 +40,10 @@ pub(crate) struct FunctionDraft {
     pub(crate) tails: BTreeSet<u64>,
     /// Addresses behind calls.
     pub(crate) returns: BTreeSet<u64>,
-    /// Return points of calls into this function's own middle.
+    /// Return points of calls into this function's own middle, and where else its returns may go.
     pub(crate) local_returns: BTreeSet<u64>,
+    /// Jumps that are calls, since the link register holds an address of this function: that address.
+    pub(crate) linked_jumps: BTreeMap<u64, u64>,
     /// Targets that indirect jumps may have.
     pub(crate) candidates: BTreeSet<u64>,
     /// Those of them that each jump table lists, by its address.
@@ -103,11 +111,15 @@ pub(crate) fn explore(
         entry,
         link,
         range: start..end,
+        code: code_start..code_end,
         draft,
         work: vec![entry],
         shared: BTreeSet::new(),
         others: BTreeSet::new(),
-        computed: BTreeSet::new(),
+        computed: BTreeMap::new(),
+        code_bases: BTreeSet::new(),
+        returned_by: Vec::new(),
+        has_returns: false,
         jumps: 0,
         has_called: surroundings.has_called,
     };
@@ -130,82 +142,25 @@ struct Explorer {
     entry: u64,
     link: Reg,
     range: Range<u64>,
+    /// The executable pages around it.
+    code: Range<u64>,
     draft: FunctionDraft,
     work: Vec<u64>,
     /// Instructions of ends that this function shares with others.
     shared: BTreeSet<u64>,
     /// Targets outside that are no such ends.
     others: BTreeSet<u64>,
-    /// Indirect jumps whose address comes from `auipc` in the same line.
-    computed: BTreeSet<u64>,
+    /// Indirect jumps whose address is a sum of one of code and of something else.
+    computed: BTreeMap<u64, Sum>,
+    /// What these addresses are computed from: code, and no table of words.
+    code_bases: BTreeSet<u64>,
+    /// Where the link register was read from, if not from the stack, where a function returns.
+    returned_by: Vec<u64>,
+    has_returns: bool,
     /// Indirect jumps of any kind.
     jumps: usize,
     /// As in [`Surroundings`]: then no computed call is taken for one into this function's own middle.
     has_called: bool,
-}
-
-/// Register values that are known along one straight line.
-pub(crate) struct Line {
-    constants: [Option<u64>; 32],
-    /// Whether the value was computed from `auipc`, without a load.
-    from_auipc: [bool; 32],
-    /// The address that the value was computed from: it is near, or was loaded from there.
-    origins: [Option<u64>; 32],
-}
-
-impl Line {
-    pub(crate) fn new() -> Self {
-        let mut constants = [None; 32];
-        constants[0] = Some(0);
-        Self { constants, from_auipc: [false; 32], origins: [None; 32] }
-    }
-
-    /// Follows what `instruction` at `pc` writes; a finished address (not a bare upper part) is returned.
-    pub(crate) fn step(&mut self, pc: u64, instruction: &Instruction) -> Option<u64> {
-        let Instruction { op, rd, rs1, rs2, imm, .. } = *instruction;
-        let source = self.constants[rs1.index()];
-        let (value, is_finished) = match op {
-            Op::Lui => (Some(imm.cast_unsigned()), false),
-            Op::Auipc => (Some(pc.wrapping_add_signed(imm)), false),
-            Op::LoadImm | Op::LoadUimm => (Some(imm.cast_unsigned()), true),
-            Op::Addi => (source.map(|value| value.wrapping_add_signed(imm)), true),
-            Op::Addiw => (source.map(|value| sign_extend_word(value.wrapping_add_signed(imm))), true),
-            _ => (None, false),
-        };
-        let is_sum = matches!(op, Op::Add | Op::Addi | Op::Sub | Op::Sh1add | Op::Sh2add | Op::Sh3add);
-        let operands = self.from_auipc[rs1.index()] || self.from_auipc[rs2.index()];
-        self.from_auipc[rd.index()] = op == Op::Auipc || (is_sum && operands);
-        let finished = value.filter(|_| is_finished);
-        let is_load = matches!(op, Op::Lw | Op::Lwu | Op::Ld);
-        let origin = self.origins[rs1.index()].or(self.origins[rs2.index()]).filter(|_| is_sum || is_load);
-        self.origins[rd.index()] = finished.filter(|_| op != Op::Addi || rs1 != Reg::ZERO).or(origin);
-        if instruction.is_fused() {
-            for operand in [rs1, rs2, instruction.rs3] {
-                self.constants[operand.index()] = None;
-            }
-        }
-        self.constants[rd.index()] = value;
-        self.constants[0] = Some(0);
-        finished.filter(|_| rd != Reg::ZERO)
-    }
-
-    /// The address that a register's value was computed from, if the line says so.
-    pub(crate) fn origin(&self, register: Reg) -> Option<u64> {
-        self.origins[register.index()]
-    }
-
-    /// Where `jalr` goes, if the line says so. In VM version 0 one that writes its own operand goes elsewhere (ckb-vm
-    /// issue 92).
-    pub(crate) fn jump_target(&self, instruction: &Instruction, vm_version: u32) -> Option<u64> {
-        let Instruction { rd, rs1, imm, .. } = *instruction;
-        let base = self.constants[rs1.index()]?;
-        let is_plain = vm_version > 0 || rd != rs1 || rd == Reg::ZERO;
-        is_plain.then_some(base.wrapping_add_signed(imm) & !1)
-    }
-}
-
-fn sign_extend_word(value: u64) -> u64 {
-    ((value << 32).cast_signed() >> 32).cast_unsigned()
 }
 
 impl Explorer {
@@ -309,11 +264,17 @@ impl Explorer {
         let is_link = rd == Reg::RA || rd == Reg::T0;
         match op {
             Op::Jal if is_link => self.call((pc.wrapping_add_signed(imm), rd), next),
-            Op::Jal => self.target(pc.wrapping_add_signed(imm)),
+            Op::Jal => {
+                let target = pc.wrapping_add_signed(imm);
+                match self.linked(target, next, line) {
+                    Some(return_pc) => self.linked_call(pc, Some(target), return_pc),
+                    None => self.target(target),
+                }
+            }
             Op::FarJumpRel => self.call((pc.wrapping_add_signed(imm) & !1, Reg::RA), next),
             Op::FarJumpAbs => self.call((imm.cast_unsigned() & !1, Reg::RA), next),
             Op::Jalr => self.indirect(pc, next, instruction, line),
-            Op::Ecall if line.constants[Reg::A7.index()] != Some(93) => self.target(next),
+            Op::Ecall if line.constant(Reg::A7) != Some(93) => self.target(next),
             Op::Ecall => {}
             Op::Ebreak if next == self.range.end => {
                 self.draft.traps.insert(pc);
@@ -341,48 +302,86 @@ impl Explorer {
         self.target(next);
     }
 
+    /// Where a jump to `target` comes back to, if code has set the link register by hand: to what stands behind the jump, or to another
+    /// place of this function as it leaves it.
+    fn linked(&self, target: u64, next: u64, line: &Line) -> Option<u64> {
+        let return_pc = line.constant(Reg::RA)?;
+        let is_place = self.range.contains(&return_pc) && return_pc.is_multiple_of(2);
+        (is_place && (return_pc == next || !self.is_inside(target))).then_some(return_pc)
+    }
+
+    fn linked_call(&mut self, pc: u64, target: Option<u64>, return_pc: u64) {
+        self.draft.linked_jumps.insert(pc, return_pc);
+        self.draft.calls.extend(target.map(|target| (target, Reg::RA)));
+        self.draft.returns.insert(return_pc);
+        self.target(return_pc);
+    }
+
     fn indirect(&mut self, pc: u64, next: u64, instruction: &Instruction, line: &Line) {
         let Instruction { rd, rs1, imm, .. } = *instruction;
         if rd == Reg::ZERO && rs1 == self.link && imm == 0 {
-            return;
+            return self.returns(line);
         }
         if let Some(target) = line.jump_target(instruction, self.vm_version) {
             match rd {
-                Reg::ZERO => return self.target(target),
+                Reg::ZERO => {
+                    return match self.linked(target, next, line) {
+                        Some(return_pc) => self.linked_call(pc, Some(target), return_pc),
+                        None => self.target(target),
+                    };
+                }
                 Reg::RA | Reg::T0 => return self.call((target, rd), next),
                 _ => {}
             }
         }
-        let is_computed = line.from_auipc[rs1.index()] && self.stays_near(pc, line.constants[rs1.index()]);
-        if rd == Reg::RA && (!is_computed || self.has_called) {
+        // What is written first, in VM version 0, is what is read.
+        let is_overwritten = self.vm_version == 0 && rd == rs1 && rd != Reg::ZERO;
+        let sum = if is_overwritten { Some(Sum::alone(next)) } else { line.sum_in(rs1) };
+        let sum = sum.map(|sum| sum.moved(imm)).filter(|sum| self.code.contains(&sum.base));
+        let is_local = sum.is_some_and(|sum| self.range.contains(&sum.base));
+        if let Some(sum) = sum {
+            self.computed.insert(pc, sum);
+            self.code_bases.extend(line.origin(rs1));
+        }
+        if rd == Reg::RA && (!is_local || self.has_called) {
             self.draft.returns.insert(next);
             self.target(next);
             return;
         }
-        self.jumps += 1;
-        if is_computed {
-            self.computed.insert(pc);
+        // An address far away is one beyond all of this function.
+        let linked = if rd == Reg::ZERO { self.linked(u64::MAX, next, line) } else { None };
+        if let Some(return_pc) = linked.filter(|_| sum.is_none()) {
+            return self.linked_call(pc, None, return_pc);
         }
+        self.jumps += 1;
         if rd == Reg::RA {
             self.draft.local_returns.insert(next);
             self.target(next);
         }
     }
 
-    /// Whether a jump through a register that `auipc` helped to compute may stay inside this function. A known
-    /// constant elsewhere is a plain far call or far jump.
-    fn stays_near(&self, pc: u64, constant: Option<u64>) -> bool {
-        constant
-            .is_none_or(|target| self.range.contains(&target) && target.abs_diff(pc) < COMPUTED_REACH_BYTES)
+    /// Notes where a return may go that is none: code may have put another address into the link register.
+    fn returns(&mut self, line: &Line) {
+        self.has_returns = true;
+        match line.constant(self.link).filter(|target| self.range.contains(target)) {
+            Some(target) => {
+                self.draft.local_returns.insert(target);
+                self.target(target);
+            }
+            None => self.returned_by.extend(line.origin(self.link)),
+        }
     }
 
     /// Adds targets of indirect jumps; false if nothing new was found.
     fn find_candidates(&mut self, image: &Image, decoder: &mut Decoder, around: &Surroundings) -> bool {
+        let before = self.draft.leaders.len();
+        self.find_local_returns(image, decoder, around);
+        self.take_code_tables(image, decoder);
         if self.jumps == 0 {
-            return false;
+            return self.draft.leaders.len() > before;
         }
         let mut found = Vec::new();
-        for &table in &self.draft.constants {
+        for &table in self.draft.constants.difference(&self.code_bases) {
             let targets = jump_table::targets(image, &around.references, table, &self.range);
             // One that lists the function itself is of functions: a handler jumps to the next one through it.
             if !targets.is_empty() && targets != [self.entry] {
@@ -403,9 +402,8 @@ impl Explorer {
         }
         found.extend(jumped);
         if found.is_empty() {
-            found = self.instructions_near_computed_jumps(decoder);
+            found = self.instructions_near_computed_jumps(image, decoder);
         }
-        let before = self.draft.leaders.len();
         for target in found {
             self.draft.candidates.insert(target);
             self.target(target);
@@ -413,29 +411,70 @@ impl Explorer {
         self.draft.leaders.len() > before
     }
 
-    fn instructions_near_computed_jumps(&self, decoder: &mut Decoder) -> Vec<u64> {
+    /// Adds where returns may go that are none: what is known of it stands in data, or has been seen.
+    fn find_local_returns(&mut self, image: &Image, decoder: &mut Decoder, around: &Surroundings) {
+        let is_data = |address: &u64| image.segments.iter().any(|range| (range.0..range.1).contains(address));
         let mut found = Vec::new();
-        for &jump in &self.computed {
+        if self.returned_by.iter().any(is_data) {
+            let words = inside(&around.words, &self.range).iter();
+            let computed = self.draft.constants.range(self.range.clone());
+            let is_place =
+                |pc: &&u64| pc.is_multiple_of(2) && self.is_instruction_start(image, decoder, **pc);
+            found.extend(words.chain(computed).filter(is_place));
+        }
+        // Whatever was jumped to in a function without jumps, its returns went there.
+        if self.has_returns && self.jumps == 0 {
+            found.extend(inside(&around.jumped, &self.range));
+        }
+        for target in found {
+            self.draft.local_returns.insert(target);
+            self.target(target);
+        }
+    }
+
+    /// Adds what computed jumps into code may mean. Code elsewhere becomes a part of this function, or functions that it calls.
+    fn take_code_tables(&mut self, image: &Image, decoder: &mut Decoder) {
+        for (jump, sum) in self.computed.clone() {
+            let Some(&instruction) = self.draft.walked.get(&jump) else { continue };
+            let behind = jump.wrapping_add(u64::from(instruction.length));
+            let is_local = self.range.contains(&sum.base);
+            let floor = match (is_local, behind <= sum.base) {
+                (true, true) => behind,
+                (true, false) => self.draft.walked.keys().next().copied().unwrap_or(sum.base),
+                (false, _) => sum.base,
+            };
+            let mut table = CodeTable::of(image, decoder, sum, floor);
+            if instruction.rd == Reg::RA && !self.draft.local_returns.contains(&behind) {
+                self.draft.constants.extend(table.pieces);
+                continue;
+            }
+            if is_local {
+                table.pieces.retain(|piece| self.range.contains(piece));
+            } else {
+                self.shared.extend(table.instructions);
+            }
+            for piece in table.pieces {
+                self.draft.candidates.insert(piece);
+                self.target(piece);
+            }
+        }
+    }
+
+    /// What may be meant around jumps of which it is not known how far their pieces are apart. None goes to itself.
+    fn instructions_near_computed_jumps(&self, image: &Image, decoder: &mut Decoder) -> Vec<u64> {
+        let mut found = Vec::new();
+        for (&jump, _) in self.computed.iter().filter(|(_, sum)| sum.factor < 2) {
             let start = self.range.start.max(jump.saturating_sub(COMPUTED_REACH_BYTES));
             let end = self.range.end.min(jump.saturating_add(COMPUTED_REACH_BYTES));
-            found.extend((start..end).step_by(2).filter(|pc| self.is_instruction_start(decoder, *pc)));
+            let is_start = |pc: &u64| *pc != jump && self.is_instruction_start(image, decoder, *pc);
+            found.extend((start..end).step_by(2).filter(is_start));
         }
         found
     }
 
     /// Whether `pc` starts an instruction when the code is read in a line from what is already known.
-    fn is_instruction_start(&self, decoder: &mut Decoder, pc: u64) -> bool {
-        if self.draft.walked.contains_key(&pc) {
-            return true;
-        }
-        let Some((&known, _)) = self.draft.walked.range(..pc).next_back() else { return false };
-        let mut at = known;
-        while at < pc {
-            match decoder.decode(at) {
-                Some(instruction) => at += u64::from(instruction.length),
-                None => return false,
-            }
-        }
-        at == pc
+    fn is_instruction_start(&self, image: &Image, decoder: &mut Decoder, pc: u64) -> bool {
+        let Some((&known, _)) = self.draft.walked.range(..=pc).next_back() else { return false };
+        code_table::starts(image, decoder, known..pc + 1).last() == Some(&pc)
     }
 }

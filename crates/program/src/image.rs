@@ -10,7 +10,7 @@ use ckb_vm::{
     elf::parse_elf,
     memory::{FLAG_EXECUTABLE, FLAG_FREEZED},
 };
-use object::{Object, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSegment, ObjectSymbol, SegmentFlags, SymbolKind, read::elf::ElfSegment64};
 
 use crate::{
     GuestAddr, ProgramError,
@@ -48,6 +48,8 @@ pub struct Image {
     pub segments: Vec<(u64, u64)>,
     /// Function symbols that point into executable pages, by address, one for each address.
     pub symbols: Vec<Symbol>,
+    /// What the ELF says is for stores, `[start, end)`, in program header order.
+    variables: Vec<(u64, u64)>,
     /// What the ELF says is no code, `[start, end)`, ascending, disjoint.
     constants: Vec<(u64, u64)>,
     /// It is no ELF but code that a script loads at run time, beside other code.
@@ -85,6 +87,7 @@ pub fn read(elf: &[u8], options: CompileOptions, limits: &CompileLimits) -> Resu
         executable,
         segments,
         symbols: Vec::new(),
+        variables: variables(elf),
         constants: constants(elf),
         is_loaded_code: loaded.is_some(),
     };
@@ -119,6 +122,20 @@ fn executable_ranges(machine: &mut LoadedMachine) -> Vec<(u64, u64)> {
         |page: &u64| machine.memory_mut().fetch_flag(*page).unwrap_or(0) & FLAG_EXECUTABLE != 0;
     let pages = (0..GUEST_MEMORY_BYTES / page_bytes).filter(is_executable);
     merge(pages.map(|page| (page * page_bytes, (page + 1) * page_bytes)).collect())
+}
+
+/// Where the segments of `elf` lie that may be stored to.
+fn variables(elf: &[u8]) -> Vec<(u64, u64)> {
+    let Ok(file) = object::read::elf::ElfFile64::<object::Endianness>::parse(elf) else {
+        return Vec::new();
+    };
+    let is_variable = |segment: &ElfSegment64<'_, '_>| match segment.flags() {
+        SegmentFlags::Elf { p_flags, .. } => p_flags.0 & object::elf::PF_W.0 != 0,
+        _ => false,
+    };
+    let range =
+        |segment: ElfSegment64<'_, '_>| (segment.address(), segment.address().saturating_add(segment.size()));
+    file.segments().filter(is_variable).map(range).filter(|range| range.0 < range.1).collect()
 }
 
 fn function_symbols(elf: &[u8], image: &Image) -> Vec<Symbol> {
@@ -187,16 +204,15 @@ impl Image {
         self.executable.iter().filter_map(bytes).collect()
     }
 
-    /// The range `[start, end)` in which generated code stores without a look at page flags: the largest one
-    /// without executable pages that holds the stack's top, so that almost every legal store is inside. All of memory for
-    /// loaded code, which has other code beside it that it does not know: whoever runs it protects all executable pages.
+    /// The range `[start, end)` in which generated code stores without a look at page flags: what is behind the last executable page,
+    /// where the stack is, if there is nothing before it that the program is to store to, so that almost every legal store is inside.
+    /// Else all of memory, and so it is for loaded code, which has other code beside it that it does not know: whoever runs that
+    /// protects all executable pages.
     #[must_use]
     pub fn writable_range(&self) -> (u64, u64) {
-        if self.is_loaded_code {
-            return (0, GUEST_MEMORY_BYTES);
-        }
-        let starts = std::iter::once(0).chain(self.executable.iter().map(|range| range.1));
-        let ends = self.executable.iter().map(|range| range.0).chain([GUEST_MEMORY_BYTES]);
-        starts.zip(ends).max_by_key(|(start, end)| end - start).unwrap_or((0, GUEST_MEMORY_BYTES))
+        let start = self.executable.last().map_or(0, |range| range.1);
+        let is_behind = |range: &(u64, u64)| start <= range.0;
+        let has_all = start < GUEST_MEMORY_BYTES && self.variables.iter().all(is_behind);
+        (if has_all && !self.is_loaded_code { start } else { 0 }, GUEST_MEMORY_BYTES)
     }
 }

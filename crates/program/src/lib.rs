@@ -5,12 +5,14 @@
 #![forbid(unsafe_code)]
 
 mod assemble;
+mod code_table;
 mod constants;
 mod decode;
 mod explore;
 mod image;
 mod instruction;
 mod jump_table;
+mod line;
 mod recover;
 mod taken;
 mod text;

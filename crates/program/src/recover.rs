@@ -65,6 +65,12 @@ pub struct Program {
 }
 
 impl Program {
+    /// Whether stores are checked against all of memory, the program's own code included.
+    #[must_use]
+    pub fn stores_anywhere(&self) -> bool {
+        self.writable.0 < self.code_end
+    }
+
     /// The `N` bytes at `address`, if they are in executable pages.
     #[must_use]
     pub fn code_bytes<const N: usize>(&self, address: u64) -> Option<[u8; N]> {

@@ -268,10 +268,10 @@ impl LeftOut {
 /// What is known where each block of `function` begins; none where no path leads.
 pub(super) fn solve(
     function: &Function,
+    cfg: &Cfg,
     blocks: &[Executed],
     implied: ImpliedWindows,
 ) -> Vec<Option<KnownRegisters>> {
-    let cfg = Cfg::of(&function.blocks);
     let order = cfg.reverse_postorder();
     let mut places = vec![usize::MAX; blocks.len()];
     order.iter().enumerate().for_each(|(place, block)| places[*block] = place);

@@ -1,26 +1,28 @@
-//! Cycles: that what was charged is what was used wherever somebody can tell, and that the cycle limit is checked in time.
+//! Cycles: that what was charged is what was used wherever somebody can tell, and that the cycle limit is checked in time. Each question
+//! goes over blocks and edges once.
 
-use std::collections::HashMap;
-
-use antares_ir::{Block, Cfg, Charge, Function, Terminator};
+use antares_ir::{Block, Charge, Function, Terminator};
 use antares_program::{BlockId, FunctionId};
+
+use crate::flow::Flow;
 
 /// The first block at which what was charged depends on the path to it, or is not balanced where the function is left.
 #[must_use]
 pub fn unbalanced(function: &Function) -> Option<BlockId> {
     // By block: cycles that were charged and not used, as it is entered.
-    let mut ahead: HashMap<BlockId, i128> = HashMap::from([(BlockId(0), 0)]);
-    let mut open = vec![BlockId(0)];
-    while let Some(id) = open.pop() {
+    let mut ahead: Vec<Option<i128>> = vec![None; function.blocks.len()];
+    ahead[0] = Some(0);
+    let mut open = vec![(BlockId(0), 0)];
+    while let Some((id, before)) = open.pop() {
         let block = &function.blocks[id.0 as usize];
         let charged = block.charged().unwrap_or(block.cycles);
-        let after = ahead[&id] + i128::from(charged) - i128::from(block.cycles);
+        let after = before + i128::from(charged) - i128::from(block.cycles);
         if after != 0 && !stays(block) {
             return Some(id);
         }
         for next in block.terminator.successors() {
-            match ahead.insert(next, after) {
-                None => open.push(next),
+            match ahead[next.0 as usize].replace(after) {
+                None => open.push((next, after)),
                 Some(known) if known != after => return Some(next),
                 Some(_) => {}
             }
@@ -36,26 +38,25 @@ fn stays(block: &Block) -> bool {
 
 /// The first block that defers a charge outside of a bounded loop, or leaves one with charges that are deferred and not made, or
 /// makes such charges for another function.
-pub(super) fn lost(function: &Function) -> Option<BlockId> {
+pub(super) fn lost(function: &Function, flow: &Flow) -> Option<BlockId> {
     let ids = || (0..).map(BlockId).zip(&function.blocks);
-    let loop_of = |id: BlockId| function.loops.iter().position(|versioned| versioned.has(id));
     let makes = |id: BlockId| match function.blocks[id.0 as usize].charge {
         Charge::OfDeferred { callee, .. } => Some(callee),
         _ => None,
     };
     let is_deferred = |(_, block): &(BlockId, &Block)| block.charge == Charge::Deferred;
-    let mut deferring: Vec<usize> = Vec::new();
+    let mut defers = vec![false; function.loops.len()];
     for (id, _) in ids().filter(is_deferred) {
-        match loop_of(id) {
-            Some(of) => deferring.push(of),
+        match flow.loop_of(id) {
+            Some(of) => defers[of] = true,
             None => return Some(id),
         }
     }
-    let mut callees: HashMap<usize, FunctionId> = HashMap::new();
+    let mut callees: Vec<Option<FunctionId>> = vec![None; function.loops.len()];
     ids().find_map(|(id, block)| {
-        let of = loop_of(id).filter(|of| deferring.contains(of));
-        let is_kept = block.terminator.successors().into_iter().all(|next| match (makes(next), of) {
-            (Some(callee), Some(of)) => *callees.entry(of).or_insert(callee) == callee,
+        let of = flow.loop_of(id).filter(|of| defers[*of]);
+        let is_kept = block.terminator.successors().all(|next| match (makes(next), of) {
+            (Some(callee), Some(of)) => *callees[of].get_or_insert(callee) == callee,
             (Some(_), None) => false,
             (None, Some(of)) => function.loops[of].has(next),
             (None, None) => true,
@@ -65,9 +66,8 @@ pub(super) fn lost(function: &Function) -> Option<BlockId> {
 }
 
 /// The first block in a cycle of the control flow, bounded loops aside, without a cycle-limit check; or one that leaves the function without.
-pub(super) fn unlimited(function: &Function) -> Option<BlockId> {
-    let blocks = &function.blocks;
-    let cfg = Cfg::of(blocks);
+pub(super) fn unlimited(function: &Function, flow: &Flow) -> Option<BlockId> {
+    let (blocks, cfg) = (&function.blocks, &flow.cfg);
     let reached = cfg.reverse_postorder();
     let ids = || (0..).map(BlockId);
     let unchecked = |id: &BlockId| {
@@ -85,11 +85,7 @@ pub(super) fn unlimited(function: &Function) -> Option<BlockId> {
         return Some(id);
     }
     // Takes away blocks that nothing leads to any more: what is left is in a cycle, or behind one.
-    let is_open = |from: usize, to: usize| {
-        let [from, to] = [from, to].map(BlockId::at);
-        let is_bounded = function.loops.iter().any(|versioned| versioned.header == to && versioned.has(from));
-        !is_bounded && !blocks[to.0 as usize].is_metered
-    };
+    let is_open = |from: usize, to: usize| !flow.goes_on(from, to) && !blocks[to].is_metered;
     let mut entries = vec![0_usize; blocks.len()];
     for &from in reached {
         cfg.successors(from).iter().filter(|to| is_open(from, **to)).for_each(|to| entries[*to] += 1);

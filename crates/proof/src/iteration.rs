@@ -73,7 +73,7 @@ impl<'f> Iteration<'f> {
             return None;
         };
         let next = self.blocks[place].terminator.successors();
-        let inside: Vec<usize> = next.into_iter().filter_map(|block| self.place(block)).collect();
+        let inside: Vec<usize> = next.filter_map(|block| self.place(block)).collect();
         inside.iter().all(|next| *next == 0 || *next > place).then_some(inside)
     }
 

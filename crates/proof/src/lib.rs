@@ -6,12 +6,15 @@
 //! * Checks that a guard has made for all iterations of a loop: `versioned`, from what it compares (`guard`) and what one
 //!   iteration does (`iteration`), as sums modulo 2^64 (`modular`).
 //! * Charges and cycle-limit checks: `cycles`; charges of loops that are left out: `search`, on bits that are known (`bits`).
+//!
+//! All but `available`, which has a limit of visits for each block, goes over operations, edges (`flow`) and bounded loops once.
 #![forbid(unsafe_code)]
 
 mod access;
 mod available;
 mod bits;
 mod cycles;
+mod flow;
 mod frame;
 mod guard;
 mod iteration;
@@ -24,6 +27,7 @@ use antares_program::{BlockId, FunctionId};
 
 use crate::{
     available::{Executed, ImpliedWindows},
+    flow::Flow,
     frame::{SpDistance, StackFrame},
     versioned::Bounded,
 };
@@ -108,24 +112,26 @@ fn unproved(module: &Module, is_finished: bool) -> Vec<ProofError> {
     let frames = frame::solve(module, &executed);
     let functions = module.functions.iter().zip(executed.iter().zip(&frames));
     let proved = functions.map(|(function, of)| {
-        prove(module, function, of)?;
-        if is_finished { finished(function, of.1) } else { Ok(()) }
+        let flow = Flow::of(function);
+        prove(module, function, &flow, of)?;
+        if is_finished { finished(function, &flow, of.1) } else { Ok(()) }
     });
     proved.filter_map(Result::err).collect()
 }
 
 /// What is true of a function when all passes have run.
-fn finished(function: &Function, frame: &StackFrame) -> Result<(), ProofError> {
+fn finished(function: &Function, flow: &Flow, frame: &StackFrame) -> Result<(), ProofError> {
     let failed = |block, claim| Err(ProofError { function: function.id, block, claim });
     if function.sp_after == SpAfter::Same && !frame.gives_back() {
         return failed(BlockId(0), Claim::Frame);
     }
-    cycles::unlimited(function).map_or(Ok(()), |block| failed(block, Claim::Limited))
+    cycles::unlimited(function, flow).map_or(Ok(()), |block| failed(block, Claim::Limited))
 }
 
 fn prove(
     module: &Module,
     function: &Function,
+    flow: &Flow,
     (executed, frame): (&Vec<Executed>, &StackFrame),
 ) -> Result<(), ProofError> {
     let failed = |block, claim| ProofError { function: function.id, block, claim };
@@ -142,24 +148,22 @@ fn prove(
     }
     let charges = [
         (unbalanced(function), Claim::Balanced),
-        (cycles::lost(function), Claim::Deferred),
-        (search::unproved(function), Claim::Search),
+        (cycles::lost(function, flow), Claim::Deferred),
+        (search::unproved(function, &flow.cfg), Claim::Search),
     ];
     if let Some((block, claim)) = charges.into_iter().find_map(|(block, claim)| Some((block?, claim))) {
         return Err(failed(block, claim));
     }
     let mut loops = Vec::with_capacity(function.loops.len());
     for witness in &function.loops {
-        let proved = Bounded::prove(function, witness, bounds);
+        let proved = Bounded::prove(function, &flow.cfg, witness, bounds);
         loops.push(proved.map_err(|error| failed(witness.header, Claim::Loop(error)))?);
     }
-    let is_stray = |(id, block): &(BlockId, &Block)| {
-        block.is_bounded && !function.loops.iter().any(|witness| witness.has(*id))
-    };
+    let is_stray = |(id, block): &(BlockId, &Block)| block.is_bounded && flow.loop_of(*id).is_none();
     if let Some((header, _)) = (0..).map(BlockId).zip(&function.blocks).find(is_stray) {
         return Err(failed(header, Claim::Loop(LoopError::Flow)));
     }
-    match unproved_check(function, executed, &loops, implied) {
+    match unproved_check(function, flow, (executed, &loops), implied) {
         Some((block, operation)) => Err(failed(block, Claim::Proved(operation))),
         None => Ok(()),
     }
@@ -168,24 +172,23 @@ fn prove(
 /// The first check that is left out although neither checks that come before on all paths show that it holds nor the guard of its loop.
 fn unproved_check(
     function: &Function,
-    executed: &[Executed],
-    loops: &[Bounded],
+    flow: &Flow,
+    (executed, loops): (&[Executed], &[Bounded]),
     implied: ImpliedWindows,
 ) -> Option<(BlockId, usize)> {
     if executed.iter().all(|executed| executed.left_out.is_empty()) {
         return None;
     }
-    let before = available::solve(function, executed, implied);
+    let before = available::solve(function, &flow.cfg, executed, implied);
     for (place, block) in function.blocks.iter().enumerate() {
         let Some(before) = &before[place] else { continue };
         let number = BlockId::at(place);
-        let own = (function.loops.iter().zip(loops)).find(|(witness, _)| witness.has(number));
+        let own = flow.loop_of(number).map(|of| &loops[of]);
         for left_out in &executed[place].left_out {
             let operation = left_out.operation;
             let Op::Proved { access, base, low, high } = block.ops[operation] else { continue };
             let is_proved = left_out.known(before).hold(access, low, high)
-                || own
-                    .is_some_and(|(_, bounded)| low < high && bounded.may(access, number, base, (low, high)));
+                || own.is_some_and(|bounded| low < high && bounded.may(access, number, base, (low, high)));
             if !is_proved {
                 return Some((number, operation));
             }

@@ -5,8 +5,12 @@
 //! the guard found plus `k` times its step, and what the exit compares is where the guard's comparisons put it; executing one
 //! iteration on unknown registers shows that the same holds as the next one begins, if one does. The exit, which no path
 //! to the next iteration avoids, ends the loop in iteration `last` at the latest.
+//!
+//! A loop is proved in time in proportion to its own operations and to the edges into it; a function, to those of all its loops.
 
-use antares_ir::{Access, BinaryOp, Function, LinearSum, LoopSpan, Op, Terminator, Value, VersionedLoop};
+use antares_ir::{
+    Access, BinaryOp, Cfg, Function, LinearSum, LoopSpan, Op, Terminator, Value, VersionedLoop,
+};
 use antares_program::{BlockId, Reg};
 
 use crate::{
@@ -47,10 +51,11 @@ impl<'f> Bounded<'f> {
     /// Proves what `witness` claims.
     pub(super) fn prove(
         function: &'f Function,
+        cfg: &Cfg,
         witness: &'f VersionedLoop,
         bounds: impl Fn(Access) -> (u64, u64),
     ) -> Result<Self, LoopError> {
-        enter(function, witness).ok_or(LoopError::Flow)?;
+        enter(function, cfg, witness).ok_or(LoopError::Flow)?;
         let guard =
             Guard::of(&function.blocks[witness.guard.0 as usize], witness).ok_or(LoopError::TripCount)?;
         let both_bounds = [bounds(Access::Read), bounds(Access::Write)];
@@ -100,7 +105,7 @@ impl<'f> Bounded<'f> {
 }
 
 /// Whether the guard's branch is the only entry of the bounded loop, and all of its blocks are marked.
-fn enter(function: &Function, witness: &VersionedLoop) -> Option<()> {
+fn enter(function: &Function, cfg: &Cfg, witness: &VersionedLoop) -> Option<()> {
     let guard = function.blocks.get(witness.guard.0 as usize)?;
     let Terminator::Branch { taken, otherwise, .. } = guard.terminator else { return None };
     let is_guarded = taken == witness.header
@@ -108,11 +113,11 @@ fn enter(function: &Function, witness: &VersionedLoop) -> Option<()> {
         && !witness.has(witness.guard)
         && !witness.has(BlockId(0))
         && guard.writes.is_empty();
-    let mut blocks = (0..).map(BlockId).zip(&function.blocks);
-    let is_entered_there = blocks.all(|(id, block)| {
-        let is_inside = witness.has(id);
-        let stays_out = || !block.terminator.successors().into_iter().any(|next| witness.has(next));
-        if is_inside { block.is_bounded } else { id == witness.guard || stays_out() }
+    let first = witness.header.0 as usize;
+    let mut blocks = function.blocks.iter().enumerate().skip(first).take(witness.blocks as usize);
+    let is_entered_there = blocks.all(|(place, block)| {
+        let mut before = cfg.predecessors(place).iter().map(|before| BlockId::at(*before));
+        block.is_bounded && before.all(|before| witness.has(before) || before == witness.guard)
     });
     (is_guarded && is_entered_there).then_some(())
 }

@@ -20,6 +20,7 @@ use crate::{
     limits::NATIVE_STACK_BYTES,
     memory::Core,
     observed::{self, Observed},
+    pages::Pages,
     prepare_thread,
     recording::{ROOT, Recorded},
     sampler::{Sampled, Sampler, Sampling},
@@ -269,6 +270,9 @@ impl Machine {
     /// how a script that does not exit leaves cycles, registers and memory.
     fn run_native(&mut self, library: &Library, thunk: *const u8) -> Result<Outcome, Left> {
         let mut code = OneLibrary { library, texts: [library.text()] };
+        let core = self.vm.machine.inner_mut();
+        let protected = code.protected(core);
+        core.protect(protected);
         let (vm, sampled) = (&mut self.vm.machine, self.sampled.as_mut());
         let attempted = host::attempt(vm, &self.stack, &mut code, Start::Thunk(thunk), sampled);
         match attempted {
@@ -311,6 +315,13 @@ struct OneLibrary<'a> {
     texts: [Range<usize>; 1],
 }
 
+impl OneLibrary<'_> {
+    /// The pages that its stores may not know to be executable.
+    fn protected(&self, core: &Core) -> Pages {
+        if self.library.stores_anywhere() { core.executable() } else { Pages::default() }
+    }
+}
+
 impl Code for OneLibrary<'_> {
     fn texts(&self) -> &[Range<usize>] {
         &self.texts
@@ -330,7 +341,7 @@ impl Code for OneLibrary<'_> {
     }
 
     fn is_sealed(&self, core: &Core) -> bool {
-        core.protected().is_empty()
+        core.protected() == self.protected(core)
     }
 }
 

@@ -16,7 +16,7 @@ use std::{
 
 use antares_abi::{
     ABI_VERSION, ENTRIES_PER_GROUP, ENTRY_PAGE_BYTES, FrameAt, FrameTable, LIBRARY_MAGIC, LIBRARY_SYMBOL,
-    LibraryHeader,
+    LibraryHeader, STORES_ANYWHERE,
 };
 use libloading::os::unix as dl;
 
@@ -119,6 +119,11 @@ impl Library {
     /// Whether every store of the guest is one of the host.
     pub(crate) fn keeps_stores(&self) -> bool {
         self.header.keeps_stores != 0
+    }
+
+    /// Whether its stores are checked against all of memory.
+    pub(crate) fn stores_anywhere(&self) -> bool {
+        self.header.keeps_stores == STORES_ANYWHERE
     }
 
     /// Host addresses of its instructions.

@@ -16,8 +16,9 @@ pub struct Program {
     regions: Vec<Region>,
     /// All pages of the regions.
     pages: Pages,
-    /// Those of them that stores of the library never touch. None of loaded code.
+    /// Those of them that stores of the library never touch: all or none.
     avoided: Pages,
+    is_loaded_code: bool,
 }
 
 /// Executable pages that a program brings with it.
@@ -51,15 +52,15 @@ impl Program {
     /// ckb-vm's, if it does not load the ELF.
     pub fn new(elf: Bytes, library: Library) -> Result<Self, Error> {
         let loaded = LoadedCode::read(&elf).map(|code| Region::of_loaded(&code));
-        let is_loaded = loaded.is_some();
+        let is_loaded_code = loaded.is_some();
         let regions = match loaded {
             Some(region) => vec![region?],
             None => Self::regions_of_elf(&elf, &library)?,
         };
         let pages = regions.iter().map(|region| region.pages.start as u64..region.pages.end as u64);
         let pages = pages.map(Pages::holding).fold(Pages::default(), Pages::or);
-        let avoided = if is_loaded { Pages::default() } else { pages };
-        Ok(Self { regions, pages, avoided, elf, library })
+        let avoided = if is_loaded_code || library.stores_anywhere() { Pages::default() } else { pages };
+        Ok(Self { regions, pages, avoided, is_loaded_code, elf, library })
     }
 
     fn regions_of_elf(elf: &Bytes, library: &Library) -> Result<Vec<Region>, Error> {
@@ -79,7 +80,7 @@ impl Program {
 
     /// Whether it is code that scripts load at run time.
     pub(crate) fn is_loaded_code(&self) -> bool {
-        self.avoided != self.pages
+        self.is_loaded_code
     }
 
     /// The ELF.

@@ -31,25 +31,26 @@ words:
 # function fn0 at 0x10000 link ra exposed
 # block0 at 0x10000:
 #     0x10000: load.imm a0,69632
-#     -> jump block1
-# block1 at 0x10008:
-#     0x10008: lbu t0,0(sp)
 #     -> jump block2
-# block2 at 0x1000c:
-#     0x1000c: addi a1,zero,9
+# block1 at 0x10004:
+#     0x10004: addi a0,a0,0
+#     -> jump block2
+# block2 at 0x10008:
+#     0x10008: lbu t0,0(sp)
 #     -> jump block3
-# block3 at 0x1000e:
-#     0x1000e: addi t0,t0,8
+# block3 at 0x1000c:
+#     0x1000c: addi a1,zero,9
 #     -> jump block4
-# block4 at 0x10010:
-#     0x10010: auipc t1,0
+# block4 at 0x1000e:
+#     0x1000e: addi t0,t0,8
 #     -> jump block5
-# block5 at 0x10014:
-#     0x10014: add t1,t1,t0
+# block5 at 0x10010:
+#     0x10010: auipc t1,0
 #     -> jump block6
-# block6 at 0x10018:
+# block6 at 0x10014:
+#     0x10014: add t1,t1,t0
 #     0x10018: jalr zero,12(t1)
-#     -> jump indirect [block0 block1 block2 block3 block4 block5 block6 block7 block8 block9 block10 block11 block12 block13 block14]
+#     -> jump indirect [block0 block1 block2 block3 block4 block5 block6 block7 block8 block9 block10 block11 block12 block13]
 # block7 at 0x1001c:
 #     0x1001c: sd a1,0(a0)
 #     -> jump block8

@@ -26,20 +26,18 @@ _start:
 #     -> jump block2
 # block2 at 0x10006:
 #     0x10006: addi ra,ra,14
-#     -> jump block3
-# block3 at 0x1000a:
 #     0x1000a: jalr ra,0(ra)
-#     -> jump indirect [block0 block1 block2 block3 block4 block5 block6 block7]
-# block4 at 0x1000e:
+#     -> jump indirect [block0 block1 block2 block3 block4 block5]
+# block3 at 0x1000e:
 #     0x1000e: addi a0,zero,2
-#     -> jump block5
-# block5 at 0x10010:
+#     -> jump block4
+# block4 at 0x10010:
 #     0x10010: addi a7,zero,93
-#     -> jump block6
-# block6 at 0x10014:
+#     -> jump block5
+# block5 at 0x10014:
 #     0x10014: ecall
-#     -> ecall, then block7
-# block7 at 0x10018:
+#     -> ecall, then block6
+# block6 at 0x10018:
 #     -> leave
 #
 # function fn1 at 0x10010 link ra exposed
@@ -64,31 +62,28 @@ _start:
 #     v0 = const 0x10002
 #     ra = v0
 #     jump block2
-# block2 at 0x10006 cycles 1 metered:
+# block2 at 0x10006 cycles 4 metered:
 #     v0 = read ra
 #     v1 = const 0xe
-#     v2 = add v0, v1
+#     v2 = const 0x1000e
+#     v3 = const 0xfffffffffffffffe
+#     v4 = add v0, v1
+#     v5 = and v2, v3
 #     ra = v2
-#     jump block3
-# block3 at 0x1000a cycles 3 metered:
-#     v0 = const 0x1000e
-#     v1 = const 0xfffffffffffffffe
-#     v2 = and v0, v1
-#     ra = v0
-#     jump.indirect v2, [0x10000: block0, 0x10002: block1, 0x10006: block2, 0x1000a: block3, 0x1000e: block4, 0x10010: block5, 0x10014: block6, 0x10018: block7] or tail.call if v0 is the return address
-# block4 at 0x1000e cycles 1:
+#     jump.indirect v5, [0x10000: block0, 0x10002: block1, 0x10006: block2, 0x1000e: block3, 0x10010: block4, 0x10014: block5] or tail.call if v2 is the return address
+# block3 at 0x1000e cycles 1:
 #     v0 = const 0x0
 #     v1 = const 0x2
 #     a0 = v1
-#     jump block5
-# block5 at 0x10010 cycles 1:
+#     jump block4
+# block4 at 0x10010 cycles 1:
 #     v0 = const 0x0
 #     v1 = const 0x5d
 #     a7 = v1
-#     jump block6
-# block6 at 0x10014 cycles 500 metered:
-#     ecall at 0x10014 {a0 a1 a2 a3 a4 a5 a6 a7}, then block7
-# block7 at 0x10018 cycles 0:
+#     jump block5
+# block5 at 0x10014 cycles 500 metered:
+#     ecall at 0x10014 {a0 a1 a2 a3 a4 a5 a6 a7}, then block6
+# block6 at 0x10018 cycles 0:
 #     leave
 #
 # function fn1 at 0x10010 {a0} -> {} exposed

@@ -33,15 +33,14 @@ pub(crate) fn has_giants(module: &Module) -> bool {
     module.functions.iter().any(is_giant)
 }
 
-/// Fewer functions are no crowd.
-const CROWD_FUNCTIONS_MIN: usize = 256;
+/// Crowds: how many functions they have at least, and operations of each on average at most. Those of programs that somebody wrote
+/// have 47 or more.
+const CROWDS: [(usize, usize); 2] = [(256, 24), (1024, 32)];
 
-/// Mean number of operations of a crowd's functions, at most. Those of programs that somebody wrote have three times as many or more.
-const CROWD_OPERATIONS_MAX: usize = 24;
-
-/// LLVM starts all its passes for each function, which takes a millisecond: in a crowd of tiny ones none is optimized.
+/// LLVM starts all its passes for each function, which takes a millisecond, and three where it calls by address or passes on all
+/// registers: in a crowd of tiny ones none is optimized.
 pub(crate) fn is_crowd(module: &Module) -> bool {
     let count = module.functions.len();
     let operations: usize = module.functions.iter().map(Function::operations).sum();
-    count >= CROWD_FUNCTIONS_MIN && operations <= count * CROWD_OPERATIONS_MAX
+    CROWDS.iter().any(|(least, mean)| count >= *least && operations <= count * mean)
 }

@@ -121,9 +121,8 @@ impl<'a> LoopIteration<'a> {
             }
         }
         let mut iteration = Self { blocks, first, dominates_latch: Vec::new(), writes, counter: None };
-        let following = |block: &Block| {
-            block.terminator.successors().into_iter().filter_map(|id| iteration.node(id)).collect()
-        };
+        let following =
+            |block: &Block| block.terminator.successors().filter_map(|id| iteration.node(id)).collect();
         let cfg = Cfg::new(blocks.iter().map(following).collect());
         let (dominators, latches) = (DominatorTree::of(&cfg), cfg.predecessors(0));
         let dominates_latch = |node| latches.iter().all(|latch| dominators.dominates(node, *latch));

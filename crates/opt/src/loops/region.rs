@@ -91,7 +91,7 @@ fn is_plain(block: &Block) -> bool {
 
 /// Whether the block goes to later ones alone, so that blocks are in the order of an iteration.
 fn goes_down((index, block): (usize, &Block)) -> bool {
-    block.terminator.successors().iter().all(|target| target.0 as usize > index)
+    block.terminator.successors().all(|target| target.0 as usize > index)
 }
 
 /// A bounded body before its checks are gone: blocks in the order of an iteration, with their numbers in the function.
@@ -176,7 +176,7 @@ impl Nodes {
     fn end_with(&mut self, InlinedCall { callee, address }: InlinedCall) {
         let (first, next, pc) = (self.first, self.next(), self.blocks[0].pc);
         for block in &mut self.blocks {
-            for target in block.terminator.successors() {
+            for target in block.terminator.clone().successors() {
                 if (first.0..next).contains(&target.0) {
                     continue;
                 }
