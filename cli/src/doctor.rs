@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, process::ExitCode};
 
-use antares_pool::{Layer, LayerStatus, Pool, PoolConfig};
+use antares_pool::{Layer, LayerStatus, Pool, PoolConfig, surroundings};
 #[cfg(feature = "server")]
 use antares_runner_svc::{app, embedded};
 #[cfg(feature = "server")]
@@ -19,6 +19,10 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
             Pool::start(PoolConfig { allow_degraded: Layer::ALL.to_vec(), ..config }).map_err(failed)?;
         let of_role = describe(role, pool.layers(), &mut text);
         missing.extend(of_role.into_iter().filter(|layer| !missing.contains(layer)).collect::<Vec<_>>());
+    }
+    for note in surroundings() {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "note     {note}");
     }
     if missing.is_empty() {
         text.push_str("All required layers stand.\n");

@@ -39,6 +39,7 @@ mod signing;
 mod soak;
 mod storms;
 mod strangers;
+mod surroundings;
 mod tenants;
 mod tiers;
 mod tls;

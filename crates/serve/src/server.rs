@@ -21,11 +21,13 @@ use crate::{
     auth_section::Auth,
     config::{Config, Listen},
     connections::Connections,
+    duties,
     handshake::Door,
     health::Health,
     http::{self, HttpListener},
     jwt::JwksError,
     listener::bind,
+    log_writer,
     metrics::Metrics,
     page::Page,
     quota_section::Tenancy,
@@ -155,6 +157,8 @@ impl Server {
                 builder().with_service_name("grpc.reflection.v1alpha.ServerReflection").build_v1alpha()?;
             routes = routes.add_service(v1).add_service(v1alpha);
         }
+        log_writer::watch(&metrics);
+        duties::watch(&metrics);
         let door = Door::new(callers.tls, &metrics)?;
         let (grpc, address) = bind_at("listen.address", listen.address).await?;
         let http = match metrics_address {
@@ -207,14 +211,20 @@ impl Server {
             let router = self.pages.iter().cloned().fold(router, |router, page| page.add_to(router));
             tokio::spawn(axum::serve(listener, router).into_future())
         });
-        stop.await;
+        tokio::select! {
+            () = stop => {}
+            ended = &mut grpc => {
+                // Nobody can call any more: whoever watches starts the process anew.
+                tracing::error!(?ended, "the listener has ended");
+            }
+        }
         tracing::info!("draining");
         self.health.drain().await;
         tokio::time::sleep(listen.drain_delay).await;
         close.send_replace(true);
         tokio::select! {
             // Every connection is closed.
-            _ = &mut grpc => {}
+            _ = &mut grpc, if !grpc.is_finished() => {}
             () = quiet(&self.layer, listen.drain_grace) => {}
         }
         grpc.abort();
