@@ -194,7 +194,7 @@ async fn a_worker_that_cannot_be_forked_is_told_and_comes_back() {
             Ok(_) => assert!(tokio::time::Instant::now() < end, "workers are still made"),
         }
     };
-    assert_eq!(status.code(), Code::Unavailable, "{status:?}");
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
     assert!(status.get_error_details().retry_info().is_some(), "{status:?}");
     assert!(server.metric("antares_workers_not_forked_total{role=\"run\"}") >= 1.0);
     limit("unlimited:unlimited");

@@ -120,8 +120,12 @@ pub(crate) fn watch(metrics: &Metrics) {
 pub(crate) fn tell_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        std::panic::set_hook(Box::new(|panic| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
             PANICS.fetch_add(1, Ordering::Relaxed);
+            if cfg!(test) || !tracing::dispatcher::has_been_set() {
+                return before(panic);
+            }
             let place = panic.location().map(ToString::to_string).unwrap_or_default();
             let thread = std::thread::current();
             let what = panic.payload_as_str().unwrap_or("no text");

@@ -96,3 +96,22 @@ impl Health {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn liveness_fails_where_only_a_restart_helps() {
+        let (reporter, _service) = tonic_health::server::health_reporter();
+        let health = Health::new(reporter, &["service"]).await;
+        health.set("service", true).await;
+        assert_ne!(health.ailment(), Some("workers"));
+        health.set_beyond_help("workers", true).await;
+        // Readiness is another question.
+        assert!(health.is_serving());
+        assert_eq!(health.ailment(), Some("workers"));
+        health.set_beyond_help("workers", false).await;
+        assert_ne!(health.ailment(), Some("workers"));
+    }
+}

@@ -65,6 +65,7 @@ impl LogWriter {
             waiting: waiting.clone(),
             is_json,
             lost: &LOST,
+            left_out: log_rate::left_out,
             told: Told::default(),
         };
         thread::Builder::new().name("log".to_owned()).spawn(move || drain.run(&receiver))?;
@@ -143,6 +144,8 @@ struct Drain<'a, T> {
     waiting: Arc<AtomicUsize>,
     is_json: bool,
     lost: &'a AtomicU64,
+    /// How many lines were left out because there were too many of their kind.
+    left_out: fn() -> u64,
     told: Told,
 }
 
@@ -189,7 +192,7 @@ impl<T: AsFd> Drain<'_, T> {
         if lost > self.told.lost && self.say("lines of the log were lost", lost - self.told.lost) {
             self.told.lost = lost;
         }
-        let left_out = log_rate::left_out();
+        let left_out = (self.left_out)();
         if left_out > self.told.left_out
             && self.told.at.is_none_or(|at| at.elapsed() >= log_rate::PERIOD)
             && self.say("lines were left out: too many of their kind", left_out - self.told.left_out)
@@ -255,7 +258,14 @@ mod tests {
         // Nobody writes yet: four lines wait, the rest is lost.
         (0..10).for_each(|_| writer.put(&line, lost));
         assert_eq!(lost.load(Ordering::Relaxed), 6);
-        let drain = Drain { target, waiting: waiting.clone(), is_json: true, lost, told: Told::default() };
+        let drain = Drain {
+            target,
+            waiting: waiting.clone(),
+            is_json: true,
+            lost,
+            left_out: || 0,
+            told: Told::default(),
+        };
         let thread = thread::spawn(move || drain.run(&receiver));
         let mut lines = BufReader::new(File::from(reader)).lines().map(Result::unwrap);
         assert_eq!(lines.by_ref().take(4).map(|line| line.len()).sum::<usize>(), 160_000);
