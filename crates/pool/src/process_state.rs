@@ -26,8 +26,10 @@ const LEFT_TO_COMMANDS: [c_int; 6] =
 /// Highest number of a signal.
 const SIGNAL_MAX: c_int = 64;
 
-/// Limits that are raised as far as the system lets a process: beyond them the kernel ends it, or refuses it threads and memory.
-const RAISED: [Resource; 5] = [Resource::Fsize, Resource::Cpu, Resource::As, Resource::Data, Resource::Nproc];
+/// Limits that are raised as far as the system lets a process: beyond them the kernel ends it, or refuses it
+/// files, threads and memory.
+const RAISED: [Resource; 6] =
+    [Resource::Nofile, Resource::Fsize, Resource::Cpu, Resource::As, Resource::Data, Resource::Nproc];
 
 /// Sets it. Call it before the process has threads and opens anything. Nothing of it can fail in a way that matters: what the
 /// system refuses stays as it was, and shows in what fails then.

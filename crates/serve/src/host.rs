@@ -116,9 +116,9 @@ impl Host {
             ready(server.health());
             let metrics = server.metrics_address().map(|address| address.to_string());
             tracing::info!(address = %server.address(), metrics, "serving");
-            server.run(stop).await;
+            let ended = server.run(stop).await;
             last.await;
-            Ok(())
+            Ok(ended?)
         });
         self.telemetry.stop();
         self.runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);

@@ -87,6 +87,9 @@ pub enum ServeError {
         /// What the system says.
         source: io::Error,
     },
+    /// Nobody can call any more.
+    #[error("the listener has ended")]
+    Ended,
     /// The descriptors of the services do not decode.
     #[error("the descriptors of the services do not decode")]
     Descriptors(#[from] prost::DecodeError),
@@ -191,7 +194,10 @@ impl Server {
 
     /// Serves until `stop`, then drains: health says NOT_SERVING, the listener closes, calls in progress may end. Returns
     /// when they have, or when the grace is over, whatever peers do. What is still open then ends with the runtime.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
+    ///
+    /// # Errors
+    /// The listener ended by itself: the rest is drained all the same, and whoever watches starts the process anew.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let listen = self.listen;
         let (close, closing) = watch::channel(false);
         let most = (listen.connections_max, listen.connections_per_peer_max);
@@ -211,13 +217,10 @@ impl Server {
             let router = self.pages.iter().cloned().fold(router, |router, page| page.add_to(router));
             tokio::spawn(axum::serve(listener, router).into_future())
         });
-        tokio::select! {
-            () = stop => {}
-            ended = &mut grpc => {
-                // Nobody can call any more: whoever watches starts the process anew.
-                tracing::error!(?ended, "the listener has ended");
-            }
-        }
+        let result = tokio::select! {
+            () = stop => Ok(()),
+            _ = &mut grpc => Err(ServeError::Ended),
+        };
         tracing::info!("draining");
         self.health.drain().await;
         tokio::time::sleep(listen.drain_delay).await;
@@ -233,6 +236,7 @@ impl Server {
         }
         self.layer.flush().await;
         tracing::info!(calls_ended = self.layer.is_idle(), "drained");
+        result
     }
 }
 
