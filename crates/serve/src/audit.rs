@@ -178,9 +178,11 @@ impl Auditor {
     }
 
     fn write(&self, line: &Value) {
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
-            self.sender.try_send(Message::Line(format!("{line}\n")))
-        {
+        if let Err(error) = self.sender.try_send(Message::Line(format!("{line}\n"))) {
+            // Whoever writes it has ended.
+            if let TrySendError::Disconnected(_) = error {
+                self.shared.is_broken.store(true, Ordering::Relaxed);
+            }
             self.lost_total.inc();
             self.shared.lost.fetch_add(1, Ordering::Relaxed);
         }

@@ -211,7 +211,7 @@ impl Server {
             service,
             closing,
         ));
-        let http = self.http.map(|listener| {
+        let mut http = self.http.map(|listener| {
             let listener = HttpListener::new(listener, &self.metrics);
             let router = http::router(self.metrics.clone(), self.health.clone());
             let router = self.pages.iter().cloned().fold(router, |router, page| page.add_to(router));
@@ -220,6 +220,7 @@ impl Server {
         let result = tokio::select! {
             () = stop => Ok(()),
             _ = &mut grpc => Err(ServeError::Ended),
+            () = end_of(http.as_mut()) => Err(ServeError::Ended),
         };
         tracing::info!("draining");
         self.health.drain().await;
@@ -245,6 +246,14 @@ async fn bind_at(key: &'static str, address: SocketAddr) -> Result<(TcpListener,
     let listener = bind(address).await.map_err(error)?;
     let bound = listener.local_addr().map_err(error)?;
     Ok((listener, bound))
+}
+
+/// Until `task` ends, if there is one.
+async fn end_of<T>(task: Option<&mut tokio::task::JoinHandle<T>>) {
+    match task {
+        Some(task) => drop(task.await),
+        None => std::future::pending().await,
+    }
 }
 
 /// Until no call is in progress and connections had a moment to close, or until `grace` is over.
