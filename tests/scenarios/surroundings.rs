@@ -122,6 +122,22 @@ fn a_full_disk_under_the_log_and_the_audit_log_stops_nothing() {
     assert_eq!(server.stop(), Some(0));
 }
 
+/// The first process of a namespace, which `unshare` does not always take along; killed when it is dropped.
+struct First(u32);
+
+impl First {
+    #[track_caller]
+    fn of(server: &Server) -> Self {
+        Self(children(server.pid())[0])
+    }
+}
+
+impl Drop for First {
+    fn drop(&mut self) {
+        signal("-KILL", self.0);
+    }
+}
+
 /// Processes that have ended and that nobody has waited for.
 fn zombies(parent: u32) -> usize {
     let is_zombie = |pid: &u32| {
@@ -140,7 +156,8 @@ async fn as_the_first_process_of_a_container_it_reaps_everybody() {
     let sections = "[sandbox]\nzygote_workers_max = 3\n[runner]\nreuse = \"per_execution\"\n";
     let before = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
     let server = Server::start_under(&before, &data, sections);
-    let init = children(server.pid())[0];
+    let first = First::of(&server);
+    let init = first.0;
     let mut client = Client::connect(&server).await;
     let zygote = || {
         let named = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -171,6 +188,8 @@ async fn as_the_first_process_of_a_container_it_reaps_everybody() {
     signal("-TERM", init);
     let mut server = server;
     assert_eq!(server.wait(), Some(0));
+    // It is gone, and its number may be somebody else's.
+    std::mem::forget(first);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -228,6 +247,7 @@ fn a_proc_that_hides_processes_is_told() {
     let folder = data.path().display().to_string();
     let before = [&before[..], &["sh", "-c", own, &folder], &user].concat();
     let server = Server::start_under(&before, &data, "");
+    let _first = First::of(&server);
     until("it is told that nothing is seen", || {
         server.metric("antares_workers_blind_total{role=\"run\"}") > 0.0
     });
