@@ -50,6 +50,8 @@ const SERVICE: &str = "service";
 const PROFILING: &str = "profiling";
 const CAPACITY: &str = "capacity";
 const SHAPES: &str = "shapes";
+const BESIDE: [&str; 10] =
+    [TRANSACTIONS, FAILURES, RSA, CORPUS, CORPUS_SERVICE, CORPUS_CLI, SERVICE, PROFILING, CAPACITY, SHAPES];
 
 fn corpus_through<W: Way>(file: &str, rounds: usize) -> Result<()> {
     report::write(file, &serde_json::to_string_pretty(&through::measure::<W>(rounds)?)?)
@@ -90,20 +92,7 @@ fn main() -> Result<()> {
     };
     let (is_counting, is_quick, is_check) = (take("--instructions"), take("--quick"), take("--check"));
     let is_known = |name: &String| {
-        [
-            TRANSACTIONS,
-            FAILURES,
-            RSA,
-            CORPUS,
-            CORPUS_SERVICE,
-            CORPUS_CLI,
-            SERVICE,
-            PROFILING,
-            CAPACITY,
-            SHAPES,
-        ]
-        .contains(&name.as_str())
-            || PROGRAMS.iter().any(|program| program.name == *name)
+        BESIDE.contains(&name.as_str()) || PROGRAMS.iter().any(|program| program.name == *name)
     };
     if let Some(unknown) = wanted.iter().find(|name| !is_known(name)) {
         bail!("no program is named {unknown:?}");
@@ -132,7 +121,7 @@ fn main() -> Result<()> {
         report::write("corpus.json", &serde_json::to_string_pretty(&corpus::measure(rounds)?)?)?;
     }
     if is_named(SHAPES) {
-        report::write("shapes.json", &serde_json::to_string_pretty(&shapes::measure()?)?)?;
+        report::write("shapes.json", &serde_json::to_string_pretty(&shapes::measure(rounds)?)?)?;
     }
     // They wait for full compiles, which takes minutes.
     if is_named(CORPUS_SERVICE) {

@@ -18,8 +18,8 @@ const RATIO_MAX: f64 = 2.3;
 /// What 100 KB of code may take in the full tier.
 const SECONDS_PER_100_KB_MAX: f64 = 3.0;
 
-/// Compiles of each size, of which the shortest counts.
-const ROUNDS: usize = 3;
+/// Compiles of each size at most, of which the shortest counts.
+const ROUNDS_MAX: usize = 3;
 
 /// Less is not compared with its double: what does not depend on the size is most of it.
 const SECONDS_MIN: f64 = 0.005;
@@ -31,11 +31,11 @@ struct Cost {
     library_bytes: usize,
 }
 
-fn cost(shape: &Shape, count: usize, tier: CodeTier) -> Result<Cost> {
+fn cost(shape: &Shape, count: usize, (tier, rounds): (CodeTier, usize)) -> Result<Cost> {
     let elf = shape.elf(count)?;
     let code_bytes = code_bytes(&elf, OPTIONS)?;
     let mut best: Option<Cost> = None;
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         let (library, time) = timed(|| native::library_with(&elf, OPTIONS, tier, &Hints::default()));
         let library_bytes = library?.map_err(|reason| anyhow!("{}: {reason}", shape.name))?.len();
         let seconds = time.as_secs_f64();
@@ -47,7 +47,8 @@ fn cost(shape: &Shape, count: usize, tier: CodeTier) -> Result<Cost> {
 }
 
 /// Prints a line for each shape and tier.
-pub(crate) fn measure() -> Result<Vec<Value>> {
+pub(crate) fn measure(rounds: usize) -> Result<Vec<Value>> {
+    let rounds = rounds.min(ROUNDS_MAX);
     let mut rows = Vec::new();
     let mut failed = Vec::new();
     println!(
@@ -55,7 +56,7 @@ pub(crate) fn measure() -> Result<Vec<Value>> {
     );
     for shape in &SHAPES {
         for tier in CodeTier::ALL {
-            let [one, two] = [1, 2].map(|times| cost(shape, times * shape.count, tier));
+            let [one, two] = [1, 2].map(|times| cost(shape, times * shape.count, (tier, rounds)));
             let (one, two) = (one?, two?);
             let ratio = two.seconds / one.seconds;
             let per_100_kb = two.seconds * 1e5 / two.code_bytes as f64;

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, MutexGuard, PoisonError, Weak,
         atomic::Ordering,
@@ -49,14 +50,15 @@ pub(crate) fn start(inner: &Arc<Inner>, pending: Receiver<Chore>) -> Result<(), 
     let run = move || {
         while let Ok(chore) = pending.recv() {
             let Some(inner) = Weak::upgrade(&weak) else { return };
-            match chore {
+            // A chore that panics is told by the panic's hook; the next one is done all the same.
+            let _ = catch_unwind(AssertUnwindSafe(|| match chore {
                 Chore::Sweep => drop(sweep(&inner)),
                 Chore::Rebuild if still_wanted(&inner) => drop(rebuild(&inner)),
                 Chore::Rebuild => {}
                 Chore::Inspect => {
                     inner.inspect();
                 }
-            }
+            }));
         }
     };
     thread::Builder::new()

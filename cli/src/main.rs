@@ -49,13 +49,20 @@ mod warm;
 
 use std::process::ExitCode;
 
+use antares_pool::{ProcessKind, settle};
 use clap::Parser as _;
 
 use args::{Cli, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let command = Cli::parse().command;
+    #[cfg(feature = "server")]
+    let is_service = matches!(command, Command::Serve(_));
+    #[cfg(not(feature = "server"))]
+    let is_service = false;
+    settle(if is_service { ProcessKind::Service } else { ProcessKind::Command });
+    let outcome = match command {
         #[cfg(feature = "server")]
         Command::Serve(options) => serve::serve(&options),
         Command::Run(args) => run::run(args),

@@ -16,7 +16,7 @@ use antares_proto::{
         operation_service_server::OperationServiceServer, store_service_server::StoreServiceServer,
     },
 };
-use antares_serve::{App, Config, Health, Metrics, RawSandbox};
+use antares_serve::{App, Config, Health, Metrics, RawSandbox, beat, blocking, keep};
 use antares_tier::PlaceError;
 use antares_trust::{KeyError, Trust};
 use tonic::service::Routes;
@@ -42,6 +42,9 @@ pub const OPERATIONS: &str = "antares.v1.OperationService";
 
 /// Name of the worker binary.
 pub const WORKER: &str = "antares-compile-worker";
+
+/// Name of the task that looks after the service: its health, its keys, uploads that were given up.
+const HEALTH: &str = "compiler health";
 
 /// How often it is looked whether the zygote is there.
 const HEALTH_STEP: Duration = Duration::from_millis(500);
@@ -89,7 +92,11 @@ pub fn pool_config(config: &Config) -> Result<PoolConfig, PoolError> {
     Ok(PoolConfig {
         allow_degraded: sandbox.allow_degraded.iter().filter_map(|name| name.parse().ok()).collect(),
         renewal: renewal(sandbox),
-        speculation: Speculation { is_limited: sandbox.limit_speculation, own_core: sandbox.core_scheduling },
+        speculation: Speculation {
+            limit_store_bypass: sandbox.limit_store_bypass,
+            limit_indirect_branches: sandbox.limit_indirect_branches,
+            own_core: sandbox.core_scheduling,
+        },
         group: has_groups.then(|| GroupConfig {
             folder: sandbox.cgroup.clone(),
             memory_bytes_max: config.compiler.memory_bytes_max,
@@ -168,25 +175,32 @@ impl Compiler {
 
 /// Tells `health` whether compiles can be made, for as long as the runtime lives. Call it within the runtime.
 pub fn watch_health(compiler: Compiler, health: Health) {
-    tokio::spawn(async move {
-        let mut ticks = tokio::time::interval(HEALTH_STEP);
-        loop {
-            ticks.tick().await;
-            let compiler = compiler.clone();
-            let ready = tokio::task::spawn_blocking(move || {
-                compiler.look_at_keys();
-                compiler.shared.uploads.expire();
-                compiler.is_ready()
-            });
-            let ready = ready.await.unwrap_or(false);
-            health.set(SERVICE, ready).await;
-            health.set(STORE, ready).await;
-            health.set(OPERATIONS, ready).await;
-            // It needs nothing.
-            health.set(ADMIN, true).await;
-            health.set(SCALER, true).await;
+    keep(HEALTH, move || look_after(compiler.clone(), health.clone()));
+}
+
+async fn look_after(compiler: Compiler, health: Health) {
+    let mut ticks = tokio::time::interval(HEALTH_STEP);
+    loop {
+        ticks.tick().await;
+        let looked = compiler.clone();
+        let ready = blocking(move || {
+            looked.look_at_keys();
+            looked.shared.uploads.expire();
+            looked.is_ready()
+        });
+        let ready = ready.await;
+        if ready.is_some() {
+            beat(HEALTH);
         }
-    });
+        let ready = ready.unwrap_or(false);
+        health.set(SERVICE, ready).await;
+        health.set(STORE, ready).await;
+        health.set(OPERATIONS, ready).await;
+        // It needs nothing.
+        health.set(ADMIN, true).await;
+        health.set(SCALER, true).await;
+        health.set_beyond_help("compile workers", compiler.shared.pool.is_beyond_help()).await;
+    }
 }
 
 /// What `antares_build_info` says.

@@ -293,6 +293,8 @@ pub(crate) fn worker_numbers(pool: &Pool) -> WorkerNumbers {
         deadline_total: stats.deadline_total,
         inspected_total: stats.inspected_total,
         unfenced_total: stats.unfenced_total,
+        blind_total: stats.blind_total,
+        not_forked_total: stats.not_forked_total,
         zygote_restarts_total: stats.zygote_restarts_total,
         zygote_renewals_total: stats.zygote_renewals_total,
     }

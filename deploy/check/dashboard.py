@@ -364,7 +364,12 @@ def metric_families(targets, findings):
 EXEMPLARS_OF = "rpc_server_call_duration_seconds_bucket"
 
 # Of features that the service of this check does not use.
-ELSEWHERE = {"antares_certificate_expiry_timestamp_seconds", "antares_compiler_hedges_total", "antares_compilers"}
+ELSEWHERE = {
+    "antares_certificate_begin_timestamp_seconds",
+    "antares_certificate_expiry_timestamp_seconds",
+    "antares_compiler_hedges_total",
+    "antares_compilers",
+}
 
 
 def family_of(name, families):

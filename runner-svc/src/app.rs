@@ -15,7 +15,7 @@ use antares_proto::{
         runner_service_server::RunnerServiceServer,
     },
 };
-use antares_serve::{App, Config, Health, Metrics, RawRunner};
+use antares_serve::{App, Config, Health, Metrics, RawRunner, beat, blocking, keep};
 use tonic::service::Routes;
 
 use crate::{
@@ -34,6 +34,9 @@ pub const PROFILES: &str = "antares.v1.ProfileService";
 
 /// Name of the worker binary.
 pub const WORKER: &str = "antares-run-worker";
+
+/// Name of the task that looks after the service: its health, its keys.
+const HEALTH: &str = "runner health";
 
 /// How often it is looked whether the zygote is there.
 const HEALTH_STEP: Duration = Duration::from_millis(500);
@@ -67,7 +70,11 @@ pub fn pool_config(config: &Config) -> Result<PoolConfig, PoolError> {
             workers_max: sandbox.zygote_workers_max,
             age_max: Duration::from_millis(sandbox.zygote_age_ms_max),
         },
-        speculation: Speculation { is_limited: sandbox.limit_speculation, own_core: sandbox.core_scheduling },
+        speculation: Speculation {
+            limit_store_bypass: sandbox.limit_store_bypass,
+            limit_indirect_branches: sandbox.limit_indirect_branches,
+            own_core: sandbox.core_scheduling,
+        },
         group: has_groups
             .then(|| GroupConfig { folder: sandbox.cgroup.clone(), memory_bytes_max: RUN_DATA_BYTES_MAX }),
         reuse: reuse(&config.runner),
@@ -137,20 +144,25 @@ pub fn push_profiles(runner: &Runner) {
 
 /// Tells `health` whether runs can be made, for as long as the runtime lives. Call it within the runtime.
 pub fn watch_health(runner: Runner, health: Health) {
-    tokio::spawn(async move {
-        let mut ticks = tokio::time::interval(HEALTH_STEP);
-        loop {
-            ticks.tick().await;
-            health.set(SERVICE, runner.is_ready()).await;
-            let runner = runner.clone();
-            // A look that fails is told by it, and made again.
-            let _ = tokio::task::spawn_blocking(move || runner.look_at_keys()).await;
-            // They are in memory.
-            health.set(PROFILES, true).await;
-            health.set(ADMIN, true).await;
-            health.set(SCALER, true).await;
+    keep(HEALTH, move || look_after(runner.clone(), health.clone()));
+}
+
+async fn look_after(runner: Runner, health: Health) {
+    let mut ticks = tokio::time::interval(HEALTH_STEP);
+    loop {
+        ticks.tick().await;
+        health.set(SERVICE, runner.is_ready()).await;
+        health.set_beyond_help("run workers", runner.shared.pool.is_beyond_help()).await;
+        let looked = runner.clone();
+        // A look that fails is told by it, and made again.
+        if blocking(move || looked.look_at_keys()).await.is_some() {
+            beat(HEALTH);
         }
-    });
+        // They are in memory.
+        health.set(PROFILES, true).await;
+        health.set(ADMIN, true).await;
+        health.set(SCALER, true).await;
+    }
 }
 
 /// What `antares_build_info` says.

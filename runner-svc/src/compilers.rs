@@ -15,7 +15,7 @@ use std::{
 
 use antares_abi::Sha256Digest;
 use antares_proto::v1::compiler_service_client::CompilerServiceClient;
-use antares_serve::{Config, Metrics, TlsClient, TlsError, endpoint_at};
+use antares_serve::{Config, Metrics, TlsClient, TlsError, endpoint_at, keep};
 use antares_trust::KeyError;
 use tokio::net::lookup_host;
 use tonic::transport::{self, Channel, Endpoint};
@@ -147,7 +147,8 @@ impl Compilers {
         metrics.before_scrape(move || known.set(i64::try_from(watched.members().len()).unwrap_or(i64::MAX)));
         if limits.compiler_resolve_ms > 0 {
             let every = Duration::from_millis(limits.compiler_resolve_ms);
-            tokio::spawn(look_up(compilers.members.clone(), maker, every));
+            let (members, maker) = (compilers.members.clone(), Arc::new(maker));
+            keep("compiler names", move || look_up(members.clone(), maker.clone(), every));
         }
         Ok(compilers)
     }
@@ -170,7 +171,7 @@ fn rank(name: &str, script: Sha256Digest) -> [u8; 32] {
 }
 
 /// Looks the names up for ever. A name that cannot be looked up keeps the addresses that it had.
-async fn look_up(members: Arc<RwLock<Vec<Arc<Member>>>>, maker: Maker, every: Duration) {
+async fn look_up(members: Arc<RwLock<Vec<Arc<Member>>>>, maker: Arc<Maker>, every: Duration) {
     let mut found: Vec<Vec<SocketAddr>> = vec![Vec::new(); maker.urls.len()];
     loop {
         for (url, found) in maker.urls.iter().zip(&mut found) {

@@ -17,6 +17,7 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    antares_pool::settle(antares_pool::ProcessKind::Service);
     let options = Cli::parse().options;
     antares_serve::main(&options, Role::Runner, &app::layer_names(), |config| Ok(run(config)?))
 }
@@ -24,6 +25,9 @@ fn main() -> ExitCode {
 fn run(config: &Config) -> anyhow::Result<()> {
     let pool = app::start_pool(config).context("run workers")?;
     let host = Host::start(config, "antares-runner")?;
+    for note in antares_pool::surroundings() {
+        tracing::warn!(note, "the surroundings weaken a promise");
+    }
     let metrics = Metrics::new();
     metrics.build_info(&app::build_facts());
     let source = {

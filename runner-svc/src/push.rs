@@ -12,7 +12,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use antares_serve::ProfilePush;
+use antares_serve::{ProfilePush, keep};
 use tokio::{
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval_at, timeout},
@@ -81,7 +81,8 @@ pub(crate) fn start(runner: &Runner) {
         let pyroscope = Pyroscope::new(url, settings.pyroscope_tenants);
         receivers.push(Arc::new(Receiver::Pyroscope(pyroscope)));
     }
-    tokio::spawn(push_for_ever(runner.clone(), receivers, settings));
+    let runner = runner.clone();
+    keep("profile push", move || push_for_ever(runner.clone(), receivers.clone(), settings.clone()));
 }
 
 async fn push_for_ever(runner: Runner, receivers: Vec<Arc<Receiver>>, settings: ProfilePush) {

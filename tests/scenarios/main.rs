@@ -40,6 +40,7 @@ mod signing;
 mod soak;
 mod storms;
 mod strangers;
+mod surroundings;
 mod tenants;
 mod tiers;
 mod tls;

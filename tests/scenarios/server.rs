@@ -5,7 +5,7 @@ use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
     path::PathBuf,
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
     sync::mpsc,
     thread,
     time::{Duration, Instant},
@@ -61,14 +61,53 @@ impl Server {
         Self::start_listening("antares", &["serve"], address, data, "")
     }
 
+    /// `antares serve` as the words `before` leave it, which end in executing the words behind them.
+    #[track_caller]
+    pub(crate) fn start_under(before: &[&str], data: &TempDir, sections: &str) -> Self {
+        let command = Self::command(before, "antares", &["serve"], "127.0.0.1:0", data, sections);
+        Self::start_command(command)
+    }
+
+    /// `antares serve` whose standard output is read by the caller, or not at all.
+    #[track_caller]
+    pub(crate) fn start_unread(data: &TempDir, sections: &str) -> (Self, BufReader<ChildStdout>) {
+        let mut process =
+            Self::command(&[], "antares", &["serve"], "127.0.0.1:0", data, sections).spawn().unwrap();
+        let mut log = BufReader::new(process.stdout.take().unwrap());
+        let (address, metrics) = loop {
+            let mut line = String::new();
+            assert!(log.read_line(&mut line).unwrap() > 0, "it ended before it said where it serves");
+            if let Some(addresses) = addresses_in(&line) {
+                break addresses;
+            }
+        };
+        (Self { process, address, metrics }, log)
+    }
+
     #[track_caller]
     fn start_listening(program: &str, words: &[&str], listen: &str, data: &TempDir, sections: &str) -> Self {
+        Self::start_command(Self::command(&[], program, words, listen, data, sections))
+    }
+
+    fn command(
+        before: &[&str],
+        program: &str,
+        words: &[&str],
+        listen: &str,
+        data: &TempDir,
+        sections: &str,
+    ) -> Command {
         let program = worker_path(program).expect("cargo build --workspace builds it");
         let config = data.path().join("antares.toml");
         let always = "[metrics]\naddress = \"127.0.0.1:0\"\n[log]\nformat = \"json\"\n";
         fs::write(&config, format!("{always}{sections}")).unwrap();
         fs::create_dir_all(Self::temporary(data)).unwrap();
-        let mut process = Command::new(program)
+        let first = before.first().map_or(program.as_os_str(), |first| first.as_ref());
+        let mut command = Command::new(first);
+        if !before.is_empty() {
+            command.args(&before[1..]).arg(&program);
+        }
+        command
             .args(words)
             .args(["--listen", listen, "--config"])
             .arg(&config)
@@ -76,9 +115,13 @@ impl Server {
             .arg(Self::store(data))
             .env("TMPDIR", Self::temporary(data))
             .envs(environment(data))
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .stdout(Stdio::piped());
+        command
+    }
+
+    #[track_caller]
+    fn start_command(mut command: Command) -> Self {
+        let mut process = command.spawn().unwrap();
         let log = process.stdout.take().unwrap();
         let (found, addresses) = mpsc::channel();
         // Reads to the end, so that the server never waits for its log to be read.

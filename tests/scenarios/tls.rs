@@ -139,6 +139,22 @@ fn certificates_and_lists_tell_when_they_end() {
 }
 
 #[test]
+fn a_certificate_that_has_expired_takes_force_with_a_warning() {
+    let (ours, data) = (Authority::new("ours"), tempfile::tempdir().unwrap());
+    let pair = ours.issue_expired("old", SERVER);
+    let log = data.path().join("log").display().to_string();
+    let before = ["bash", "-c", "exec \"$@\" > >(tee \"$0\")", &log];
+    let server = Server::start_under(&before, &data, &section(&pair, ""));
+    let said = fs::read_to_string(&log).unwrap();
+    let warning = said.lines().find(|line| line.contains("takes force and has expired"));
+    assert!(warning.is_some_and(|line| line.contains("WARN")), "{said}");
+    let begins = server.metric("antares_certificate_begin_timestamp_seconds{file=\"server\"}");
+    let ends = server.metric("antares_certificate_expiry_timestamp_seconds{file=\"server\"}");
+    assert!(begins > 0.0 && begins < ends, "{begins} {ends}");
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
 fn a_server_that_does_not_encrypt_says_so_to_who_thinks_it_does() {
     let (ours, data) = (Authority::new("ours"), tempfile::tempdir().unwrap());
     let server = Server::start(&data);

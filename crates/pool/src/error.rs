@@ -69,6 +69,12 @@ pub enum PoolError {
         /// Files allowed.
         most: usize,
     },
+    /// The kernel let the zygote make no process for it: too many, or too little memory.
+    #[error("no worker can be made: {detail}")]
+    NotForked {
+        /// What the kernel says.
+        detail: String,
+    },
     /// The caller took the job back.
     #[error("the job was taken back")]
     Cancelled,
@@ -82,10 +88,10 @@ pub enum PoolError {
     },
 }
 
-/// Whether the kernel refused for want of descriptors or memory, of this process or of the machine: it may go well later.
+/// Whether the kernel refused for want of descriptors, processes or memory, of this process or of the machine: it may go well later.
 #[must_use]
 pub fn is_exhausted(error: &io::Error) -> bool {
-    let errors = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    let errors = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN];
     Errno::from_io_error(error).is_some_and(|errno| errors.contains(&errno))
 }
 
@@ -94,7 +100,7 @@ impl PoolError {
     #[must_use]
     pub fn is_for_now(&self) -> bool {
         match self {
-            Self::Busy { .. } | Self::ZygoteLost => true,
+            Self::Busy { .. } | Self::ZygoteLost | Self::NotForked { .. } => true,
             Self::Io { source, .. } => is_exhausted(source),
             _ => false,
         }

@@ -88,6 +88,8 @@ impl Entry {
 #[derive(Debug, Default)]
 struct State {
     link: Option<Link>,
+    /// Since when there is none.
+    deserted_since: Option<Instant>,
     entries: HashMap<u64, Entry>,
     /// Children without a job, the one that rests longest first.
     resting: Vec<Warm>,
@@ -119,6 +121,10 @@ pub(crate) struct Ledger {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Count {
     Lost,
+    /// The zygote could not make a worker.
+    NotForked,
+    /// A look found nobody.
+    Blind,
     Violation,
     /// A violation by native code that touched memory far from all that it may touch.
     WildFault,
@@ -348,7 +354,7 @@ impl Ledger {
     /// A zygote is ready, and makes the workers from now on. Those of another one that rest end; the others do when they are done.
     pub(crate) fn link(&self, link: Link) {
         let mut state = self.state();
-        state.link = Some(link);
+        (state.link, state.deserted_since) = (Some(link), None);
         while !state.resting.is_empty() {
             state.retire_longest();
         }
@@ -382,15 +388,20 @@ impl Ledger {
     pub(crate) fn lost(&self, link: &Link) {
         let mut state = self.state();
         if state.link.as_ref().is_some_and(|present| Arc::ptr_eq(&present.socket, &link.socket)) {
-            state.link = None;
+            state.desert();
         }
+    }
+
+    /// Whether there was no zygote for `long` or longer.
+    pub(crate) fn is_deserted(&self, long: Duration) -> bool {
+        self.state().deserted_since.is_some_and(|since| since.elapsed() >= long)
     }
 
     /// The zygote `number` is gone: so are all its children.
     pub(crate) fn unlink(&self, number: u64) {
         let mut state = self.state();
         if state.link.as_ref().is_some_and(|link| link.number == number) {
-            state.link = None;
+            state.desert();
         }
         let living = state.entries.iter().filter(|(_, entry)| entry.zygote == number && entry.fate.is_none());
         let tickets: Vec<u64> = living
@@ -419,6 +430,8 @@ impl Ledger {
         let mut state = self.state();
         match count {
             Count::Lost => state.stats.lost_total += 1,
+            Count::Blind => state.stats.blind_total += 1,
+            Count::NotForked => state.stats.not_forked_total += 1,
             Count::Violation => state.stats.violations_total += 1,
             Count::WildFault => {
                 state.stats.violations_total += 1;
@@ -446,6 +459,10 @@ impl Ledger {
 }
 
 impl State {
+    fn desert(&mut self) {
+        (self.link, self.deserted_since) = (None, Some(Instant::now()));
+    }
+
     /// Takes a slot for a child that is not there yet.
     fn enter(&mut self, zygote: u64) -> u64 {
         self.next_ticket += 1;

@@ -28,12 +28,15 @@ mod line;
 mod output;
 mod parts;
 mod pool;
+mod process_state;
+mod reaper;
 mod reuse;
 mod script;
 mod sealed;
 mod spare;
 mod started;
 mod supervisor;
+mod surroundings;
 mod verdict;
 mod wire;
 mod zygote;
@@ -51,9 +54,11 @@ pub use output::OUTPUT_BYTES_MAX;
 pub use pool::{
     BatchEnd, Compiled, Pool, PoolConfig, PoolStats, WORKERS_MAX, batch_output_bytes, worker_path,
 };
+pub use process_state::{ProcessKind, settle};
 pub use reuse::{Renewal, Reuse, ReusePolicy};
 pub use script::{LONG_COMPILE_BYTES, executable_bytes};
 pub use sealed::Sealed;
 pub use started::StartedRun;
+pub use surroundings::surroundings;
 pub use verdict::Verdict;
 pub use zygote::{ZygoteError, serve};

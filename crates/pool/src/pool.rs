@@ -22,6 +22,7 @@ use crate::{
     },
     ledger::{Count, Ledger},
     output::take_output,
+    reaper,
     reuse::Kind,
     sealed,
     supervisor::supervise,
@@ -29,6 +30,8 @@ use crate::{
 
 /// Children alive at once, at most, whatever the configuration says.
 pub const WORKERS_MAX: usize = 1024;
+/// A pool that is without a zygote for so long does not get one by itself: each that dies is replaced within seconds.
+const DESERTED_AFTER: Duration = Duration::from_secs(300);
 /// What a line of debug output counts in a batch beside its bytes and its end.
 const BATCH_LINE_BYTES: u64 = 31;
 
@@ -107,6 +110,10 @@ pub struct PoolStats {
     pub inspected_total: u64,
     /// Of these, workers whose fence was not whole.
     pub unfenced_total: u64,
+    /// Looks that found nobody, not even the zygote: `/proc` does not show them.
+    pub blind_total: u64,
+    /// Workers that the kernel did not let be made.
+    pub not_forked_total: u64,
     /// Times the zygote was lost and replaced.
     pub zygote_restarts_total: u64,
     /// Times the zygote was replaced because it had made enough workers, or was old.
@@ -150,6 +157,7 @@ impl Pool {
         if !(1..=WORKERS_MAX).contains(&config.workers_max) {
             return Err(PoolError::WorkersMax { found: config.workers_max, most: WORKERS_MAX });
         }
+        reaper::begin().map_err(PoolError::io("start a thread"))?;
         let (groups, group) = Groups::of(config.group.as_ref());
         let ledger = Ledger::new(config.workers_max, config.reuse, groups);
         let ledger = ledger.map_err(PoolError::io("make a bell"))?;
@@ -344,6 +352,17 @@ impl Pool {
             tracing::error!(fault, "a worker without a whole fence");
         }
         self.owner.ledger.count_inspected(seen.looked_at, seen.unfenced.len() as u64);
+        // Its zygote may have ended since it was asked for.
+        if seen.looked_at == 0 && self.stats().zygote_pid == Some(zygote) {
+            self.owner.ledger.count(Count::Blind);
+        }
+    }
+
+    /// Whether there will be no workers any more, as far as can be told: nobody makes zygotes, or none got ready for minutes.
+    #[must_use]
+    pub fn is_beyond_help(&self) -> bool {
+        let has_ended = self.owner.supervisor.as_ref().is_none_or(JoinHandle::is_finished);
+        has_ended || self.owner.ledger.is_deserted(DESERTED_AFTER)
     }
 
     /// What the start-up self-test said.

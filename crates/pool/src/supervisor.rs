@@ -18,8 +18,9 @@ use rustix::{
 use crate::{
     PoolConfig, PoolError,
     ledger::{Count, Fate, Ledger, Link},
+    reaper,
     wire::{self, NEWS_BYTES_MAX, News},
-    zygote::{LIMIT_SPECULATION, OWN_CORE, ZYGOTE_ARGUMENT},
+    zygote::{LIMIT_BRANCHES, LIMIT_STORES, OWN_CORE, ZYGOTE_ARGUMENT},
 };
 
 /// Time that a zygote has from its execution to ready. (LLVM is large, and a disk may be slow.)
@@ -232,6 +233,7 @@ impl Drop for Zygote {
         // It may be dead already, and it cannot refuse to die.
         let _ = self.process.kill();
         let _ = self.process.wait();
+        reaper::own().remove(&self.process.id());
     }
 }
 
@@ -240,9 +242,12 @@ impl Zygote {
     fn start(config: &PoolConfig, number: u64) -> Result<Self, PoolError> {
         let (ours, theirs) = wire::packet_pair().map_err(PoolError::io("make a socket for a zygote"))?;
         let environment = ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        // Held until it is known whose it is: what has ended and is nobody's is reaped.
+        let mut own = reaper::own();
         let process = Command::new(&config.worker)
             .args([ZYGOTE_ARGUMENT, &std::process::id().to_string()])
-            .args(config.speculation.is_limited.then_some(LIMIT_SPECULATION))
+            .args(config.speculation.limit_store_bypass.then_some(LIMIT_STORES))
+            .args(config.speculation.limit_indirect_branches.then_some(LIMIT_BRANCHES))
             .args(config.speculation.own_core.then_some(OWN_CORE))
             .env_clear()
             .envs(environment)
@@ -251,6 +256,8 @@ impl Zygote {
             .stdout(Stdio::null())
             .spawn()
             .map_err(|source| PoolError::Start { path: config.worker.clone(), source })?;
+        own.insert(process.id());
+        drop(own);
         Ok(Self { number, process, socket: Arc::new(ours), forked: 0 })
     }
 

@@ -101,6 +101,13 @@ impl Call {
         heard: Heard,
         (runs, is_clean): (u64, bool),
     ) -> Result<Verdict<R>, PoolError> {
+        if let Heard::Closed = heard
+            && let Some(Fate::NotSpawned { detail }) =
+                self.ledger.fate(lease.ticket, Instant::now() + END_WITHIN)
+        {
+            self.ledger.count(Count::NotForked);
+            return Err(PoolError::NotForked { detail });
+        }
         let (verdict, stays) = self.judge::<R>(&lease, heard);
         let is_wild = lease.line.named_call() == Some(WILD_FAULT_CALL);
         let count = match &verdict {

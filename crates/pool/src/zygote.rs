@@ -20,6 +20,7 @@ use rustix::{
 
 use crate::{
     child::{Worker, live},
+    process_state::{ProcessKind, settle},
     spare::Spare,
     wire::{self, End, News, SPAWN_BYTES_MAX, Spawn},
 };
@@ -27,7 +28,8 @@ use crate::{
 /// First argument of a worker binary that is to be a zygote; the second is the process id of its supervisor, and those behind it say
 /// what it is to ask of the kernel.
 pub(crate) const ZYGOTE_ARGUMENT: &str = "zygote";
-pub(crate) const LIMIT_SPECULATION: &str = "limit-speculation";
+pub(crate) const LIMIT_STORES: &str = "limit-store-bypass";
+pub(crate) const LIMIT_BRANCHES: &str = "limit-indirect-branches";
 pub(crate) const OWN_CORE: &str = "own-core";
 
 /// Time without anything to do before a child is made that nobody asked for.
@@ -73,6 +75,7 @@ impl ZygoteError {
 /// The process was not started by a supervisor, or cannot be locked in, or the kernel fails it.
 pub fn serve<W: Worker>(prepare: impl FnOnce() -> Result<W, String>) -> Result<(), ZygoteError> {
     let (supervisor, speculation) = asked()?;
+    settle(ProcessKind::Zygote);
     // SAFETY: `asked` found the arguments with which a pool gives its socket as standard input, which nothing
     // else in this process uses.
     let socket = unsafe { OwnedFd::from_raw_fd(0) };
@@ -108,10 +111,11 @@ fn asked() -> Result<(Pid, Speculation), ZygoteError> {
         .filter(|number| *number > 0)
         .and_then(Pid::from_raw);
     let supervisor = supervisor.filter(|supervisor| getppid() == Some(*supervisor));
-    let mut speculation = Speculation { is_limited: false, own_core: false };
+    let mut speculation = Speculation::default();
     for word in arguments {
         match &*word {
-            LIMIT_SPECULATION => speculation.is_limited = true,
+            LIMIT_STORES => speculation.limit_store_bypass = true,
+            LIMIT_BRANCHES => speculation.limit_indirect_branches = true,
             OWN_CORE => speculation.own_core = true,
             _ => return Err(ZygoteError::NotAsked),
         }

@@ -216,6 +216,9 @@ fn a_library_that_cannot_be_sealed_is_not_run() {
     assert!(detail.contains("sealed_code: cannot seal the loaded library"), "{detail}");
 }
 
+/// What a layer says that the machine has and nobody wants.
+const OFFERED: &str = "offered, not asked for";
+
 #[test]
 fn limits_of_speculation_are_asked_for_or_not() {
     let detail = |speculation: Speculation, layer: Layer| {
@@ -223,20 +226,24 @@ fn limits_of_speculation_are_asked_for_or_not() {
         let pool = Pool::start(config).unwrap();
         pool.layers().iter().find(|status| status.layer == layer).unwrap().detail.clone()
     };
-    let none = Speculation { is_limited: false, own_core: false };
-    let all = Speculation { is_limited: true, own_core: true };
     for layer in [Layer::StoreBypass, Layer::IndirectBranches, Layer::CoreScheduling] {
-        assert_eq!(detail(none, layer), "not asked for");
-        let detail = detail(all, layer);
-        println!("{layer}: {detail}");
-        assert_ne!(detail, "not asked for", "{layer}");
+        let asked = Speculation {
+            limit_store_bypass: layer == Layer::StoreBypass,
+            limit_indirect_branches: layer == Layer::IndirectBranches,
+            own_core: layer == Layer::CoreScheduling,
+        };
+        let [unasked, asked] = [Speculation::default(), asked].map(|speculation| detail(speculation, layer));
+        println!("{layer}: {unasked}; asked for: {asked}");
+        assert!(unasked != "for good" && unasked != "each worker", "{layer}: {unasked}");
+        // What the machine offers is in force as soon as it is asked for, and only then.
+        assert_eq!(unasked == OFFERED, matches!(&*asked, "for good" | "each worker"), "{layer}: {asked}");
     }
 }
 
 /// A kernel without them, or one that knows of no cores with several threads: reported, and no reason not to start.
 #[test]
 fn a_machine_without_limits_of_speculation_says_so() {
-    let speculation = Speculation { is_limited: true, own_core: true };
+    let speculation = Speculation { limit_store_bypass: true, limit_indirect_branches: true, own_core: true };
     for (errno, expected) in [
         (libc::EINVAL, ["not in this kernel"; 3]),
         (

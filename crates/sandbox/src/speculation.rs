@@ -16,36 +16,38 @@ const PR_SPEC_PRCTL: c_int = 1 << 0;
 const PR_SPEC_DISABLE: c_int = 1 << 2;
 const PR_SPEC_FORCE_DISABLE: c_int = 1 << 3;
 
-/// What a process asks of the kernel beside the rest of its policy. Children inherit the first, and ask for the second anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the machine could do, and nobody wants.
+const OFFERED: &str = "offered, not asked for";
+
+/// What a process asks of the kernel beside the rest of its policy: nothing, unless the operator says so, since each of them costs speed
+/// that depends on the processor. Children inherit the first two, and ask for the third anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Speculation {
-    /// Loads do not pass stores, and branches are not predicted by what others have trained, where the machine offers it.
-    pub is_limited: bool,
+    /// Loads do not pass stores, where the machine offers it.
+    pub limit_store_bypass: bool,
+    /// Indirect branches are not predicted by what others have trained, where the machine offers it.
+    pub limit_indirect_branches: bool,
     /// Nobody else runs on the threads of the core at the same time, where the kernel offers it.
     pub own_core: bool,
 }
 
-impl Default for Speculation {
-    fn default() -> Self {
-        Self { is_limited: true, own_core: false }
-    }
-}
-
 impl Speculation {
-    /// Asks for it. What the machine does not offer is absent.
+    /// Asks for it. What the machine does not offer is absent; what it offers is told where nobody asks for it, too.
     pub(crate) fn limit(self) -> [LayerStatus; 3] {
-        let features =
-            [(Layer::StoreBypass, PR_SPEC_STORE_BYPASS), (Layer::IndirectBranches, PR_SPEC_INDIRECT_BRANCH)];
-        let [stores, branches] = features.map(|(layer, feature)| {
-            let (active, detail) =
-                if self.is_limited { limit(feature) } else { (false, "not asked for".to_owned()) };
+        let features = [
+            (Layer::StoreBypass, PR_SPEC_STORE_BYPASS, self.limit_store_bypass),
+            (Layer::IndirectBranches, PR_SPEC_INDIRECT_BRANCH, self.limit_indirect_branches),
+        ];
+        let [stores, branches] = features.map(|(layer, feature, is_wanted)| {
+            let (active, detail) = limit(feature, is_wanted);
             LayerStatus { layer, active, detail }
         });
-        let (active, detail) = match self.own_core.then(separate_core) {
-            None => (false, "not asked for".to_owned()),
-            Some(Ok(())) => (true, "each worker".to_owned()),
-            Some(Err(error)) => (false, why_no_core(&error)),
-        };
+        let (active, detail) =
+            match (self.own_core, if self.own_core { separate_core() } else { cookie().map(drop) }) {
+                (true, Ok(())) => (true, "each worker".to_owned()),
+                (false, Ok(())) => (false, OFFERED.to_owned()),
+                (_, Err(error)) => (false, why_no_core(&error)),
+            };
         [stores, branches, LayerStatus { layer: Layer::CoreScheduling, active, detail }]
     }
 }
@@ -59,12 +61,13 @@ fn prctl(option: c_int, arguments: [libc::c_ulong; 4]) -> io::Result<c_int> {
     }
 }
 
-/// Limits `feature` for good, and makes sure that it is.
-fn limit(feature: libc::c_ulong) -> (bool, String) {
+/// Limits `feature` for good if that `is_wanted`, and makes sure that it is.
+fn limit(feature: libc::c_ulong, is_wanted: bool) -> (bool, String) {
     let state = || prctl(PR_GET_SPECULATION_CTRL, [feature, 0, 0, 0]);
     let mut now = state();
     let mut was_set = false;
     if let Ok(answer) = now
+        && is_wanted
         && answer & PR_SPEC_PRCTL != 0
         && answer & PR_SPEC_FORCE_DISABLE == 0
     {
@@ -94,6 +97,7 @@ fn judge(state: c_int, was_set: bool) -> (bool, &'static str) {
         _ if state & PR_SPEC_FORCE_DISABLE != 0 => (true, "for good"),
         _ if state & PR_SPEC_DISABLE != 0 && state & PR_SPEC_PRCTL == 0 => (true, "on the whole machine"),
         _ if was_set => (false, "the request had no effect"),
+        _ if state & PR_SPEC_PRCTL != 0 => (false, OFFERED),
         _ => (false, "the machine does not offer it"),
     }
 }
@@ -104,20 +108,25 @@ fn judge(state: c_int, was_set: bool) -> (bool, &'static str) {
 /// # Errors
 /// What the kernel says: `EINVAL` without core scheduling, `ENODEV` where no core has several threads; or it had no effect.
 pub fn separate_core() -> Result<(), SandboxError> {
-    let layer = Layer::CoreScheduling;
-    let step = "take a core scheduling cookie";
-    let cookie = || -> io::Result<u64> {
-        let mut cookie = 0_u64;
-        let place = ptr::from_mut(&mut cookie).expose_provenance() as libc::c_ulong;
-        let [get, thread] = [libc::PR_SCHED_CORE_GET, libc::PR_SCHED_CORE_SCOPE_THREAD].map(number);
-        prctl(libc::PR_SCHED_CORE, [get, 0, thread, place])?;
-        Ok(cookie)
-    };
-    let before = cookie().map_err(SandboxError::step(layer, step))?;
+    let before = cookie()?;
     let [create, process] = [libc::PR_SCHED_CORE_CREATE, libc::PR_SCHED_CORE_SCOPE_THREAD_GROUP].map(number);
-    prctl(libc::PR_SCHED_CORE, [create, 0, process, 0]).map_err(SandboxError::step(layer, step))?;
-    let after = cookie().map_err(SandboxError::step(layer, step))?;
-    if is_own(before, after) { Ok(()) } else { Err(SandboxError::NoEffect { layer, step }) }
+    prctl(libc::PR_SCHED_CORE, [create, 0, process, 0])
+        .map_err(SandboxError::step(Layer::CoreScheduling, TAKE_COOKIE))?;
+    let no_effect = SandboxError::NoEffect { layer: Layer::CoreScheduling, step: TAKE_COOKIE };
+    if is_own(before, cookie()?) { Ok(()) } else { Err(no_effect) }
+}
+
+/// What is done for a core of one's own, in errors.
+const TAKE_COOKIE: &str = "take a core scheduling cookie";
+
+/// The core scheduling cookie of the calling thread; 0 for none.
+fn cookie() -> Result<u64, SandboxError> {
+    let mut cookie = 0_u64;
+    let place = ptr::from_mut(&mut cookie).expose_provenance() as libc::c_ulong;
+    let [get, thread] = [libc::PR_SCHED_CORE_GET, libc::PR_SCHED_CORE_SCOPE_THREAD].map(number);
+    prctl(libc::PR_SCHED_CORE, [get, 0, thread, place])
+        .map_err(SandboxError::step(Layer::CoreScheduling, TAKE_COOKIE))?;
+    Ok(cookie)
 }
 
 fn number(value: c_int) -> libc::c_ulong {
@@ -152,6 +161,8 @@ mod tests {
         assert_eq!(judge(0b0010, false), (false, "the machine does not offer it"));
         assert_eq!(judge(0b0100, false), (true, "on the whole machine"));
         assert_eq!(judge(0b1001, true), (true, "for good"));
+        // Nobody asked.
+        assert_eq!(judge(0b0011, false), (false, OFFERED));
         // It said that it would, and did not.
         assert_eq!(judge(0b0011, true), (false, "the request had no effect"));
         // What a process may undo again is not enough.
@@ -165,8 +176,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_asked_for_is_absent() {
-        let layers = Speculation { is_limited: false, own_core: false }.limit();
-        assert!(layers.iter().all(|status| !status.active && status.detail == "not asked for"));
+    fn nothing_is_asked_for_by_default() {
+        let states = || {
+            [PR_SPEC_STORE_BYPASS, PR_SPEC_INDIRECT_BRANCH]
+                .map(|of| prctl(PR_GET_SPECULATION_CTRL, [of, 0, 0, 0]).ok())
+        };
+        let before = states();
+        let layers = Speculation::default().limit();
+        assert_eq!(states(), before);
+        assert!(
+            layers.iter().all(|status| !matches!(&*status.detail, "for good" | "each worker")),
+            "{layers:?}"
+        );
     }
 }

@@ -1,12 +1,15 @@
 //! The audit log: a line for each call that needs a role, and for each that was refused for who made it.
 //!
-//! A thread writes them, so that no call waits for a disk. Lines that find no room are counted, and the log says how many there
-//! were; where it is required, calls are refused instead.
+//! A thread writes them, so that no call waits for a disk, or for whoever reads a pipe. Lines that find no room are counted, and the
+//! log says how many there were; where it is required, calls are refused instead.
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    io,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    },
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
@@ -18,6 +21,11 @@ use std::{
 };
 
 use prometheus::IntCounter;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::OFlags,
+    io::Errno,
+};
 use serde_json::{Value, json};
 
 use crate::{audit_section::Audit, metrics::Metrics, peer::Peer, status::chain};
@@ -30,6 +38,12 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// How long the end of the process waits for the last lines.
 const FLUSH_MAX: Duration = Duration::from_secs(2);
+
+/// How long the start waits for the file to open; a file system that does not answer must not hold it up.
+const OPEN_MAX: Duration = Duration::from_secs(5);
+
+/// Bytes that go into a pipe at once or not at all (`PIPE_BUF`).
+const PIECE_BYTES: usize = 4_096;
 
 /// Bytes of what a caller may write into a line.
 const TEXT_BYTES_MAX: usize = 256;
@@ -118,6 +132,8 @@ impl Entry {
 impl Auditor {
     /// Writes where `audit` says, if it says so.
     ///
+    /// A pipe that nobody reads yet, and a file system that does not answer, are no reason not to start: the log is broken until then.
+    ///
     /// # Errors
     /// The file cannot be had.
     pub(crate) fn start(audit: &Audit, metrics: &Metrics) -> io::Result<Option<Arc<Self>>> {
@@ -127,11 +143,29 @@ impl Auditor {
         );
         let gauge = metrics.gauge("antares_audit_broken", "1 while the audit log cannot be written.");
         let Some(target) = audit.target.clone() else { return Ok(None) };
-        let mut sink = Sink::open(target)?;
         let (sender, receiver) = sync_channel(WAITING_MAX);
         let shared = Arc::new(Shared::default());
+        // Until the file is open.
+        shared.is_broken.store(true, Ordering::Relaxed);
         let state = shared.clone();
-        thread::Builder::new().name("audit".to_owned()).spawn(move || sink.run(&receiver, &state))?;
+        let (opened, opening) = sync_channel(1);
+        thread::Builder::new().name("audit".to_owned()).spawn(move || {
+            let (mut sink, result) = Sink::open(target);
+            state.is_broken.store(result.is_err(), Ordering::Relaxed);
+            let is_told = opened.send(result).is_ok();
+            drop(opened);
+            if is_told {
+                sink.run(&receiver, &state);
+            }
+        })?;
+        match opening.recv_timeout(OPEN_MAX) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
+                tracing::warn!("nobody reads the pipe of the audit log yet");
+            }
+            Ok(Err(error)) => return Err(error),
+            Err(_) => tracing::error!("the file of the audit log does not open"),
+        }
         let watched = shared.clone();
         metrics.before_scrape(move || gauge.set(watched.is_broken.load(Ordering::Relaxed).into()));
         Ok(Some(Arc::new(Self { sender, is_required: audit.is_required, shared, lost_total })))
@@ -144,9 +178,11 @@ impl Auditor {
     }
 
     fn write(&self, line: &Value) {
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
-            self.sender.try_send(Message::Line(format!("{line}\n")))
-        {
+        if let Err(error) = self.sender.try_send(Message::Line(format!("{line}\n"))) {
+            // Whoever writes it has ended.
+            if let TrySendError::Disconnected(_) = error {
+                self.shared.is_broken.store(true, Ordering::Relaxed);
+            }
             self.lost_total.inc();
             self.shared.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -169,16 +205,20 @@ struct Sink {
 }
 
 impl Sink {
-    fn open(path: Option<PathBuf>) -> io::Result<Self> {
-        let file = path.as_deref().map(open).transpose()?;
-        Ok(Self { path, file })
+    /// The sink, and why it has no file yet.
+    fn open(path: Option<PathBuf>) -> (Self, io::Result<()>) {
+        let (file, result) = match path.as_deref().map(open).transpose() {
+            Ok(file) => (file, Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        (Self { path, file }, result)
     }
 
     fn run(&mut self, receiver: &Receiver<Message>, shared: &Shared) {
         // A line that could not be written, or a part of one.
         let mut rest = Vec::new();
         loop {
-            let is_written = self.put(&mut rest);
+            let is_written = self.put(&mut rest) && (self.file.is_some() || self.path.is_none());
             if is_written == shared.is_broken.swap(!is_written, Ordering::Relaxed) {
                 tracing::warn!(is_written, "the audit log");
             }
@@ -203,20 +243,26 @@ impl Sink {
         }
     }
 
-    /// Writes as much of `rest` as it can, and takes that out of it; whether that was all.
+    /// Writes as much of `rest` as it can within a second, and takes that out of it; whether that was all.
     fn put(&mut self, rest: &mut Vec<u8>) -> bool {
         while !rest.is_empty() {
-            let written = match (&mut self.file, &self.path) {
-                (Some(file), _) => file.write(rest),
-                (None, None) => io::stderr().write(rest),
+            let stderr = io::stderr();
+            let target = match (&self.file, &self.path) {
+                (Some(file), _) => file.as_fd(),
+                (None, None) => stderr.as_fd(),
                 (None, Some(_)) => return false,
             };
-            match written {
+            match write_piece(target, rest) {
                 Ok(0) => return false,
                 Ok(written) => drop(rest.drain(..written)),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(Errno::INTR) => {}
                 Err(error) => {
+                    let error = io::Error::from(error);
                     tracing::error!(error = chain(&error), "the audit log cannot be written");
+                    if error.kind() == io::ErrorKind::BrokenPipe {
+                        // It is opened again when somebody reads.
+                        self.file = None;
+                    }
                     return false;
                 }
             }
@@ -233,15 +279,29 @@ impl Sink {
         if is_there.is_none() || is_there != self.file.as_ref().and_then(|file| number(file.metadata())) {
             match open(path) {
                 Ok(file) => self.file = Some(file),
+                Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {}
                 Err(error) => tracing::error!(error = chain(&error), "the audit log cannot be opened"),
             }
         }
     }
 }
 
-/// Names of callers are nobody else's business.
+/// Writes what goes into a pipe at once; nothing if whoever reads it does not make room for it within [`LOOK`].
+fn write_piece(target: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
+    let within = Timespec { tv_sec: LOOK.as_secs().cast_signed(), tv_nsec: 0 };
+    if poll(&mut [PollFd::from_borrowed_fd(target, PollFlags::OUT)], Some(&within))? == 0 {
+        return Ok(0);
+    }
+    match rustix::io::write(target, bytes.get(..PIECE_BYTES).unwrap_or(bytes)) {
+        Err(Errno::AGAIN) => Ok(0),
+        written => written,
+    }
+}
+
+/// Names of callers are nobody else's business. Opening a pipe that nobody reads is an error (`ENXIO`), not a wait.
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    OpenOptions::new().create(true).append(true).mode(0o600).custom_flags(flags).open(path)
 }
 
 fn now_ms() -> u64 {
@@ -299,6 +359,42 @@ mod tests {
         say(&auditor, "three");
         auditor.flush();
         assert_eq!(lines(&path)[0]["what"], "three");
+    }
+
+    fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+        let end = std::time::Instant::now() + Duration::from_secs(60);
+        while !is_so() {
+            assert!(std::time::Instant::now() < end, "waited until {what}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    #[test]
+    fn a_pipe_is_never_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
+        // Nobody reads it yet.
+        let auditor = auditor(&path, true);
+        assert!(!auditor.is_well());
+        let open =
+            || OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&path);
+        let reader = open().unwrap();
+        until("the pipe is read", || auditor.is_well());
+        // It is read no more, and filled.
+        until("the reader stalls", || {
+            (0..WAITING_MAX / 8).for_each(|_| say(&auditor, "more"));
+            !auditor.is_well()
+        });
+        // It goes away, and another one comes.
+        drop(reader);
+        let reader = open().unwrap();
+        let (mut file, mut read) = (reader, Vec::new());
+        until("there is a reader again", || {
+            // What has been written so far.
+            let _ = io::Read::read_to_end(&mut file, &mut read);
+            auditor.is_well()
+        });
     }
 
     #[test]

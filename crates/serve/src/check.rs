@@ -119,6 +119,12 @@ impl Checker {
     }
 }
 
+/// Keys that there were, and what is said instead now.
+const GONE: [(&str, &str); 1] = [(
+    "sandbox.limit_speculation",
+    "say sandbox.limit_store_bypass and sandbox.limit_indirect_branches, which are off by default",
+)];
+
 /// Names every key of `table` that `known` does not have.
 pub(crate) fn find_unknown(
     table: &toml::Table,
@@ -136,7 +142,11 @@ pub(crate) fn find_unknown(
             (_, None) => {
                 let near: BTreeSet<&str> = known.keys().map(String::as_str).collect();
                 let near = near.into_iter().collect::<Vec<_>>().join(", ");
-                unknown.push(Mistake { key, problem: format!("no such key; there are {near}") });
+                let problem = match GONE.iter().find(|(gone, _)| *gone == key) {
+                    Some((_, instead)) => format!("no such key any more: {instead}"),
+                    None => format!("no such key; there are {near}"),
+                };
+                unknown.push(Mistake { key, problem });
             }
         }
     }

@@ -159,6 +159,8 @@ pub struct Log {
     pub json: bool,
     /// Filter directives.
     pub filter: String,
+    /// Lines of one kind that are written.
+    pub lines_per_second: u64,
 }
 
 /// Traces.
@@ -287,7 +289,8 @@ impl RawConfig {
         if let Err(error) = tracing_subscriber::EnvFilter::try_new(&self.log.filter) {
             checker.note("log.filter", format!("{:?}: {error}", self.log.filter));
         }
-        Log { json, filter: self.log.filter.clone() }
+        checker.positive("log.lines_per_second", self.log.lines_per_second);
+        Log { json, filter: self.log.filter.clone(), lines_per_second: self.log.lines_per_second }
     }
 
     fn check_trace(&self, checker: &mut Checker) -> Option<Trace> {
@@ -462,6 +465,14 @@ mod tests {
     fn every_unknown_key_is_named() {
         let error = read("typo = 1\n[listen]\nadress = \"x\"\n[runner]\nworkers = 2\n").unwrap_err();
         assert_eq!(keys(error), ["listen.adress", "runner.workers", "typo"]);
+    }
+
+    #[test]
+    fn a_key_that_was_split_is_refused_with_its_successors() {
+        let error = read("[sandbox]\nlimit_speculation = true\n").unwrap_err().to_string();
+        assert!(error.contains("limit_store_bypass") && error.contains("limit_indirect_branches"), "{error}");
+        let sandbox = RawConfig::default().sandbox;
+        assert!(!sandbox.limit_store_bypass && !sandbox.limit_indirect_branches);
     }
 
     #[test]

@@ -1,6 +1,10 @@
-//! When certificates and revocation lists end: as gauges, so that somebody hears of it before clients do.
+//! When certificates and revocation lists begin and end: as gauges, so that somebody hears of it before clients do, and as a warning
+//! where one that takes force is of no use now.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use prometheus::IntGaugeVec;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
@@ -13,15 +17,50 @@ use crate::{
 
 /// The gauges, by the use of a file.
 #[derive(Clone)]
-pub(crate) struct Expiry(IntGaugeVec);
+pub(crate) struct Expiry {
+    begins: IntGaugeVec,
+    ends: IntGaugeVec,
+}
+
+/// The time in which all of a file is of use, seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Validity {
+    begins: i64,
+    ends: i64,
+}
+
+/// What is wrong with a validity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Invalid {
+    NotYet,
+    NoMore,
+}
+
+impl Validity {
+    fn fault(self, now: i64) -> Option<Invalid> {
+        if now > self.ends {
+            Some(Invalid::NoMore)
+        } else if now < self.begins {
+            Some(Invalid::NotYet)
+        } else {
+            None
+        }
+    }
+}
 
 impl Expiry {
     pub(crate) fn new(metrics: &Metrics) -> Self {
-        Self(metrics.gauges(
+        let begins = metrics.gauges(
+            "antares_certificate_begin_timestamp_seconds",
+            "When the last of a file's certificates or revocation lists begins to be valid, in seconds since 1970.",
+            &["file"],
+        );
+        let ends = metrics.gauges(
             "antares_certificate_expiry_timestamp_seconds",
             "When the first of a file's certificates ends, or its revocation list wants to be renewed, in seconds since 1970.",
             &["file"],
-        ))
+        );
+        Self { begins, ends }
     }
 
     /// Of what a listener uses; call it when the files have been taken into use.
@@ -37,28 +76,75 @@ impl Expiry {
         self.note("client", certificate, certificates_end);
     }
 
-    fn note(&self, file: &str, path: Option<&Path>, end: impl Fn(&Path) -> Option<i64>) {
+    fn note(&self, file: &str, path: Option<&Path>, look: impl Fn(&Path) -> Option<Validity>) {
         let Some(path) = path else { return };
-        match end(path) {
-            Some(end) => self.0.with_label_values(&[file]).set(end),
+        match look(path) {
+            Some(validity) => {
+                self.begins.with_label_values(&[file]).set(validity.begins);
+                self.ends.with_label_values(&[file]).set(validity.ends);
+                let path = path.display();
+                match validity.fault(now()) {
+                    None => {}
+                    Some(Invalid::NotYet) => {
+                        tracing::warn!(file, %path, begins = validity.begins, "takes force and is not valid yet");
+                    }
+                    Some(Invalid::NoMore) => {
+                        tracing::warn!(file, %path, ended = validity.ends, "takes force and has expired");
+                    }
+                }
+            }
             // It was of use a moment ago, so it may change again; no number is better than an old one.
-            None => drop(self.0.remove_label_values(&[file])),
+            None => {
+                drop(self.begins.remove_label_values(&[file]));
+                drop(self.ends.remove_label_values(&[file]));
+            }
         }
     }
 }
 
-/// The earliest end of the certificates in `path`.
-fn certificates_end(path: &Path) -> Option<i64> {
-    let chain: Vec<CertificateDer<'static>> = items(path, "certificate").ok()?;
-    let end =
-        |der: &CertificateDer<'_>| Some(parse_x509_certificate(der).ok()?.1.validity().not_after.timestamp());
-    chain.iter().filter_map(end).min()
+fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// The earliest moment at which a list in `path` says that there will be a newer one.
-fn lists_end(path: &Path) -> Option<i64> {
+/// The time in which all of `parts` are valid.
+fn together(parts: impl Iterator<Item = Validity>) -> Option<Validity> {
+    parts.reduce(|one, other| Validity {
+        begins: one.begins.max(other.begins),
+        ends: one.ends.min(other.ends),
+    })
+}
+
+/// That of the certificates in `path`.
+fn certificates_end(path: &Path) -> Option<Validity> {
+    let chain: Vec<CertificateDer<'static>> = items(path, "certificate").ok()?;
+    together(chain.iter().filter_map(|der| {
+        let certificate = parse_x509_certificate(der).ok()?.1;
+        let validity = certificate.validity();
+        Some(Validity { begins: validity.not_before.timestamp(), ends: validity.not_after.timestamp() })
+    }))
+}
+
+/// That of the lists in `path`, which end where they say that there will be newer ones.
+fn lists_end(path: &Path) -> Option<Validity> {
     let lists: Vec<CertificateRevocationListDer<'static>> = items(path, "revocation list").ok()?;
-    let end =
-        |der: &CertificateRevocationListDer<'_>| Some(parse_x509_crl(der).ok()?.1.next_update()?.timestamp());
-    lists.iter().filter_map(end).min()
+    together(lists.iter().filter_map(|der| {
+        let list = parse_x509_crl(der).ok()?.1;
+        Some(Validity { begins: list.last_update().timestamp(), ends: list.next_update()?.timestamp() })
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_end_and_the_last_begin_count() {
+        let parts = [Validity { begins: 10, ends: 90 }, Validity { begins: 20, ends: 80 }];
+        let all = together(parts.into_iter()).unwrap();
+        assert_eq!(all, Validity { begins: 20, ends: 80 });
+        assert_eq!(together(std::iter::empty()), None);
+        let faults = [15, 20, 80, 81].map(|now| all.fault(now));
+        assert_eq!(faults, [Some(Invalid::NotYet), None, None, Some(Invalid::NoMore)]);
+    }
 }

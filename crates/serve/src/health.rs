@@ -1,16 +1,16 @@
 //! Whether each service serves: one truth for gRPC health checks and for `/healthz`.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use tonic_health::{ServingStatus, server::HealthReporter};
 
-use crate::metrics::Metrics;
+use crate::{duties, metrics::Metrics};
 
-/// The service name that answers SERVING for as long as the process does: for liveness probes, which must not depend on
-/// workers or on draining.
+/// The service name that answers SERVING for as long as only the process itself is asked about: for liveness probes, which must not
+/// depend on workers or on draining. It does not serve where nothing but a restart helps.
 pub const LIVENESS: &str = "liveness";
 
 /// Health of the services of a process. Cheap to clone.
@@ -24,13 +24,15 @@ pub struct Health {
 struct State {
     ready: BTreeMap<&'static str, bool>,
     draining: bool,
+    /// What only another process helps against, while it is so.
+    beyond_help: BTreeSet<&'static str>,
 }
 
 impl Health {
     /// None of `services` serves yet.
     pub(crate) async fn new(reporter: HealthReporter, services: &[&'static str]) -> Self {
         let ready = services.iter().map(|&service| (service, false)).collect();
-        let health = Self { reporter, state: Arc::new(Mutex::new(State { ready, draining: false })) };
+        let health = Self { reporter, state: Arc::new(Mutex::new(State { ready, ..State::default() })) };
         health.reporter.set_service_status(LIVENESS, ServingStatus::Serving).await;
         health.publish().await;
         health
@@ -43,6 +45,28 @@ impl Health {
             tracing::info!(service, ready, "health changed");
         }
         self.publish().await;
+    }
+
+    /// Says whether `what` will not come back by itself: then liveness fails, so that whoever watches starts the process anew.
+    pub async fn set_beyond_help(&self, what: &'static str, is_beyond_help: bool) {
+        let is_new = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            if is_beyond_help { state.beyond_help.insert(what) } else { state.beyond_help.remove(what) }
+        };
+        if is_new {
+            if is_beyond_help {
+                tracing::error!(what, "only a restart helps; liveness fails");
+            }
+            let status =
+                if self.ailment().is_none() { ServingStatus::Serving } else { ServingStatus::NotServing };
+            self.reporter.set_service_status(LIVENESS, status).await;
+        }
+    }
+
+    /// What only a restart helps against, if there is something.
+    pub(crate) fn ailment(&self) -> Option<&'static str> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.beyond_help.first().copied().or_else(duties::stalled)
     }
 
     /// Nothing serves any more.
@@ -85,5 +109,24 @@ impl Health {
             let status = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };
             self.reporter.set_service_status(service, status).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn liveness_fails_where_only_a_restart_helps() {
+        let (reporter, _service) = tonic_health::server::health_reporter();
+        let health = Health::new(reporter, &["service"]).await;
+        health.set("service", true).await;
+        assert_ne!(health.ailment(), Some("workers"));
+        health.set_beyond_help("workers", true).await;
+        // Readiness is another question.
+        assert!(health.is_serving());
+        assert_eq!(health.ailment(), Some("workers"));
+        health.set_beyond_help("workers", false).await;
+        assert_ne!(health.ailment(), Some("workers"));
     }
 }

@@ -1,12 +1,16 @@
 //! The process around a server: tokio's runtime, logs and traces, from start to a clean end.
 
-use std::{io, time::Duration};
+use std::{io, panic::catch_unwind, thread, time::Duration};
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-use tokio::runtime::{Builder, EnterGuard, Runtime};
+use tokio::{
+    runtime::{Builder, EnterGuard, Runtime},
+    signal::unix::{SignalKind, signal},
+};
 
 use crate::{
     config::Config,
+    duties::{keep, tell_panics},
     files::{TooFewFiles, allow_files},
     health::Health,
     metrics::Metrics,
@@ -16,6 +20,12 @@ use crate::{
 
 /// How long blocking work (a worker's last moments, a write to disk) may hold up the end of the process.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a thread for blocking work stays without any. Health is looked at more often, so one is always there.
+const BLOCKING_KEPT: Duration = Duration::from_secs(60);
+
+/// Threads of the runtime at most, whatever the environment says.
+const WORKER_THREADS_MAX: usize = 1_024;
 
 /// Why a process could not serve.
 #[derive(Debug, thiserror::Error)]
@@ -55,10 +65,9 @@ impl Host {
     pub fn start(config: &Config, service: &'static str) -> Result<Self, HostError> {
         forbid_dumps()?;
         allow_files(config)?;
-        let runtime = Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .map_err(|source| HostError::System { step: "start the runtime", source })?;
+        tell_panics();
+        let runtime =
+            start_runtime().map_err(|source| HostError::System { step: "start the runtime", source })?;
         let telemetry = {
             let _entered = runtime.enter();
             Telemetry::start(config, service)?
@@ -103,16 +112,46 @@ impl Host {
                 stop_signal().map_err(|source| HostError::System { step: "listen for signals", source })?;
             let server =
                 Server::bind(&config.listen, Callers::of(config), config.metrics, app, metrics).await?;
+            keep("hangup", hear_hangups);
             ready(server.health());
             let metrics = server.metrics_address().map(|address| address.to_string());
             tracing::info!(address = %server.address(), metrics, "serving");
-            server.run(stop).await;
+            let ended = server.run(stop).await;
             last.await;
-            Ok(())
+            Ok(ended?)
         });
         self.telemetry.stop();
         self.runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
         result
+    }
+}
+
+/// A runtime with a thread for blocking work, which stays for as long as it is used: whoever needs one later finds it busy at worst.
+fn start_runtime() -> io::Result<Runtime> {
+    let start = || {
+        let runtime = Builder::new_multi_thread()
+            .enable_all()
+            .worker_threads(worker_threads(std::env::var("TOKIO_WORKER_THREADS").ok().as_deref()))
+            .thread_keep_alive(BLOCKING_KEPT)
+            .build()?;
+        runtime.block_on(runtime.spawn_blocking(|| ())).map_err(io::Error::other)?;
+        Ok(runtime)
+    };
+    // tokio panics where no thread can be made.
+    catch_unwind(start).unwrap_or_else(|_| Err(io::Error::other("no thread can be made")))
+}
+
+/// As many as processors, unless the environment says otherwise and makes sense.
+fn worker_threads(said: Option<&str>) -> usize {
+    let said = said.and_then(|said| said.trim().parse().ok()).filter(|count| *count > 0);
+    said.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)).min(WORKER_THREADS_MAX)
+}
+
+/// SIGHUP asks to read files again, which [`crate::reload`] does where there are some. It never ends the process.
+async fn hear_hangups() {
+    let Ok(mut hangup) = signal(SignalKind::hangup()) else { return std::future::pending().await };
+    while hangup.recv().await.is_some() {
+        tracing::info!("SIGHUP: certificates, keys and tokens that are configured are read again");
     }
 }
 
@@ -129,6 +168,17 @@ mod tests {
 
     use super::*;
     use crate::{config::Role, raw_config::RawConfig};
+
+    #[test]
+    fn the_environment_cannot_stop_a_service_from_having_threads() {
+        let own = worker_threads(None);
+        assert!(own >= 1);
+        for said in ["", "0", "-1", "many", "1e3", "99999999999999999999"] {
+            assert_eq!(worker_threads(Some(said)), own, "{said}");
+        }
+        assert_eq!(worker_threads(Some("3")), 3);
+        assert_eq!(worker_threads(Some("1000000")), WORKER_THREADS_MAX);
+    }
 
     #[test]
     fn a_service_cannot_be_dumped() {

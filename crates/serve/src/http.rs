@@ -53,8 +53,8 @@ pub(crate) fn router(metrics: Metrics, health: Health) -> Router {
     Router::new()
         .route("/", get(page).with_state((metrics.clone(), health.clone())))
         .route("/metrics", get(scrape).with_state(metrics))
-        .route("/healthz", get(healthz).with_state(health))
-        .route("/livez", get(async || "alive\n"))
+        .route("/healthz", get(healthz).with_state(health.clone()))
+        .route("/livez", get(livez).with_state(health))
 }
 
 /// A listener for [`router`].
@@ -173,5 +173,14 @@ async fn healthz(State(health): State<Health>) -> Response {
         "serving\n".into_response()
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "not serving\n").into_response()
+    }
+}
+
+async fn livez(State(health): State<Health>) -> Response {
+    match health.ailment() {
+        None => "alive\n".into_response(),
+        Some(what) => {
+            (StatusCode::SERVICE_UNAVAILABLE, format!("only a restart helps: {what}\n")).into_response()
+        }
     }
 }

@@ -133,6 +133,8 @@ pub struct RawLog {
     pub format: String,
     /// What is logged: `error`, `warn`, `info`, `debug`, `trace`, or directives such as `info,antares_pool=debug`.
     pub filter: String,
+    /// Lines of one kind (a place in the code) that are written, on average over ten seconds; of levels from `info` up.
+    pub lines_per_second: u64,
 }
 
 /// Section `[trace]`.
@@ -175,9 +177,11 @@ pub struct RawSandbox {
     pub zygote_workers_max: u64,
     /// Time after which it is, milliseconds.
     pub zygote_age_ms_max: u64,
-    /// Whether workers ask the kernel not to run loads ahead of stores (Spectre v4) and not to predict indirect branches by what others
-    /// have trained (Spectre v2), where the machine offers it.
-    pub limit_speculation: bool,
+    /// Whether workers ask the kernel not to run loads ahead of stores (Spectre v4), where the machine offers it.
+    pub limit_store_bypass: bool,
+    /// Whether workers ask the kernel not to predict indirect branches by what others have trained (Spectre v2), where the machine
+    /// offers it.
+    pub limit_indirect_branches: bool,
     /// Whether nothing else runs on the threads of a worker's core while it does, where the kernel offers it. Where cores have two
     /// threads, that is up to half of the machine.
     pub core_scheduling: bool,
@@ -359,7 +363,7 @@ impl Default for RawMetrics {
 
 impl Default for RawLog {
     fn default() -> Self {
-        Self { format: "text".to_owned(), filter: "info,opentelemetry=warn".to_owned() }
+        Self { format: "text".to_owned(), filter: "info,opentelemetry=warn".to_owned(), lines_per_second: 50 }
     }
 }
 
@@ -387,7 +391,8 @@ impl Default for RawSandbox {
             allow_degraded: Vec::new(),
             zygote_workers_max: 10_000,
             zygote_age_ms_max: 3_600_000,
-            limit_speculation: true,
+            limit_store_bypass: false,
+            limit_indirect_branches: false,
             core_scheduling: false,
             cgroup: PathBuf::new(),
         }

@@ -1,12 +1,20 @@
 //! Files that are read again when they change: certificates, keys, authorities, tokens' keys. Whoever renews them swaps a symbolic
 //! link or writes a new file; both are found by looking at what the files say, and at once after SIGHUP.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use prometheus::IntCounterVec;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::{metrics::Metrics, status::chain};
+use crate::{
+    duties::{blocking, keep},
+    metrics::Metrics,
+    status::chain,
+};
 
 /// How often the files are looked at.
 const STEP: Duration = Duration::from_secs(1);
@@ -26,32 +34,43 @@ pub(crate) fn watch<E: std::error::Error + 'static>(
     mut load: impl FnMut() -> Result<(), E> + Send + 'static,
 ) {
     let reloads = counters(metrics);
+    let load = Arc::new(Mutex::new(move || load().map_err(|error| chain(&error))));
+    keep(kind, move || look(kind, files.clone(), reloads.clone(), load.clone()));
+}
+
+/// Reads again what `load` reads, in what way ever it fails.
+type Load<F> = Arc<Mutex<F>>;
+
+async fn look<F: FnMut() -> Result<(), String> + Send>(
+    kind: &'static str,
+    files: Vec<PathBuf>,
+    reloads: IntCounterVec,
+    load: Load<F>,
+) {
     let mut hangup = signal(SignalKind::hangup()).ok();
-    tokio::spawn(async move {
-        let mut seen = contents(&files).await;
-        // What was read at the start may have been older than that. If it is of no use, the next change tells.
-        let _ = load();
-        loop {
-            let is_asked = next(&mut hangup).await;
-            let now = contents(&files).await;
-            if now == seen && !is_asked {
-                continue;
-            }
-            seen = now;
-            let result = match load() {
-                Ok(()) => {
-                    tracing::info!(kind, "files were read again");
-                    RESULTS[1]
-                }
-                Err(error) => {
-                    let error = chain(&error);
-                    tracing::error!(kind, error, "changed files are of no use; the old ones stay in force");
-                    RESULTS[0]
-                }
-            };
-            reloads.with_label_values(&[kind, result]).inc();
+    let load = || load.lock().unwrap_or_else(PoisonError::into_inner)();
+    let mut seen = contents(&files).await;
+    // What was read at the start may have been older than that. If it is of no use, the next change tells.
+    let _ = load();
+    loop {
+        let is_asked = next(&mut hangup).await;
+        let now = contents(&files).await;
+        if now.is_none() || now == seen && !is_asked {
+            continue;
         }
-    });
+        seen = now;
+        let result = match load() {
+            Ok(()) => {
+                tracing::info!(kind, "files were read again");
+                RESULTS[1]
+            }
+            Err(error) => {
+                tracing::error!(kind, error, "changed files are of no use; the old ones stay in force");
+                RESULTS[0]
+            }
+        };
+        reloads.with_label_values(&[kind, result]).inc();
+    }
 }
 
 /// The counters, all there from the start as zeros.
@@ -79,9 +98,9 @@ async fn next(hangup: &mut Option<Signal>) -> bool {
     }
 }
 
-/// What the files say; none where one cannot be read.
-async fn contents(files: &[PathBuf]) -> Vec<Option<Vec<u8>>> {
+/// What the files say, none where one cannot be read; none at all where there is no thread to look.
+async fn contents(files: &[PathBuf]) -> Option<Vec<Option<Vec<u8>>>> {
     let files = files.to_vec();
     let read = move || files.iter().map(|path| crate::tls::read(path).ok()).collect();
-    tokio::task::spawn_blocking(read).await.unwrap_or_default()
+    blocking(read).await
 }

@@ -21,11 +21,13 @@ use crate::{
     auth_section::Auth,
     config::{Config, Listen},
     connections::Connections,
+    duties,
     handshake::Door,
     health::Health,
     http::{self, HttpListener},
     jwt::JwksError,
     listener::bind,
+    log_writer,
     metrics::Metrics,
     page::Page,
     quota_section::Tenancy,
@@ -85,6 +87,9 @@ pub enum ServeError {
         /// What the system says.
         source: io::Error,
     },
+    /// Nobody can call any more.
+    #[error("the listener has ended")]
+    Ended,
     /// The descriptors of the services do not decode.
     #[error("the descriptors of the services do not decode")]
     Descriptors(#[from] prost::DecodeError),
@@ -156,6 +161,8 @@ impl Server {
                 builder().with_service_name("grpc.reflection.v1alpha.ServerReflection").build_v1alpha()?;
             routes = routes.add_service(v1).add_service(v1alpha);
         }
+        log_writer::watch(&metrics);
+        duties::watch(&metrics);
         let door = Door::new(callers.tls, &metrics)?;
         let (grpc, address) = bind_at("listen.address", listen.address).await?;
         let http = match metrics_address {
@@ -188,7 +195,10 @@ impl Server {
 
     /// Serves until `stop`, then drains: health says NOT_SERVING, the listener closes, calls in progress may end. Returns
     /// when they have, or when the grace is over, whatever peers do. What is still open then ends with the runtime.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
+    ///
+    /// # Errors
+    /// The listener ended by itself: the rest is drained all the same, and whoever watches starts the process anew.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let listen = self.listen;
         let (close, closing) = watch::channel(false);
         let most = (listen.connections_max, listen.connections_per_peer_max);
@@ -202,20 +212,24 @@ impl Server {
             service,
             closing,
         ));
-        let http = self.http.map(|listener| {
+        let mut http = self.http.map(|listener| {
             let listener = HttpListener::new(listener, &self.metrics);
             let router = http::router(self.metrics.clone(), self.health.clone());
             let router = self.pages.iter().cloned().fold(router, |router, page| page.add_to(router));
             tokio::spawn(axum::serve(listener, router).into_future())
         });
-        stop.await;
+        let result = tokio::select! {
+            () = stop => Ok(()),
+            _ = &mut grpc => Err(ServeError::Ended),
+            () = end_of(http.as_mut()) => Err(ServeError::Ended),
+        };
         tracing::info!("draining");
         self.health.drain().await;
         tokio::time::sleep(listen.drain_delay).await;
         close.send_replace(true);
         tokio::select! {
             // Every connection is closed.
-            _ = &mut grpc => {}
+            _ = &mut grpc, if !grpc.is_finished() => {}
             () = quiet(&self.layer, listen.drain_grace) => {}
         }
         grpc.abort();
@@ -224,6 +238,7 @@ impl Server {
         }
         self.layer.flush().await;
         tracing::info!(calls_ended = self.layer.is_idle(), "drained");
+        result
     }
 }
 
@@ -232,6 +247,14 @@ async fn bind_at(key: &'static str, address: SocketAddr) -> Result<(TcpListener,
     let listener = bind(address).await.map_err(error)?;
     let bound = listener.local_addr().map_err(error)?;
     Ok((listener, bound))
+}
+
+/// Until `task` ends, if there is one.
+async fn end_of<T>(task: Option<&mut tokio::task::JoinHandle<T>>) {
+    match task {
+        Some(task) => drop(task.await),
+        None => std::future::pending().await,
+    }
 }
 
 /// Until no call is in progress and connections had a moment to close, or until `grace` is over.

@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Cow,
-    io::IsTerminal,
+    io,
     sync::{Mutex, OnceLock, PoisonError},
     time::{Duration, SystemTime},
 };
@@ -23,10 +23,17 @@ use tonic::metadata::{MetadataKey, MetadataMap};
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::{
-    EnvFilter, Layer, filter::filter_fn, layer::SubscriberExt, util::SubscriberInitExt,
+    EnvFilter, Layer,
+    filter::{FilterExt as _, filter_fn},
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
 };
 
-use crate::config::{Config, Log, Trace};
+use crate::{
+    config::{Config, Log, Trace},
+    log_rate::LogRate,
+    log_writer::{self, LogWriter},
+};
 
 /// Name of the instrumentation in exported spans.
 const SCOPE: &str = "antares";
@@ -51,6 +58,9 @@ pub enum TelemetryError {
     /// This process has a subscriber already.
     #[error("logs are started already")]
     Started(#[from] tracing_subscriber::util::TryInitError),
+    /// There is no thread that could write the log.
+    #[error("cannot start the thread that writes the log")]
+    Thread(#[source] io::Error),
     /// The exporter cannot be made.
     #[error("trace.endpoint {endpoint:?}")]
     Exporter {
@@ -95,13 +105,14 @@ impl Telemetry {
         Ok(Self { provider })
     }
 
-    /// Sends the spans that wait, for at most two seconds. Blocks.
+    /// Sends the spans that wait, and writes the lines that do, for at most two seconds each. Blocks.
     pub fn stop(self) {
         if let Some(provider) = self.provider
             && let Err(error) = provider.shutdown_with_timeout(FLUSH_TIMEOUT)
         {
             tracing::warn!(%error, "the last spans were not sent");
         }
+        log_writer::flush();
     }
 }
 
@@ -135,7 +146,9 @@ where
     let filter = EnvFilter::try_new(&log.filter)
         .map_err(|source| TelemetryError::Filter { filter: log.filter.clone(), source })?;
     let (filter, handle) = tracing_subscriber::reload::Layer::new(filter);
-    let layer = tracing_subscriber::fmt::layer().with_ansi(std::io::stdout().is_terminal());
+    let filter = filter.and(LogRate::new(log.lines_per_second));
+    let writer = LogWriter::start(log.json).map_err(TelemetryError::Thread)?;
+    let layer = tracing_subscriber::fmt::layer().with_ansi(LogWriter::is_terminal()).with_writer(writer);
     let layer = if log.json {
         layer
             .json()

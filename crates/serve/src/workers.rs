@@ -29,6 +29,10 @@ pub struct WorkerNumbers {
     pub inspected_total: u64,
     /// Of these, workers whose fence was not whole.
     pub unfenced_total: u64,
+    /// Looks from outside that found nobody.
+    pub blind_total: u64,
+    /// Workers that the kernel did not let be made.
+    pub not_forked_total: u64,
     /// Times that the zygote was lost and replaced.
     pub zygote_restarts_total: u64,
     /// Times that the zygote was replaced because it had made enough workers, or was old.
@@ -59,6 +63,14 @@ impl Metrics {
         let inspected =
             counter("antares_workers_inspected_total", "Workers looked at, as the kernel sees them.");
         let unfenced = counter("antares_workers_unfenced_total", "Of these, workers without a whole fence.");
+        let blind = counter(
+            "antares_workers_blind_total",
+            "Looks at workers that saw nobody, not even the zygote: /proc hides them.",
+        );
+        let not_forked = counter(
+            "antares_workers_not_forked_total",
+            "Workers that the kernel did not let be made: too many processes, or too little memory.",
+        );
         let restarts =
             counter("antares_zygote_restarts_total", "Times that the zygote was lost and replaced.");
         let renewals = counter(
@@ -79,6 +91,8 @@ impl Metrics {
             set_total(&deadline, now.deadline_total);
             set_total(&inspected, now.inspected_total);
             set_total(&unfenced, now.unfenced_total);
+            set_total(&blind, now.blind_total);
+            set_total(&not_forked, now.not_forked_total);
             set_total(&restarts, now.zygote_restarts_total);
             set_total(&renewals, now.zygote_renewals_total);
         });

@@ -354,6 +354,8 @@ trace:
   sample_ratio: {{ .Values.trace.sampleRatio }}
 sandbox:
   allow_degraded: {{ .Values.sandbox.allowDegraded | toJson }}
+  limit_store_bypass: {{ .Values.sandbox.limitStoreBypass }}
+  limit_indirect_branches: {{ .Values.sandbox.limitIndirectBranches }}
 {{- end -}}
 
 {{/* What the chart itself says of compiling, of running, and of both in one: sections of their files. */}}

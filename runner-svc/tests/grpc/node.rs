@@ -140,11 +140,12 @@ impl Node {
         watch(&server.health());
         let (stop, stopped) = oneshot::channel();
         let served = tokio::spawn(async move {
-            server
+            let ended = server
                 .run(async {
                     let _ = stopped.await;
                 })
                 .await;
+            ended.expect("it serves until it is told to stop");
         });
         let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
         Self {

@@ -144,3 +144,15 @@ fn who_rests_ends_with_the_renewal() {
     ledger.link(link(2));
     assert!(ledger.state().entries[&resting].condemned && ledger.stats().resting == 0);
 }
+
+#[test]
+fn who_has_no_zygote_for_long_is_deserted() {
+    let ledger = ledger();
+    assert!(!ledger.is_deserted(Duration::ZERO));
+    ledger.unlink(2);
+    assert!(!ledger.is_deserted(Duration::ZERO));
+    ledger.unlink(1);
+    assert!(ledger.is_deserted(Duration::ZERO) && !ledger.is_deserted(Duration::from_secs(3_600)));
+    ledger.link(link(2));
+    assert!(!ledger.is_deserted(Duration::ZERO));
+}

@@ -1,0 +1,184 @@
+//! Tasks that must not end as long as the process does: each has a name, and one that ends or panics is counted, told and begun again.
+//! One that does nothing any more is told by liveness.
+
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Mutex, MutexGuard, Once, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use crate::metrics::{Metrics, set_gauge, set_total};
+
+/// Pause before a task is begun again: the first time, and at most. It doubles.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// A task that went on for so long was not broken from the start; the pause begins anew.
+const SETTLED_AFTER: Duration = Duration::from_secs(60);
+
+/// A task that beats and has not for so long does not go on by itself: blocking work that never ends, no thread for it.
+const STALLED_AFTER: Duration = Duration::from_secs(120);
+
+/// How long a task waits for blocking work before it goes on without its answer.
+const BLOCKED_MAX: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Default)]
+struct Duty {
+    is_running: bool,
+    ends: u64,
+    /// When it last said that it goes on, if it does.
+    beat: Option<Instant>,
+}
+
+static DUTIES: Mutex<BTreeMap<&'static str, Duty>> = Mutex::new(BTreeMap::new());
+
+/// Panics of any thread.
+static PANICS: AtomicU64 = AtomicU64::new(0);
+
+fn duties() -> MutexGuard<'static, BTreeMap<&'static str, Duty>> {
+    // Nothing panics while it is held.
+    DUTIES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps what `begin` makes going for as long as the runtime lives, under `name`. Call it within the runtime.
+pub fn keep<F: Future<Output = ()> + Send + 'static>(
+    name: &'static str,
+    mut begin: impl FnMut() -> F + Send + 'static,
+) {
+    duties().entry(name).or_default();
+    tokio::spawn(async move {
+        let mut pause = PAUSE_MIN;
+        loop {
+            let since = Instant::now();
+            duties().entry(name).or_default().is_running = true;
+            let ended = match catch_unwind(AssertUnwindSafe(&mut begin)) {
+                Ok(task) => tokio::spawn(task).await,
+                // The hook has told where.
+                Err(_) => Ok(()),
+            };
+            if ended.as_ref().is_err_and(tokio::task::JoinError::is_cancelled) {
+                // With the runtime.
+                return;
+            }
+            let panicked = ended.is_err();
+            {
+                let mut duties = duties();
+                let duty = duties.entry(name).or_default();
+                (duty.is_running, duty.ends) = (false, duty.ends + 1);
+            }
+            pause = if since.elapsed() > SETTLED_AFTER { PAUSE_MIN } else { pause };
+            tracing::error!(task = name, panicked, "a task that must not end has ended; it is begun again");
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    });
+}
+
+/// The task `name` goes on. One that has said so once is expected to go on saying it.
+pub fn beat(name: &'static str) {
+    duties().entry(name).or_default().beat = Some(Instant::now());
+}
+
+/// A task that has not gone on for too long: only another process helps.
+pub(crate) fn stalled() -> Option<&'static str> {
+    let is_stalled = |duty: &Duty| duty.beat.is_some_and(|beat| beat.elapsed() > STALLED_AFTER);
+    duties().iter().find(|(_, duty)| is_stalled(duty)).map(|(name, _)| *name)
+}
+
+/// Does `work`, which may block, on another thread, for a task that goes on whatever happens: none if there is no thread for it, if
+/// it panics, or if it takes longer than half a minute.
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    // It panics where no thread can be made, and none is there.
+    let task = catch_unwind(AssertUnwindSafe(|| tokio::task::spawn_blocking(work))).ok()?;
+    tokio::time::timeout(BLOCKED_MAX, task).await.ok()?.ok()
+}
+
+/// Exports how tasks do, and counts panics.
+pub(crate) fn watch(metrics: &Metrics) {
+    let ends = metrics.counters(
+        "antares_task_ends_total",
+        "Times that a task ended that must not; it was begun again.",
+        &["task"],
+    );
+    let running =
+        metrics.gauges("antares_tasks_running", "1 while a task that must not end runs.", &["task"]);
+    let panics = metrics.counter("antares_panics_total", "Panics of threads of the service's process.");
+    metrics.before_scrape(move || {
+        for (name, duty) in duties().iter() {
+            set_total(&ends.with_label_values(&[*name]), duty.ends);
+            set_gauge(&running.with_label_values(&[*name]), duty.is_running.into());
+        }
+        set_total(&panics, PANICS.load(Ordering::Relaxed));
+    });
+}
+
+/// Has panics told by the log, which nobody waits for, and not by standard error, which may not be read.
+pub(crate) fn tell_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            PANICS.fetch_add(1, Ordering::Relaxed);
+            if cfg!(test) || !tracing::dispatcher::has_been_set() {
+                return before(panic);
+            }
+            let place = panic.location().map(ToString::to_string).unwrap_or_default();
+            let thread = std::thread::current();
+            let what = panic.payload_as_str().unwrap_or("no text");
+            tracing::error!(thread = thread.name().unwrap_or("unnamed"), place, what, "a thread panicked");
+        }));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, atomic::AtomicU32};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_ends_or_panics_is_begun_again_and_counted() {
+        let begun = Arc::new(AtomicU32::new(0));
+        let count = begun.clone();
+        keep("test", move || {
+            let count = count.clone();
+            async move {
+                match count.fetch_add(1, Ordering::Relaxed) {
+                    0 => {}
+                    1 => panic!("for the test"),
+                    _ => std::future::pending().await,
+                }
+            }
+        });
+        while begun.load(Ordering::Relaxed) < 3 {
+            tokio::time::sleep(PAUSE_MIN).await;
+        }
+        let metrics = Metrics::new();
+        watch(&metrics);
+        let text = String::from_utf8(metrics.text().unwrap()).unwrap();
+        for line in ["antares_task_ends_total{task=\"test\"} 2", "antares_tasks_running{task=\"test\"} 1"] {
+            assert!(text.contains(line), "{line} is not in {text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn blocking_work_that_panics_is_no_answer() {
+        assert_eq!(blocking(|| 7).await, Some(7));
+        assert_eq!(blocking(|| -> u32 { panic!("for the test") }).await, None);
+    }
+
+    #[test]
+    fn who_never_beat_is_not_stalled() {
+        duties().entry("quiet").or_default();
+        assert_ne!(stalled(), Some("quiet"));
+        let long_ago = Instant::now().checked_sub(2 * STALLED_AFTER);
+        duties().entry("loud").or_default().beat = long_ago;
+        assert_eq!(stalled().is_some(), long_ago.is_some());
+        beat("loud");
+        assert_eq!(stalled(), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! How many lines of one kind the log takes: callers can produce some of them as fast as they like. A kind is a place in the code.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tracing::{Event, Level, Metadata, Subscriber, callsite::Identifier};
+use tracing_subscriber::layer::{Context, Filter};
+
+/// Time in which lines of a kind are counted together.
+pub(crate) const PERIOD: Duration = Duration::from_secs(10);
+
+/// Lines that were left out since the process began.
+static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
+
+/// Lets through what its rate allows, of each kind.
+#[derive(Debug)]
+pub(crate) struct LogRate {
+    /// Lines of a kind in a period.
+    most: u64,
+    kinds: Mutex<HashMap<Identifier, Kind>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    since: Instant,
+    lines: u64,
+}
+
+impl LogRate {
+    /// `per_second` lines of each kind, over ten seconds.
+    pub(crate) fn new(per_second: u64) -> Self {
+        Self { most: per_second.saturating_mul(PERIOD.as_secs()), kinds: Mutex::default() }
+    }
+
+    /// Whether one more of `kind` may be written at `now`.
+    fn admits(&self, kind: Identifier, now: Instant) -> bool {
+        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let kind = kinds.entry(kind).or_insert(Kind { since: now, lines: 0 });
+        if now.saturating_duration_since(kind.since) >= PERIOD {
+            *kind = Kind { since: now, lines: 0 };
+        }
+        kind.lines += 1;
+        kind.lines <= self.most
+    }
+}
+
+/// Lines that were left out since the process began.
+pub(crate) fn left_out() -> u64 {
+    LEFT_OUT.load(Ordering::Relaxed)
+}
+
+impl<S: Subscriber> Filter<S> for LogRate {
+    fn enabled(&self, _: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        true
+    }
+
+    fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
+        let metadata = event.metadata();
+        // Who asks for more than that by `log.filter` wants all of it.
+        let is_written = *metadata.level() > Level::INFO || self.admits(metadata.callsite(), Instant::now());
+        LEFT_OUT.fetch_add((!is_written).into(), Ordering::Relaxed);
+        is_written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tracing_subscriber::{Layer as _, layer::SubscriberExt as _};
+
+    use super::*;
+
+    /// Counts the lines that come through.
+    struct Lines(Arc<AtomicU64>);
+
+    impl<S: Subscriber> tracing_subscriber::Layer<S> for Lines {
+        fn on_event(&self, _: &Event<'_>, _: Context<'_, S>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn one_kind_does_not_drown_the_others() {
+        let lines = Arc::new(AtomicU64::new(0));
+        let rate = LogRate::new(2);
+        let subscriber = tracing_subscriber::registry().with(Lines(lines.clone()).with_filter(rate));
+        let before = left_out();
+        tracing::subscriber::with_default(subscriber, || {
+            (0..1_000).for_each(|_| tracing::info!("what any caller can produce"));
+            assert_eq!(lines.swap(0, Ordering::Relaxed), 20);
+            tracing::error!("what matters");
+            assert_eq!(lines.swap(0, Ordering::Relaxed), 1);
+            (0..1_000).for_each(|_| tracing::debug!("what was asked for"));
+            assert_eq!(lines.load(Ordering::Relaxed), 1_000);
+        });
+        assert_eq!(left_out() - before, 980);
+    }
+
+    #[test]
+    fn a_kind_is_heard_again_after_a_while() {
+        let rate = LogRate::new(1);
+        let kind = tracing::info_span!("kind").metadata().map(|of| of.callsite());
+        let Some(kind) = kind else { return };
+        let now = Instant::now();
+        assert_eq!((0..30).filter(|_| rate.admits(kind.clone(), now)).count(), 10);
+        assert!(rate.admits(kind, now + PERIOD));
+    }
+}
