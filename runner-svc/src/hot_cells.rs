@@ -11,6 +11,8 @@ use std::{
 use antares_abi::Sha256Digest;
 use antares_pool::Sealed;
 use antares_serve::{Account, Flights, Metrics, set_gauge, set_total};
+use antares_transaction::data_hash;
+use bytes::Bytes;
 
 use crate::{
     library::seal,
@@ -20,17 +22,14 @@ use crate::{
 /// Bytes that the kernel gives a file at a time.
 const PAGE_BYTES: u64 = 4096;
 
-/// First bytes of what may be a program.
-const ELF_MAGIC: [u8; 4] = *b"\x7fELF";
-
 /// Data of a cell in a sealed memory file, hashed once.
 #[derive(Debug)]
 pub(crate) struct HotCell {
     pub(crate) sealed: Arc<Sealed>,
+    /// The data, mapped.
+    pub(crate) bytes: Bytes,
     /// ckb's hash of the data.
     pub(crate) data_hash: [u8; 32],
-    /// Whether it begins as an ELF does.
-    pub(crate) is_program: bool,
 }
 
 /// Hot cells by last use, of all tenants together at most so many bytes and files. What is lent out lives on when it leaves.
@@ -81,10 +80,10 @@ pub(crate) struct HotCellsStats {
 }
 
 impl HotCell {
-    fn new(sealed: Sealed, bytes: &[u8]) -> Self {
-        // As ckb has it: no data has no hash.
-        let data_hash = if bytes.is_empty() { [0; 32] } else { ckb_hash::blake2b_256(bytes) };
-        Self { sealed: Arc::new(sealed), data_hash, is_program: bytes.starts_with(&ELF_MAGIC) }
+    fn new(sealed: Sealed) -> std::io::Result<Self> {
+        let bytes = sealed.map()?;
+        let data_hash = data_hash(&bytes);
+        Ok(Self { sealed: Arc::new(sealed), bytes, data_hash })
     }
 }
 
@@ -110,15 +109,28 @@ impl HotCells {
         }
         let source = self.source.of(account);
         let fetched = self.flights.join(key, || async move {
-            let bytes = source.script(digest).await?;
-            let sealed = seal("antares-cell", bytes.clone()).await?;
+            let sealed = seal("antares-cell", source.script(digest).await?).await?;
             if sealed.digest() != digest {
                 return Err(SourceError::Corrupt { detail: format!("data with digest {}", sealed.digest()) });
             }
-            let cell = tokio::task::spawn_blocking(move || HotCell::new(sealed, &bytes)).await;
-            cell.map(Arc::new).map_err(|_| SourceError::Internal)
+            hashed(sealed).await
         });
         let cell = fetched.await.unwrap_or(Err(SourceError::Internal))?;
+        self.put(account.holder(), key, cell.clone());
+        Ok(cell)
+    }
+
+    /// Data that came with a call, as a cell: one that is hot already, by its digest.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub(crate) async fn keep(&self, account: &Account, bytes: Bytes) -> Result<Arc<HotCell>, SourceError> {
+        let digest = Sha256Digest::of(&bytes);
+        let key = Sha256Digest(account.apart().apply(digest.0));
+        if let Some(cell) = self.find(account.holder(), key) {
+            return Ok(cell);
+        }
+        let cell = hashed(seal("antares-cell", bytes).await?).await?;
         self.put(account.holder(), key, cell.clone());
         Ok(cell)
     }
@@ -216,6 +228,19 @@ impl State {
     }
 }
 
+/// The cell whose data is in `sealed`.
+async fn hashed(sealed: Sealed) -> Result<Arc<HotCell>, SourceError> {
+    match tokio::task::spawn_blocking(move || HotCell::new(sealed)).await {
+        Ok(Ok(cell)) => Ok(Arc::new(cell)),
+        Ok(Err(error)) => {
+            tracing::error!(%error, "a memory file cannot be mapped");
+            Err(SourceError::Internal)
+        }
+        // It panicked; the hook has told where.
+        Err(_) => Err(SourceError::Internal),
+    }
+}
+
 /// Exports what `read` gives at each scrape.
 pub(crate) fn export_hot_cells(metrics: &Metrics, read: impl Fn() -> HotCellsStats + Send + 'static) {
     let bytes = metrics.gauge("antares_hot_cells_bytes", "Bytes of cell data kept hot in memory.");
@@ -238,7 +263,6 @@ mod tests {
 
     use antares_abi::{CompileOptions, Seen};
     use antares_trust::Trust;
-    use bytes::Bytes;
     use tonic::async_trait;
 
     use super::*;
@@ -309,7 +333,6 @@ mod tests {
         assert_eq!(source.0.load(Ordering::Relaxed), 1);
         assert_eq!(one.sealed.digest(), Sha256Digest::of(&blob(7)));
         assert_eq!(one.data_hash, ckb_hash::blake2b_256(blob(7)));
-        assert!(!one.is_program);
         assert_eq!(hot.stats(), HotCellsStats { bytes: 60 << 10, entries: 1, hits: 1, misses: 2 });
         let missing = hot.get(&Account::nobody(), Sha256Digest([0; 32])).await;
         assert!(matches!(missing, Err(SourceError::ScriptNotFound(_))));
@@ -317,9 +340,8 @@ mod tests {
 
     #[test]
     fn no_data_has_ckb_s_hash_of_none() {
-        let empty = HotCell::new(Sealed::new("test", b"").unwrap(), b"");
-        assert_eq!((empty.data_hash, empty.is_program), ([0; 32], false));
-        assert!(HotCell::new(Sealed::new("test", b"\x7fELF").unwrap(), b"\x7fELF").is_program);
+        let cell = |bytes: &[u8]| HotCell::new(Sealed::new("test", bytes).unwrap()).unwrap();
+        assert_eq!(cell(b"").data_hash, [0; 32]);
     }
 
     #[tokio::test]

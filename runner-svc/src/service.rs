@@ -157,16 +157,16 @@ impl runner_service_server::RunnerService for Service {
         let (deadline, tenant) = (self.deadline(&request), tenant(&request)?);
         let notes = CallNotes::of(&request);
         let room = RequestBytes::of(&request);
-        let mut message = request.into_inner();
+        let message = request.into_inner();
         let request_id = message.request_id.clone();
         notes.request_id(&request_id);
         let id = new_id();
         name_call(&id, &request_id);
-        let resolved = self.runner.resolve(&tenant.account, &mut message, room.as_ref());
+        let account = tenant.account.clone();
+        let mut order = VerifyOrder { tenant, ..verify_order(message, self.runner.limits())? };
+        let resolved = self.runner.resolve(&mut order, room.as_ref());
         let _held =
             timeout_at(deadline.into(), resolved).await.unwrap_or(Err(ExecuteError::CallDeadline.into()))?;
-        let account = tenant.account.clone();
-        let order = VerifyOrder { tenant, ..verify_order(message, self.runner.limits())? };
         let span = tracing::info_span!(
             "verify",
             execution_id = id,
