@@ -15,6 +15,7 @@ mod ended;
 mod execute;
 mod hedge;
 mod hot;
+mod hot_cells;
 mod learn;
 mod lend;
 mod lessons;

@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use crate::{
     early::Early,
     hot::Hot,
+    hot_cells::{HotCells, export_hot_cells},
     learn::Learnt,
     metrics::RunnerMetrics,
     native::HintedNative,
@@ -44,6 +45,7 @@ pub(crate) struct Shared {
     pub(crate) reading: Arc<Semaphore>,
     pub(crate) patience: Patience,
     pub(crate) hot: Hot,
+    pub(crate) hot_cells: HotCells,
     pub(crate) ready: Ready,
     pub(crate) scripts: Flights<Sha256Digest, Result<Arc<Sealed>, SourceError>>,
     pub(crate) learnt: Learnt,
@@ -68,6 +70,11 @@ impl Runner {
             reading: Arc::new(Semaphore::new(workers)),
             patience: Patience::default(),
             hot: Hot::new(),
+            hot_cells: HotCells::new(
+                source.clone(),
+                limits.hot_cells_bytes_max,
+                limits.hot_cells_entries_max,
+            ),
             ready: Ready::new(
                 limits.ready_bytes_max,
                 usize::try_from(limits.ready_entries_max).unwrap_or(usize::MAX),
@@ -90,6 +97,8 @@ impl Runner {
         metrics.watch_workers("run", move || crate::metrics::worker_numbers(&watched.pool));
         let watched = shared.clone();
         shared.metrics.export_ready(metrics, move || watched.ready.stats());
+        let watched = shared.clone();
+        export_hot_cells(metrics, move || watched.hot_cells.stats());
         let watched = shared.clone();
         shared.metrics.export_profiles(metrics, move || watched.profiles.stats());
         let layers = shared.pool.layers().iter().map(|status| (status.layer.name(), status.active));
