@@ -11,6 +11,7 @@ use std::{
 use antares_abi::Sha256Digest;
 use antares_pool::Sealed;
 use antares_serve::{Account, Flights, Metrics, set_gauge, set_total};
+use bytes::Bytes;
 
 use crate::{
     library::seal,
@@ -27,6 +28,8 @@ const ELF_MAGIC: [u8; 4] = *b"\x7fELF";
 #[derive(Debug)]
 pub(crate) struct HotCell {
     pub(crate) sealed: Arc<Sealed>,
+    /// The same, as this process reads it: no copy.
+    pub(crate) bytes: Bytes,
     /// ckb's hash of the data.
     pub(crate) data_hash: [u8; 32],
     /// Whether it begins as an ELF does.
@@ -43,8 +46,8 @@ pub(crate) struct HotCells {
     state: Mutex<State>,
 }
 
-/// A tenant, by [`Account::holder`].
-type Holder = [u8; 32];
+/// A tenant, by name.
+type Holder = Arc<str>;
 
 #[derive(Default)]
 struct State {
@@ -81,10 +84,19 @@ pub(crate) struct HotCellsStats {
 }
 
 impl HotCell {
-    fn new(sealed: Sealed, bytes: &[u8]) -> Self {
+    /// Hashes `sealed`, whose content `bytes` are.
+    fn new(sealed: Sealed, bytes: Bytes) -> Self {
         // As ckb has it: no data has no hash.
-        let data_hash = if bytes.is_empty() { [0; 32] } else { ckb_hash::blake2b_256(bytes) };
-        Self { sealed: Arc::new(sealed), data_hash, is_program: bytes.starts_with(&ELF_MAGIC) }
+        let data_hash = if bytes.is_empty() { [0; 32] } else { ckb_hash::blake2b_256(&bytes) };
+        let is_program = bytes.starts_with(&ELF_MAGIC);
+        Self { sealed: Arc::new(sealed), bytes, data_hash, is_program }
+    }
+
+    /// Seals and hashes `bytes`, in a thread that may block.
+    async fn of(bytes: Bytes) -> Result<Self, SourceError> {
+        let sealed = seal("antares-cell", bytes.clone()).await?;
+        // If it panicked, the hook has told where.
+        tokio::task::spawn_blocking(move || Self::new(sealed, bytes)).await.map_err(|_| SourceError::Internal)
     }
 }
 
@@ -105,21 +117,33 @@ impl HotCells {
         digest: Sha256Digest,
     ) -> Result<Arc<HotCell>, SourceError> {
         let key = Sha256Digest(account.apart().apply(digest.0));
-        if let Some(cell) = self.find(account.holder(), key) {
+        if let Some(cell) = self.find(account, key) {
             return Ok(cell);
         }
         let source = self.source.of(account);
         let fetched = self.flights.join(key, || async move {
-            let bytes = source.script(digest).await?;
-            let sealed = seal("antares-cell", bytes.clone()).await?;
-            if sealed.digest() != digest {
-                return Err(SourceError::Corrupt { detail: format!("data with digest {}", sealed.digest()) });
+            let cell = HotCell::of(source.script(digest).await?).await?;
+            match cell.sealed.digest() {
+                found if found == digest => Ok(Arc::new(cell)),
+                found => Err(SourceError::Corrupt { detail: format!("data with digest {found}") }),
             }
-            let cell = tokio::task::spawn_blocking(move || HotCell::new(sealed, &bytes)).await;
-            cell.map(Arc::new).map_err(|_| SourceError::Internal)
         });
         let cell = fetched.await.unwrap_or(Err(SourceError::Internal))?;
-        self.put(account.holder(), key, cell.clone());
+        self.put(account, key, cell.clone());
+        Ok(cell)
+    }
+
+    /// Cell data that came along. Found again by its digest, by `account` alone where tenants are apart.
+    ///
+    /// # Errors
+    /// There are no descriptors or no memory left.
+    pub(crate) async fn keep(&self, account: &Account, bytes: Bytes) -> Result<Arc<HotCell>, SourceError> {
+        let cell = Arc::new(HotCell::of(bytes).await?);
+        let key = Sha256Digest(account.apart().apply(cell.sealed.digest().0));
+        if let Some(known) = self.find(account, key) {
+            return Ok(known);
+        }
+        self.put(account, key, cell.clone());
         Ok(cell)
     }
 
@@ -129,7 +153,7 @@ impl HotCells {
         HotCellsStats { bytes: state.bytes, entries, hits: state.hits, misses: state.misses }
     }
 
-    fn find(&self, holder: Holder, key: Sha256Digest) -> Option<Arc<HotCell>> {
+    fn find(&self, account: &Account, key: Sha256Digest) -> Option<Arc<HotCell>> {
         let mut state = self.state();
         let Some(entry) = state.entries.get(&key) else {
             state.misses += 1;
@@ -138,12 +162,12 @@ impl HotCells {
         let cell = entry.cell.clone();
         state.hits += 1;
         let charge = self.charge(&cell);
-        state.hold(holder, key, charge);
+        state.hold(&Arc::from(account.tenant()), key, charge);
         Some(cell)
     }
 
-    /// Keeps `cell` for `holder`. What is larger than everything is not kept.
-    fn put(&self, holder: Holder, key: Sha256Digest, cell: Arc<HotCell>) {
+    /// Keeps `cell` for `account`. What is larger than everything is not kept.
+    fn put(&self, account: &Account, key: Sha256Digest, cell: Arc<HotCell>) {
         let charge = self.charge(&cell);
         if charge > self.bytes_max {
             return;
@@ -155,10 +179,11 @@ impl HotCells {
             state.bytes += bytes;
             state.charged += charge;
         }
-        state.hold(holder, key, charge);
+        let holder = Arc::from(account.tenant());
+        state.hold(&holder, key, charge);
         while state.charged > self.bytes_max {
-            let Some(gives) = state.who_gives(holder, self.bytes_max) else { return };
-            state.let_go(gives, |cell| self.charge(cell));
+            let Some(gives) = state.who_gives(&holder, self.bytes_max) else { return };
+            state.let_go(&gives, |cell| self.charge(cell));
         }
     }
 
@@ -174,11 +199,11 @@ impl HotCells {
 
 impl State {
     /// Notes that `holder` uses a cell that is there.
-    fn hold(&mut self, holder: Holder, key: Sha256Digest, charge: u64) {
+    fn hold(&mut self, holder: &Holder, key: Sha256Digest, charge: u64) {
         self.tick += 1;
         let Some(entry) = self.entries.get_mut(&key) else { return };
-        let holds = self.holders.entry(holder).or_default();
-        match entry.used.insert(holder, self.tick) {
+        let holds = self.holders.entry(holder.clone()).or_default();
+        match entry.used.insert(holder.clone(), self.tick) {
             Some(before) => drop(holds.order.remove(&before)),
             None => holds.charged += charge,
         }
@@ -186,24 +211,24 @@ impl State {
     }
 
     /// Who makes room for `holder`: itself, if it has more than its share; else who has most.
-    fn who_gives(&self, holder: Holder, bytes_max: u64) -> Option<Holder> {
+    fn who_gives(&self, holder: &Holder, bytes_max: u64) -> Option<Holder> {
         let share = bytes_max / self.holders.len().max(1) as u64;
-        if self.holders.get(&holder).is_some_and(|holds| holds.charged > share) {
-            return Some(holder);
+        if self.holders.get(holder).is_some_and(|holds| holds.charged > share) {
+            return Some(holder.clone());
         }
-        self.holders.iter().max_by_key(|(_, holds)| holds.charged).map(|(holder, _)| *holder)
+        self.holders.iter().max_by_key(|(_, holds)| holds.charged).map(|(holder, _)| holder.clone())
     }
 
     /// Lets `holder` let go of what it used longest ago; what nobody holds any more goes.
-    fn let_go(&mut self, holder: Holder, charge: impl Fn(&HotCell) -> u64) {
-        let Some(holds) = self.holders.get_mut(&holder) else { return };
+    fn let_go(&mut self, holder: &Holder, charge: impl Fn(&HotCell) -> u64) {
+        let Some(holds) = self.holders.get_mut(holder) else { return };
         let oldest = holds.order.pop_first();
         if let Some((_, key)) = oldest
             && let Some(entry) = self.entries.get_mut(&key)
         {
             let charge = charge(&entry.cell);
             holds.charged -= charge;
-            entry.used.remove(&holder);
+            entry.used.remove(holder);
             if entry.used.is_empty() {
                 self.charged -= charge;
                 self.bytes -= entry.cell.sealed.len();
@@ -211,7 +236,7 @@ impl State {
             }
         }
         if holds.order.is_empty() {
-            self.holders.remove(&holder);
+            self.holders.remove(holder);
         }
     }
 }
@@ -238,7 +263,6 @@ mod tests {
 
     use antares_abi::{CompileOptions, Seen};
     use antares_trust::Trust;
-    use bytes::Bytes;
     use tonic::async_trait;
 
     use super::*;
@@ -311,15 +335,21 @@ mod tests {
         assert_eq!(one.data_hash, ckb_hash::blake2b_256(blob(7)));
         assert!(!one.is_program);
         assert_eq!(hot.stats(), HotCellsStats { bytes: 60 << 10, entries: 1, hits: 1, misses: 2 });
+        let kept = hot.keep(&Account::nobody(), blob(7)).await.unwrap();
+        assert!(Arc::ptr_eq(&one, &kept));
+        hot.keep(&Account::nobody(), blob(8)).await.unwrap();
+        get(&hot, "a", 8).await;
+        assert_eq!(source.0.load(Ordering::Relaxed), 1);
         let missing = hot.get(&Account::nobody(), Sha256Digest([0; 32])).await;
         assert!(matches!(missing, Err(SourceError::ScriptNotFound(_))));
     }
 
     #[test]
     fn no_data_has_ckb_s_hash_of_none() {
-        let empty = HotCell::new(Sealed::new("test", b"").unwrap(), b"");
-        assert_eq!((empty.data_hash, empty.is_program), ([0; 32], false));
-        assert!(HotCell::new(Sealed::new("test", b"\x7fELF").unwrap(), b"\x7fELF").is_program);
+        let of = |bytes: &'static [u8]| HotCell::new(Sealed::new("test", bytes).unwrap(), bytes.into());
+        let empty = of(b"");
+        assert_eq!((empty.data_hash, empty.is_program, empty.bytes.len()), ([0; 32], false, 0));
+        assert!(of(b"\x7fELF").is_program);
     }
 
     #[tokio::test]
