@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use antares_abi::Sha256Digest;
@@ -53,6 +53,8 @@ type Holder = Arc<str>;
 struct State {
     entries: HashMap<Sha256Digest, Entry>,
     holders: HashMap<Holder, Holds>,
+    /// Those that left while somebody held them.
+    lent: HashMap<Sha256Digest, Weak<HotCell>>,
     tick: u64,
     charged: u64,
     bytes: u64,
@@ -156,8 +158,10 @@ impl HotCells {
     fn find(&self, account: &Account, key: Sha256Digest) -> Option<Arc<HotCell>> {
         let mut state = self.state();
         let Some(entry) = state.entries.get(&key) else {
-            state.misses += 1;
-            return None;
+            let lent = state.lent.get(&key).and_then(Weak::upgrade);
+            let counted = if lent.is_some() { &mut state.hits } else { &mut state.misses };
+            *counted += 1;
+            return lent;
         };
         let cell = entry.cell.clone();
         state.hits += 1;
@@ -232,6 +236,10 @@ impl State {
             if entry.used.is_empty() {
                 self.charged -= charge;
                 self.bytes -= entry.cell.sealed.len();
+                if Arc::strong_count(&entry.cell) > 1 {
+                    self.lent.retain(|_, cell| cell.strong_count() > 0);
+                    self.lent.insert(key, Arc::downgrade(&entry.cell));
+                }
                 self.entries.remove(&key);
             }
         }
@@ -375,6 +383,22 @@ mod tests {
             get(&hot, "greedy", number).await;
         }
         assert_eq!(kept(&hot, 0..2), [0, 1]);
+    }
+
+    #[tokio::test]
+    async fn what_somebody_holds_is_found_also_when_it_has_left() {
+        let source = Blobs::default();
+        let hot = hot(&source, 100);
+        let held = get(&hot, "", 0).await;
+        for number in 1..20 {
+            get(&hot, "", number).await;
+        }
+        assert!(kept(&hot, 0..1).is_empty());
+        assert!(Arc::ptr_eq(&held, &get(&hot, "", 0).await));
+        assert_eq!(source.0.load(Ordering::Relaxed), 20);
+        drop(held);
+        get(&hot, "", 0).await;
+        assert_eq!(source.0.load(Ordering::Relaxed), 21);
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! Cells of a transaction whose data is named by the digest of an uploaded script: the bytes are put in its place.
+//! Cells of a transaction whose data is named by digest: the bytes are put in its place.
 
 use std::collections::{HashMap, hash_map::Entry};
 
@@ -9,9 +9,7 @@ use antares_transaction::limits::TRANSACTION_BYTES_MAX;
 use bytes::Bytes;
 use tonic::Status;
 
-use crate::{
-    ended::ExecuteError, order::Script, runner::Runner, source::SourceError, status::transaction_fault,
-};
+use crate::{ended::ExecuteError, runner::Runner, status::transaction_fault};
 
 impl Runner {
     /// Puts stored bytes into the cells of `request` that name them. What they take is held in `room` for as long as
@@ -59,14 +57,8 @@ impl Runner {
         digest: Sha256Digest,
         held: &HeldBytes,
     ) -> Result<Bytes, Status> {
-        let script = self.shared.script(account, Script::Stored(digest)).await?;
-        held.grow(usize::try_from(script.elf.len()).unwrap_or(usize::MAX))?;
-        let read = tokio::task::spawn_blocking(move || script.elf.read()).await;
-        let bytes = read.unwrap_or_else(|panic| Err(std::io::Error::other(panic)));
-        let bytes = bytes.map_err(|error| {
-            tracing::error!(%error, script = %digest, "a memory file cannot be read");
-            ExecuteError::from(SourceError::Internal)
-        });
-        Ok(bytes?.into())
+        let cell = self.shared.hot_cells.get(account, digest).await.map_err(ExecuteError::from)?;
+        held.grow(cell.bytes.len())?;
+        Ok(cell.bytes.clone())
     }
 }
