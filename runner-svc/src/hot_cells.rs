@@ -4,8 +4,9 @@
 //! hold something) lets go of what it used longest ago: who brings cells without end moves its own.
 
 use std::{
+    io,
     collections::{BTreeMap, HashMap, hash_map},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use antares_abi::Sha256Digest;
@@ -26,7 +27,7 @@ const PAGE_BYTES: u64 = 4096;
 #[derive(Debug)]
 pub(crate) struct HotCell {
     pub(crate) sealed: Arc<Sealed>,
-    /// The data, mapped.
+    /// The same, as this process reads it: no copy.
     pub(crate) bytes: Bytes,
     /// ckb's hash of the data.
     pub(crate) data_hash: [u8; 32],
@@ -42,13 +43,15 @@ pub(crate) struct HotCells {
     state: Mutex<State>,
 }
 
-/// A tenant, by [`Account::holder`].
-type Holder = [u8; 32];
+/// A tenant, by name.
+type Holder = Arc<str>;
 
 #[derive(Default)]
 struct State {
     entries: HashMap<Sha256Digest, Entry>,
     holders: HashMap<Holder, Holds>,
+    /// Those that left while somebody held them.
+    lent: HashMap<Sha256Digest, Weak<HotCell>>,
     tick: u64,
     charged: u64,
     bytes: u64,
@@ -80,10 +83,25 @@ pub(crate) struct HotCellsStats {
 }
 
 impl HotCell {
-    fn new(sealed: Sealed) -> std::io::Result<Self> {
+    /// Hashes what is in `sealed`, where it is.
+    fn new(sealed: Sealed) -> io::Result<Self> {
         let bytes = sealed.map()?;
         let data_hash = data_hash(&bytes);
         Ok(Self { sealed: Arc::new(sealed), bytes, data_hash })
+    }
+
+    /// Seals and hashes `bytes`, in a thread that may block.
+    async fn of(bytes: Bytes) -> Result<Self, SourceError> {
+        let sealed = seal("antares-cell", bytes).await?;
+        match tokio::task::spawn_blocking(move || Self::new(sealed)).await {
+            Ok(Ok(cell)) => Ok(cell),
+            Ok(Err(error)) => {
+                tracing::error!(%error, "a memory file cannot be mapped");
+                Err(SourceError::Internal)
+            }
+            // It panicked; the hook has told where.
+            Err(_) => Err(SourceError::Internal),
+        }
     }
 }
 
@@ -104,34 +122,33 @@ impl HotCells {
         digest: Sha256Digest,
     ) -> Result<Arc<HotCell>, SourceError> {
         let key = Sha256Digest(account.apart().apply(digest.0));
-        if let Some(cell) = self.find(account.holder(), key) {
+        if let Some(cell) = self.find(account, key) {
             return Ok(cell);
         }
         let source = self.source.of(account);
         let fetched = self.flights.join(key, || async move {
-            let sealed = seal("antares-cell", source.script(digest).await?).await?;
-            if sealed.digest() != digest {
-                return Err(SourceError::Corrupt { detail: format!("data with digest {}", sealed.digest()) });
+            let cell = HotCell::of(source.script(digest).await?).await?;
+            match cell.sealed.digest() {
+                found if found == digest => Ok(Arc::new(cell)),
+                found => Err(SourceError::Corrupt { detail: format!("data with digest {found}") }),
             }
-            hashed(sealed).await
         });
         let cell = fetched.await.unwrap_or(Err(SourceError::Internal))?;
-        self.put(account.holder(), key, cell.clone());
+        self.put(account, key, cell.clone());
         Ok(cell)
     }
 
-    /// Data that came with a call, as a cell: one that is hot already, by its digest.
+    /// Cell data that came along. Found again by its digest, by `account` alone where tenants are apart.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// There are no descriptors or no memory left.
     pub(crate) async fn keep(&self, account: &Account, bytes: Bytes) -> Result<Arc<HotCell>, SourceError> {
-        let digest = Sha256Digest::of(&bytes);
-        let key = Sha256Digest(account.apart().apply(digest.0));
-        if let Some(cell) = self.find(account.holder(), key) {
-            return Ok(cell);
+        let key = Sha256Digest(account.apart().apply(Sha256Digest::of(&bytes).0));
+        if let Some(known) = self.find(account, key) {
+            return Ok(known);
         }
-        let cell = hashed(seal("antares-cell", bytes).await?).await?;
-        self.put(account.holder(), key, cell.clone());
+        let cell = Arc::new(HotCell::of(bytes).await?);
+        self.put(account, key, cell.clone());
         Ok(cell)
     }
 
@@ -141,21 +158,23 @@ impl HotCells {
         HotCellsStats { bytes: state.bytes, entries, hits: state.hits, misses: state.misses }
     }
 
-    fn find(&self, holder: Holder, key: Sha256Digest) -> Option<Arc<HotCell>> {
+    fn find(&self, account: &Account, key: Sha256Digest) -> Option<Arc<HotCell>> {
         let mut state = self.state();
         let Some(entry) = state.entries.get(&key) else {
-            state.misses += 1;
-            return None;
+            let lent = state.lent.get(&key).and_then(Weak::upgrade);
+            let counted = if lent.is_some() { &mut state.hits } else { &mut state.misses };
+            *counted += 1;
+            return lent;
         };
         let cell = entry.cell.clone();
         state.hits += 1;
         let charge = self.charge(&cell);
-        state.hold(holder, key, charge);
+        state.hold(&Arc::from(account.tenant()), key, charge);
         Some(cell)
     }
 
-    /// Keeps `cell` for `holder`. What is larger than everything is not kept.
-    fn put(&self, holder: Holder, key: Sha256Digest, cell: Arc<HotCell>) {
+    /// Keeps `cell` for `account`. What is larger than everything is not kept.
+    fn put(&self, account: &Account, key: Sha256Digest, cell: Arc<HotCell>) {
         let charge = self.charge(&cell);
         if charge > self.bytes_max {
             return;
@@ -167,10 +186,11 @@ impl HotCells {
             state.bytes += bytes;
             state.charged += charge;
         }
-        state.hold(holder, key, charge);
+        let holder = Arc::from(account.tenant());
+        state.hold(&holder, key, charge);
         while state.charged > self.bytes_max {
-            let Some(gives) = state.who_gives(holder, self.bytes_max) else { return };
-            state.let_go(gives, |cell| self.charge(cell));
+            let Some(gives) = state.who_gives(&holder, self.bytes_max) else { return };
+            state.let_go(&gives, |cell| self.charge(cell));
         }
     }
 
@@ -186,11 +206,11 @@ impl HotCells {
 
 impl State {
     /// Notes that `holder` uses a cell that is there.
-    fn hold(&mut self, holder: Holder, key: Sha256Digest, charge: u64) {
+    fn hold(&mut self, holder: &Holder, key: Sha256Digest, charge: u64) {
         self.tick += 1;
         let Some(entry) = self.entries.get_mut(&key) else { return };
-        let holds = self.holders.entry(holder).or_default();
-        match entry.used.insert(holder, self.tick) {
+        let holds = self.holders.entry(holder.clone()).or_default();
+        match entry.used.insert(holder.clone(), self.tick) {
             Some(before) => drop(holds.order.remove(&before)),
             None => holds.charged += charge,
         }
@@ -198,46 +218,37 @@ impl State {
     }
 
     /// Who makes room for `holder`: itself, if it has more than its share; else who has most.
-    fn who_gives(&self, holder: Holder, bytes_max: u64) -> Option<Holder> {
+    fn who_gives(&self, holder: &Holder, bytes_max: u64) -> Option<Holder> {
         let share = bytes_max / self.holders.len().max(1) as u64;
-        if self.holders.get(&holder).is_some_and(|holds| holds.charged > share) {
-            return Some(holder);
+        if self.holders.get(holder).is_some_and(|holds| holds.charged > share) {
+            return Some(holder.clone());
         }
-        self.holders.iter().max_by_key(|(_, holds)| holds.charged).map(|(holder, _)| *holder)
+        self.holders.iter().max_by_key(|(_, holds)| holds.charged).map(|(holder, _)| holder.clone())
     }
 
     /// Lets `holder` let go of what it used longest ago; what nobody holds any more goes.
-    fn let_go(&mut self, holder: Holder, charge: impl Fn(&HotCell) -> u64) {
-        let Some(holds) = self.holders.get_mut(&holder) else { return };
+    fn let_go(&mut self, holder: &Holder, charge: impl Fn(&HotCell) -> u64) {
+        let Some(holds) = self.holders.get_mut(holder) else { return };
         let oldest = holds.order.pop_first();
         if let Some((_, key)) = oldest
             && let Some(entry) = self.entries.get_mut(&key)
         {
             let charge = charge(&entry.cell);
             holds.charged -= charge;
-            entry.used.remove(&holder);
+            entry.used.remove(holder);
             if entry.used.is_empty() {
                 self.charged -= charge;
                 self.bytes -= entry.cell.sealed.len();
+                if Arc::strong_count(&entry.cell) > 1 {
+                    self.lent.retain(|_, cell| cell.strong_count() > 0);
+                    self.lent.insert(key, Arc::downgrade(&entry.cell));
+                }
                 self.entries.remove(&key);
             }
         }
         if holds.order.is_empty() {
-            self.holders.remove(&holder);
+            self.holders.remove(holder);
         }
-    }
-}
-
-/// The cell whose data is in `sealed`.
-async fn hashed(sealed: Sealed) -> Result<Arc<HotCell>, SourceError> {
-    match tokio::task::spawn_blocking(move || HotCell::new(sealed)).await {
-        Ok(Ok(cell)) => Ok(Arc::new(cell)),
-        Ok(Err(error)) => {
-            tracing::error!(%error, "a memory file cannot be mapped");
-            Err(SourceError::Internal)
-        }
-        // It panicked; the hook has told where.
-        Err(_) => Err(SourceError::Internal),
     }
 }
 
@@ -334,14 +345,19 @@ mod tests {
         assert_eq!(one.sealed.digest(), Sha256Digest::of(&blob(7)));
         assert_eq!(one.data_hash, ckb_hash::blake2b_256(blob(7)));
         assert_eq!(hot.stats(), HotCellsStats { bytes: 60 << 10, entries: 1, hits: 1, misses: 2 });
+        let kept = hot.keep(&Account::nobody(), blob(7)).await.unwrap();
+        assert!(Arc::ptr_eq(&one, &kept));
+        hot.keep(&Account::nobody(), blob(8)).await.unwrap();
+        get(&hot, "a", 8).await;
+        assert_eq!(source.0.load(Ordering::Relaxed), 1);
         let missing = hot.get(&Account::nobody(), Sha256Digest([0; 32])).await;
         assert!(matches!(missing, Err(SourceError::ScriptNotFound(_))));
     }
 
     #[test]
     fn no_data_has_ckb_s_hash_of_none() {
-        let cell = |bytes: &[u8]| HotCell::new(Sealed::new("test", bytes).unwrap()).unwrap();
-        assert_eq!(cell(b"").data_hash, [0; 32]);
+        let empty = HotCell::new(Sealed::new("test", b"").unwrap()).unwrap();
+        assert_eq!((empty.data_hash, empty.bytes.len()), ([0; 32], 0));
     }
 
     #[tokio::test]
@@ -367,6 +383,22 @@ mod tests {
             get(&hot, "greedy", number).await;
         }
         assert_eq!(kept(&hot, 0..2), [0, 1]);
+    }
+
+    #[tokio::test]
+    async fn what_somebody_holds_is_found_also_when_it_has_left() {
+        let source = Blobs::default();
+        let hot = hot(&source, 100);
+        let held = get(&hot, "", 0).await;
+        for number in 1..20 {
+            get(&hot, "", number).await;
+        }
+        assert!(kept(&hot, 0..1).is_empty());
+        assert!(Arc::ptr_eq(&held, &get(&hot, "", 0).await));
+        assert_eq!(source.0.load(Ordering::Relaxed), 20);
+        drop(held);
+        get(&hot, "", 0).await;
+        assert_eq!(source.0.load(Ordering::Relaxed), 21);
     }
 
     #[tokio::test]

@@ -15,6 +15,13 @@ pub(crate) const INPUT_BYTES: u32 = 256;
 /// Answers of a session that wait for its caller to take them.
 pub(crate) const SESSION_ANSWERS_MAX: usize = 16;
 
+/// Transactions of one batch or session that are in progress at once, at least and at most; between them, four for each worker.
+pub(crate) const SHARED_TRANSACTIONS_MIN: usize = 16;
+pub(crate) const SHARED_TRANSACTIONS_MAX: usize = 256;
+
+/// Data of a shared cell up to which it goes along with each transaction, bytes; more is kept once, in a file of its own.
+pub(crate) const SHARED_INLINE_BYTES_MAX: usize = 4 << 10;
+
 /// Bytes of debug output of all runs of a batch together, after which no more runs are started.
 pub(crate) const BATCH_OUTPUT_BYTES_MAX: u64 = 8 << 20;
 

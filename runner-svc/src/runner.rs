@@ -112,6 +112,13 @@ impl Runner {
         &self.shared.limits
     }
 
+    /// Calls that one more caller does well to have in progress now: two for each worker, less those that wait.
+    pub(crate) fn recommended_calls(&self) -> u32 {
+        let all = self.shared.limits.workers_max.saturating_mul(2);
+        let free = all.saturating_sub(self.shared.metrics.queue_depth());
+        u32::try_from(free).unwrap_or(u32::MAX).max(1)
+    }
+
     /// The fence around run workers.
     #[must_use]
     pub fn layers(&self) -> &[LayerStatus] {

@@ -2,10 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use antares_admin::operation_error;
 use antares_pool::job::{self, VerifyOutcome};
-use antares_proto::v1::{self, rules::Rules, script_group::Cell, verify_transaction_request::Transaction};
+use antares_proto::v1::{
+    self, rules::Rules, script_group::Cell, shared_transaction_result::Result as Outcome,
+    verify_transaction_request::Transaction,
+};
 use antares_serve::{Account, Fault, RawRunner};
 use antares_transaction::Environment;
+use tonic::Status;
 
 use super::{Violations, artifact_use, fallback_name, microseconds, recheck, run_limits, tier};
 use crate::{
@@ -180,6 +185,18 @@ pub(crate) fn verified(
     response
 }
 
+/// What came of a transaction of a batch or a session.
+pub(crate) fn shared_result(
+    id: u64,
+    answered: Result<v1::VerifyTransactionResponse, Status>,
+) -> v1::SharedTransactionResult {
+    let result = match answered {
+        Ok(response) => Outcome::Response(response),
+        Err(status) => Outcome::Error(operation_error(&status)),
+    };
+    v1::SharedTransactionResult { id, result: Some(result) }
+}
+
 fn outcome(outcome: VerifyOutcome) -> v1::VerifyOutcome {
     match outcome {
         VerifyOutcome::Ok => v1::VerifyOutcome::Ok,
@@ -244,7 +261,6 @@ fn hex(bytes: &[u8; 32]) -> String {
 mod tests {
     use antares_serve::RawConfig;
     use bytes::Bytes;
-    use tonic::Status;
     use tonic_types::StatusExt;
 
     use super::*;
