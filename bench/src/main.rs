@@ -1,7 +1,7 @@
 //! `bench [--quick | --instructions] [NAME...]`: how fast scripts run, as ratios to peers in one interleaved loop:
 //! programs to the same C built for this machine, `transactions`, `failures` and `corpus` (today's scripts) to ckb-vm's
 //! `AsmMachine`; `rsa-cycles` stand beside published numbers, `profiling` is what always-on samples cost, and `service` (only when it is named) is the
-//! way through pool and gRPC beside its targets, `corpus-service` and `corpus-cli` (likewise) are today's scripts on that way and by
+//! way through pool and gRPC beside its targets, `service-transactions` its transactions alone, `corpus-service` and `corpus-cli` (likewise) are today's scripts on that way and by
 //! `antares run`, and `capacity` what a cluster of many runners can do by that.
 //!
 //! With `--quick` there are three rounds instead of fifteen. With `--instructions` instructions are counted instead of
@@ -45,6 +45,7 @@ const CORPUS: &str = "corpus";
 const CORPUS_SERVICE: &str = "corpus-service";
 const CORPUS_CLI: &str = "corpus-cli";
 const SERVICE: &str = "service";
+const SERVICE_TRANSACTIONS: &str = "service-transactions";
 const PROFILING: &str = "profiling";
 const CAPACITY: &str = "capacity";
 
@@ -87,7 +88,7 @@ fn main() -> Result<()> {
     };
     let (is_counting, is_quick, is_check) = (take("--instructions"), take("--quick"), take("--check"));
     let is_known = |name: &String| {
-        [TRANSACTIONS, FAILURES, RSA, CORPUS, CORPUS_SERVICE, CORPUS_CLI, SERVICE, PROFILING, CAPACITY]
+        [TRANSACTIONS, FAILURES, RSA, CORPUS, CORPUS_SERVICE, CORPUS_CLI, SERVICE, SERVICE_TRANSACTIONS, PROFILING, CAPACITY]
             .contains(&name.as_str())
             || PROGRAMS.iter().any(|program| program.name == *name)
     };
@@ -125,6 +126,9 @@ fn main() -> Result<()> {
         corpus_through::<CommandLine>("corpus-cli.json", rounds)?;
     }
     // It measures the machine's processors together, and so has none to spare for the others.
+    if is_named(SERVICE_TRANSACTIONS) {
+        service::measure_transactions(is_quick)?;
+    }
     if is_named(SERVICE) {
         service::measure(is_quick)?;
     }

@@ -1,6 +1,6 @@
 //! Cells of a transaction whose data is named by the digest of an upload: hot cells take their place. Nothing is copied.
 
-use std::{collections::HashSet, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 use antares_abi::Sha256Digest;
 use antares_serve::{Account, HeldBytes, RequestBytes};
@@ -17,8 +17,8 @@ use crate::{
 };
 
 impl Runner {
-    /// Finds the data that the transaction of `order` names. What it takes is held in `room` for as long as the answer lives: whatever leaves the hot
-    /// set meanwhile stays in memory for it.
+    /// Finds the data that the transaction of `order` names. What it stands for is held in `room` for as long as the answer lives:
+    /// whatever leaves the hot set meanwhile stays in memory for it.
     pub(crate) async fn resolve(
         &self,
         order: &mut VerifyOrder,
@@ -28,7 +28,7 @@ impl Runner {
         let held = RequestBytes::hold(room, 0)?;
         let account = &order.tenant.account;
         let Source::Parts(parts) = &mut order.source else { return Ok(held) };
-        let (mut total, mut known) = (0_u64, HashSet::new());
+        let mut total = 0_u64;
         for (place, data) in parts.data_mut() {
             if let DataPart::Stored(digest) = data {
                 *data = DataPart::Hot(self.find(account, *digest).await?);
@@ -42,9 +42,7 @@ impl Runner {
                     format!("{path}: more than {TRANSACTION_BYTES_MAX} bytes with what the digests name");
                 return Err(transaction_fault(&path, &problem).into());
             }
-            if known.insert(cell.sealed.digest()) {
-                held.grow(usize::try_from(bytes).unwrap_or(usize::MAX))?;
-            }
+            held.grow(usize::try_from(bytes).unwrap_or(usize::MAX))?;
         }
         order.resolving = started.elapsed();
         Ok(held)
