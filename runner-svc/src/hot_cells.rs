@@ -11,7 +11,9 @@ use std::{
 
 use antares_abi::Sha256Digest;
 use antares_pool::Sealed;
-use antares_serve::{Account, Flights, Metrics, set_gauge, set_total};
+use antares_serve::{
+    Account, Fault, Flights, HeldBytes, Metrics, RequestBytes, set_gauge, set_total,
+};
 use antares_transaction::data_hash;
 use bytes::Bytes;
 
@@ -31,6 +33,8 @@ pub(crate) struct HotCell {
     pub(crate) bytes: Bytes,
     /// ckb's hash of the data.
     pub(crate) data_hash: [u8; 32],
+    /// What is held for it while calls use it.
+    held: Mutex<Weak<HeldBytes>>,
 }
 
 /// Hot cells by last use, of all tenants together at most so many bytes and files. What is lent out lives on when it leaves.
@@ -87,7 +91,18 @@ impl HotCell {
     fn new(sealed: Sealed) -> io::Result<Self> {
         let bytes = sealed.map()?;
         let data_hash = data_hash(&bytes);
-        Ok(Self { sealed: Arc::new(sealed), bytes, data_hash })
+        Ok(Self { sealed: Arc::new(sealed), bytes, data_hash, held: Mutex::default() })
+    }
+
+    /// Holds its bytes in `room`, unless a call does that already.
+    pub(crate) fn hold(&self, room: Option<&RequestBytes>) -> Result<Arc<HeldBytes>, Fault> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(held) = held.upgrade() {
+            return Ok(held);
+        }
+        let bytes = Arc::new(RequestBytes::hold(room, self.bytes.len())?);
+        *held = Arc::downgrade(&bytes);
+        Ok(bytes)
     }
 
     /// Seals and hashes `bytes`, in a thread that may block.

@@ -1,6 +1,6 @@
 //! Cells of a transaction whose data is named by the digest of an upload: hot cells take their place. Nothing is copied.
 
-use std::{sync::Arc, time::Instant};
+use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use antares_abi::Sha256Digest;
 use antares_serve::{Account, HeldBytes, RequestBytes};
@@ -16,19 +16,26 @@ use crate::{
     verify::VerifyOrder,
 };
 
+/// What calls in progress take for data that they name. Those that use a cell at the same time share what is held for it.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    _own: HeldBytes,
+    _shared: Vec<Arc<HeldBytes>>,
+}
+
 impl Runner {
-    /// Finds the data that the transaction of `order` names. What it stands for is held in `room` for as long as the answer lives:
-    /// whatever leaves the hot set meanwhile stays in memory for it.
+    /// Finds the data that the transaction of `order` names. It is held in `room` for as long as the answer lives: what leaves the hot set
+    /// meanwhile stays in memory for it.
     pub(crate) async fn resolve(
         &self,
         order: &mut VerifyOrder,
         room: Option<&RequestBytes>,
-    ) -> Result<HeldBytes, Status> {
+    ) -> Result<Held, Status> {
         let started = Instant::now();
         let held = RequestBytes::hold(room, 0)?;
         let account = &order.tenant.account;
-        let Source::Parts(parts) = &mut order.source else { return Ok(held) };
-        let mut total = 0_u64;
+        let Source::Parts(parts) = &mut order.source else { return Ok(Held::default()) };
+        let (mut total, mut known, mut shared) = (0_u64, HashSet::new(), Vec::new());
         for (place, data) in parts.data_mut() {
             if let DataPart::Stored(digest) = data {
                 *data = DataPart::Hot(self.find(account, *digest).await?);
@@ -42,10 +49,15 @@ impl Runner {
                     format!("{path}: more than {TRANSACTION_BYTES_MAX} bytes with what the digests name");
                 return Err(transaction_fault(&path, &problem).into());
             }
-            held.grow(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+            if known.insert(cell.sealed.digest()) {
+                shared.push(cell.hold(room)?);
+            } else {
+                // A short message must not become a long one for free.
+                held.grow(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+            }
         }
         order.resolving = started.elapsed();
-        Ok(held)
+        Ok(Held { _own: held, _shared: shared })
     }
 
     async fn find(&self, account: &Account, digest: Sha256Digest) -> Result<Arc<HotCell>, ExecuteError> {
