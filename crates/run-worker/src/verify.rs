@@ -36,9 +36,9 @@ const VALUES_HEAP_BYTES: usize = 96 << 20;
 /// puts them together.
 const HEAP_PER_TRANSACTION_BYTE: usize = 6;
 
-/// Bytes that a worker may have had in memory at a time, beside the files that it maps, to do another verification: those of its
-/// program, and of all machines of a transaction.
-const WARM_BYTES_MAX: u64 = 128 << 20;
+/// Bytes that verifications may have taken at a time, beside the files that the worker maps, for it to do another one: more than two
+/// machines take, and what is reckoned with for a worker that waits.
+const WARM_BYTES_MAX: u64 = 32 << 20;
 
 /// Programs without native code that are remembered until the end.
 const UNKNOWN_MAX: usize = 64;
@@ -57,6 +57,8 @@ pub(crate) struct Loaded {
     cells: HashMap<[u8; 32], Bytes>,
     /// Bytes of files that are mapped.
     mapped_bytes: u64,
+    /// The most memory that the process had before it verified anything.
+    base_bytes: u64,
     /// Bytes of debug output that there is memory for.
     debug_bytes_max: u64,
     /// Whether it may be used again.
@@ -115,7 +117,8 @@ pub(crate) fn load(job: &VerifyJob, files: &Files) -> Result<Loaded, String> {
         cells.insert(cell.data_hash, data);
     }
     let mapped_bytes = files.extras().filter_map(|file| Some(file.metadata().ok()?.len())).sum();
-    Ok(Loaded { document, libraries, cells, mapped_bytes, debug_bytes_max, stays: false })
+    let base_bytes = peak_bytes().unwrap_or(0);
+    Ok(Loaded { document, libraries, cells, mapped_bytes, base_bytes, debug_bytes_max, stays: false })
 }
 
 /// Takes memory for a verification: what is parsed, run and told of it.
@@ -220,7 +223,8 @@ impl Loaded {
 
     /// Whether the process has never had so much memory that it had better end than wait.
     fn is_small(&self) -> bool {
-        peak_bytes().is_some_and(|peak| peak.saturating_sub(self.mapped_bytes) <= WARM_BYTES_MAX)
+        let beside = self.base_bytes.saturating_add(self.mapped_bytes);
+        peak_bytes().is_some_and(|peak| peak.saturating_sub(beside) <= WARM_BYTES_MAX)
     }
 }
 
