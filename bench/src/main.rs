@@ -88,8 +88,19 @@ fn main() -> Result<()> {
     };
     let (is_counting, is_quick, is_check) = (take("--instructions"), take("--quick"), take("--check"));
     let is_known = |name: &String| {
-        [TRANSACTIONS, FAILURES, RSA, CORPUS, CORPUS_SERVICE, CORPUS_CLI, SERVICE, SERVICE_TRANSACTIONS, PROFILING, CAPACITY]
-            .contains(&name.as_str())
+        [
+            TRANSACTIONS,
+            FAILURES,
+            RSA,
+            CORPUS,
+            CORPUS_SERVICE,
+            CORPUS_CLI,
+            SERVICE,
+            SERVICE_TRANSACTIONS,
+            PROFILING,
+            CAPACITY,
+        ]
+        .contains(&name.as_str())
             || PROGRAMS.iter().any(|program| program.name == *name)
     };
     if let Some(unknown) = wanted.iter().find(|name| !is_known(name)) {

@@ -196,7 +196,8 @@ pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
         sample_salt: 0,
     };
     let libraries = programs.libraries.iter().map(|(_, native)| &native.library);
-    let (libraries, beside) = (libraries.collect::<Vec<&Sealed>>(), programs.beside.iter().collect::<Vec<_>>());
+    let (libraries, beside) =
+        (libraries.collect::<Vec<&Sealed>>(), programs.beside.iter().collect::<Vec<_>>());
     let files =
         VerifyFiles { document: Some(&transaction), libraries: &libraries, beside: &beside, cells: &[] };
     let deadline = Instant::now() + request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));

@@ -21,8 +21,8 @@ use antares_pool::{
 use antares_profile::Profile;
 use antares_profile_view::{Format, Programs, View, diff_markdown, read_archive};
 use antares_transaction::{Environment, Mock, programs};
-use bytes::Bytes;
 use anyhow::{Context as _, anyhow};
+use bytes::Bytes;
 
 use crate::{
     args::{CredentialArgs, DiffArgs, InsightsArgs, ProfileArgs, ProfileCommand, TargetArgs},

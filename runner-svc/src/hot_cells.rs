@@ -4,16 +4,14 @@
 //! hold something) lets go of what it used longest ago: who brings cells without end moves its own.
 
 use std::{
-    io,
     collections::{BTreeMap, HashMap, hash_map},
+    io,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use antares_abi::Sha256Digest;
 use antares_pool::Sealed;
-use antares_serve::{
-    Account, Fault, Flights, HeldBytes, Metrics, RequestBytes, set_gauge, set_total,
-};
+use antares_serve::{Account, Fault, Flights, HeldBytes, Metrics, RequestBytes, set_gauge, set_total};
 use antares_transaction::data_hash;
 use bytes::Bytes;
 

@@ -205,7 +205,8 @@ impl Shared {
         })?;
         self.share(&order.tenant.account, &mut mock, &mut cells).await?;
         let groups = groups(&mock);
-        let candidates = if order.tier == Tier::Interpreter { Vec::new() } else { candidates(&order, &mock, &cells) };
+        let candidates =
+            if order.tier == Tier::Interpreter { Vec::new() } else { candidates(&order, &mock, &cells) };
         let beside = FILES_MAX - candidates.len();
         let transaction = Transaction::new(order, (&mock, cells, beside), groups, &self.limits).await?;
         Ok(Told { transaction, candidates })

@@ -144,7 +144,10 @@ fn library(case: &Case, threads: usize, time: Duration) -> Result<f64> {
     };
     let counts = thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(verify)).collect();
-        threads.into_iter().map(|thread| thread.join().expect("it does not panic")).collect::<Result<Vec<_>>>()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("it does not panic"))
+            .collect::<Result<Vec<_>>>()
     })?;
     Ok(counts.iter().sum::<u64>() as f64 / started.elapsed().as_secs_f64())
 }
@@ -183,7 +186,8 @@ fn nothing() -> Result<Case> {
     let lock = serde_json::json!({
         "code_hash": format!("0x{}", hex(&data_hash(&elf))), "hash_type": "data1", "args": "0x"
     });
-    let (mock, tx) = json.as_object_mut().map(|all| (all["mock_info"].clone(), all["tx"].clone())).context("an object")?;
+    let (mock, tx) =
+        json.as_object_mut().map(|all| (all["mock_info"].clone(), all["tx"].clone())).context("an object")?;
     let (mut mock, mut tx) = (mock, tx);
     let mut input = mock["inputs"][0].clone();
     input["output"]["lock"] = lock;
@@ -191,7 +195,8 @@ fn nothing() -> Result<Case> {
     let mut dep = mock["cell_deps"][0].clone();
     dep["data"] = format!("0x{}", hex(&elf)).into();
     dep["cell_dep"]["dep_type"] = "code".into();
-    (tx["inputs"], tx["cell_deps"]) = (vec![input["input"].clone()].into(), vec![dep["cell_dep"].clone()].into());
+    (tx["inputs"], tx["cell_deps"]) =
+        (vec![input["input"].clone()].into(), vec![dep["cell_dep"].clone()].into());
     (tx["outputs"], tx["outputs_data"]) = (Value::Array(Vec::new()), Value::Array(Vec::new()));
     (tx["witnesses"], tx["header_deps"]) = (Value::Array(Vec::new()), Value::Array(Vec::new()));
     (mock["inputs"], mock["cell_deps"]) = (vec![input].into(), vec![dep].into());

@@ -17,8 +17,8 @@ use crate::{
     control_group::{GroupConfig, Groups},
     inspect::inspect,
     job::{
-        BatchJob, BatchReport, CompileJob, CompileReport, ProfileJob, ProfileReport, RunJob, RunReport,
-        RunWorkerReport, VerifyFiles, VerifyJob, VerifyReport,
+        BatchJob, BatchReport, CompileJob, CompileReport, LibraryOf, ProfileJob, ProfileReport, RunJob,
+        RunReport, RunWorkerReport, VerifyFiles, VerifyJob, VerifyReport,
     },
     ledger::{Count, Ledger},
     output::take_output,
@@ -192,12 +192,16 @@ impl Pool {
         files: &VerifyFiles<'_>,
         until: Until,
     ) -> Result<Call, PoolError> {
-        let shared = [files.libraries, files.beside, files.cells].concat();
         // The descriptors of a worker that waits are closed: a transaction in a file cannot reach it.
         let may_share = !job.is_alone && files.document.is_none();
-        let digests = || shared.iter().map(|file| file.digest()).collect();
-        let kind = may_share.then(|| self.kind_of(|| Work::Verify { tier: job.tier, files: digests() }));
-        let library_digests = files.libraries.iter().map(|library| library.digest()).collect();
+        let library_digests: Vec<_> = files.libraries.iter().map(|library| library.digest()).collect();
+        let mut beside = files.beside.iter().map(|file| file.digest());
+        let elf = |of: &LibraryOf| matches!(of, LibraryOf::Beside).then(|| beside.next()).flatten();
+        let elfs = job.libraries.iter().map(elf);
+        let libraries = library_digests.iter().copied().zip(elfs).collect();
+        let cells = files.cells.iter().map(|file| file.digest()).collect();
+        let work = Work::Verify { tier: job.tier, libraries, cells };
+        let kind = may_share.then(|| self.kind_of(|| work));
         let job = VerifyJob { library_digests, ..job.clone() };
         Call::new(&job, &self.owner.ledger, kind.flatten(), until)
     }

@@ -103,16 +103,20 @@ pub(crate) struct Kind {
 pub(crate) enum Work {
     /// A script, and its native code.
     Run { script: Sha256Digest, library: Option<Sha256Digest> },
-    /// What transactions share: native code, ELFs and data of cells.
-    Verify { tier: Tier, files: Vec<Sha256Digest> },
+    /// What transactions share: native code, each with its ELF where that is beside it and no cell, and data of cells.
+    Verify { tier: Tier, libraries: Vec<(Sha256Digest, Option<Sha256Digest>)>, cells: Vec<Sha256Digest> },
 }
 
 impl Kind {
     /// Whether a worker of this kind can do a job that asks for `wanted`.
     fn suits(&self, wanted: &Self) -> bool {
         let has_all = match (&self.work, &wanted.work) {
-            (Work::Verify { tier, files }, Work::Verify { tier: wanted_tier, files: wanted }) => {
-                tier == wanted_tier && wanted.iter().all(|file| files.contains(file))
+            (
+                Work::Verify { tier, libraries, cells },
+                Work::Verify { tier: wanted_tier, libraries: native, cells: data },
+            ) => {
+                let has_native = native.iter().all(|library| libraries.contains(library));
+                tier == wanted_tier && has_native && data.iter().all(|cell| cells.contains(cell))
             }
             (work, wanted) => work == wanted,
         };
@@ -185,11 +189,24 @@ mod tests {
         {
             assert!(!warm.suits(&other, 0), "{other:?}");
         }
-        let transaction = |tenant: &str, tier, files: &[u8]| Kind {
-            tenant: tenant.into(),
-            work: Work::Verify { tier, files: files.iter().map(|file| Sha256Digest([*file; 32])).collect() },
+        let with = |tenant: &str, tier, libraries: &[(u8, Option<u8>)], cells: &[u8]| {
+            let digest = |number: u8| Sha256Digest([number; 32]);
+            let library = |(library, elf): &(u8, Option<u8>)| (digest(*library), elf.map(digest));
+            let libraries = libraries.iter().map(library).collect();
+            let cells = cells.iter().map(|cell| digest(*cell)).collect();
+            Kind { tenant: tenant.into(), work: Work::Verify { tier, libraries, cells } }
         };
-        let has = transaction("a", Tier::Auto, &[1, 2, 3]);
+        let transaction = |tenant: &str, tier, cells: &[u8]| with(tenant, tier, &[], cells);
+        let has = with("a", Tier::Auto, &[(7, None), (8, Some(9))], &[1, 2, 3]);
+        // An ELF beside it is no cell, and a library is not of another kind.
+        for libraries in [&[][..], &[(7, None)], &[(8, Some(9)), (7, None)]] {
+            assert!(has.suits(&with("a", Tier::Auto, libraries, &[1])), "{libraries:?}");
+        }
+        for (libraries, cells) in
+            [(&[(8, None)][..], &[1][..]), (&[(7, Some(9))], &[1]), (&[], &[9]), (&[], &[7])]
+        {
+            assert!(!has.suits(&with("a", Tier::Auto, libraries, cells)), "{libraries:?}, {cells:?}");
+        }
         for fewer in [&[][..], &[3], &[2, 1], &[1, 2, 3]] {
             assert!(has.suits(&transaction("a", Tier::Auto, fewer)), "{fewer:?}");
             assert!(!has.suits(&transaction("b", Tier::Auto, fewer)));

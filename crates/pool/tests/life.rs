@@ -9,11 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use antares_pool::{
     Cancel, Layer, Pool, PoolConfig, PoolError, Sealed, Until, Verdict,
     job::{Rules, RunReport, Tier, TransactionForm, VerifyFiles, VerifyJob, VerifyReport},
 };
+use bytes::Bytes;
 
 #[path = "hostile/pool.rs"]
 mod hostile;

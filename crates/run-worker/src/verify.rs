@@ -148,7 +148,6 @@ pub(crate) fn prepare(job: &VerifyJob, loaded: &mut Loaded) -> Result<Prepared, 
         let data = loaded.cells.get(&cell.data_hash)?.clone();
         Some(SharedData { data, data_hash: cell.data_hash })
     };
-    // The supervisor sends no job with others.
     let shared: Vec<_> = job.cells.iter().map_while(shared).collect();
     let file = loaded.document.take();
     let document = file.as_deref().unwrap_or(&job.document);
@@ -162,6 +161,10 @@ pub(crate) fn verify(job: &VerifyJob, loaded: &mut Loaded) -> Result<VerifyRepor
     if job.debug_bytes_max > loaded.debug_bytes_max {
         // The supervisor sends no such job.
         return Err("no memory for so much debug output".to_owned());
+    }
+    if job.cells.iter().any(|cell| !loaded.cells.contains_key(&cell.data_hash)) {
+        // Nor this one.
+        return Err("a cell is not there".to_owned());
     }
     loaded.stays = false;
     let start = Instant::now();

@@ -12,7 +12,8 @@ use std::{
 use antares_pool::{
     Pool, PoolConfig, Sealed, Verdict,
     job::{
-        ProfileJob, ProfiledReport, Rules, Tier, TransactionForm, VerifyFiles, VerifyJob, VerifyOutcome, VerifyReport,
+        ProfileJob, ProfiledReport, Rules, Tier, TransactionForm, VerifyFiles, VerifyJob, VerifyOutcome,
+        VerifyReport,
     },
 };
 use bytes::Bytes;

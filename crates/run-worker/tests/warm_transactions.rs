@@ -107,7 +107,8 @@ impl Shared {
         let document = mock.document(&mut |hash| {
             self.0.iter().zip(0..).find_map(|((_, shared), number)| (shared == hash).then_some(number))
         });
-        let cells = self.0.iter().map(|(file, data_hash)| SharedCell { data_hash: *data_hash, bytes: file.len() });
+        let cells =
+            self.0.iter().map(|(file, data_hash)| SharedCell { data_hash: *data_hash, bytes: file.len() });
         let mut job = VerifyJob {
             form: TransactionForm::Molecule,
             rules: Rules::default(),
@@ -153,7 +154,10 @@ fn transactions_over_the_same_cells_share_a_worker_and_nothing_else() {
     let both = Shared::new(&[&data, &script]);
     for number in 0..5 {
         let witness = format!("witness {number}");
-        assert_eq!(line(&both.verify(&pool, transaction(&script, &data, witness.as_bytes()), |_| {})), witness);
+        assert_eq!(
+            line(&both.verify(&pool, transaction(&script, &data, witness.as_bytes()), |_| {})),
+            witness
+        );
     }
     // One that needs less than the worker has.
     let one = Shared::new(&[&script]);

@@ -83,7 +83,7 @@ impl Mock {
 
 /// The data of a cell with this hash, if that is known.
 fn told<'a>(data: &'a Bytes, hash: Option<&Option<[u8; 32]>>, share: &mut Share<'_>) -> CellData<'a> {
-    let number = hash.and_then(Option::as_ref).and_then(|hash| share(hash));
+    let number = hash.and_then(Option::as_ref).and_then(share);
     number.map_or(CellData::Inline(data), CellData::Shared)
 }
 

@@ -25,7 +25,5 @@ pub use document::Share;
 pub use environment::Environment;
 pub use error::{CellPlace, MockError, Problem};
 pub use groups::{Group, groups};
-pub use mock::{
-    CellData, CellFields, DepFields, Fields, Mock, SharedData, data_hash, hashed_bytes,
-};
+pub use mock::{CellData, CellFields, DepFields, Fields, Mock, SharedData, data_hash, hashed_bytes};
 pub use programs::{ProgramCandidate, is_program, programs};

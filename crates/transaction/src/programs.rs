@@ -2,12 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use ckb_types::{
-    bytes::Bytes,
-    core::ScriptHashType,
-    packed::Script,
-    prelude::*,
-};
+use ckb_types::{bytes::Bytes, core::ScriptHashType, packed::Script, prelude::*};
 
 use crate::{Environment, Mock, limits::PROGRAMS_MAX};
 

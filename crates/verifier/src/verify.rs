@@ -100,7 +100,8 @@ impl Prepared {
     /// ckb's resolution refuses the transaction.
     pub fn new(mock: &Mock, environment: &Environment) -> Result<Self, PrepareError> {
         let cells = Cells::new(mock);
-        let resolved = resolve_transaction(mock.as_ckb().core_transaction(), &mut HashSet::new(), &cells, &cells)?;
+        let resolved =
+            resolve_transaction(mock.as_ckb().core_transaction(), &mut HashSet::new(), &cells, &cells)?;
         Ok(Self { cells, resolved, environment: *environment })
     }
 

@@ -38,7 +38,8 @@ fn document(shared: &[SharedData], own: &[u8]) -> Vec<u8> {
     let code_hash: [u8; 32] = shared[0].data_hash;
     let lock = Script::new_builder().code_hash(code_hash).hash_type(ScriptHashType::Data1).build();
     let (spent, nobody) = (CellOutput::new_builder().lock(lock).build(), CellOutput::default());
-    let deps: Vec<_> = points.iter().map(|point| CellDep::new_builder().out_point(point.clone()).build()).collect();
+    let deps: Vec<_> =
+        points.iter().map(|point| CellDep::new_builder().out_point(point.clone()).build()).collect();
     let input = CellInput::new(OutPoint::new(Default::default(), u32::MAX - 1), 0);
     let raw = RawTransaction::new_builder().cell_deps(deps.pack()).inputs(vec![input].pack()).build();
     let tx = Transaction::new_builder().raw(raw).build();
@@ -65,8 +66,7 @@ fn document(shared: &[SharedData], own: &[u8]) -> Vec<u8> {
 fn shared_data_is_neither_copied_nor_hashed() {
     let data = |number: u32| Bytes::from([&number.to_le_bytes()[..], &vec![7; CELL_BYTES]].concat());
     let blobs = std::iter::once(Bytes::from(exit())).chain((0..CELLS).map(data));
-    let shared: Vec<_> =
-        blobs.map(|data| SharedData { data_hash: data_hash(&data), data }).collect();
+    let shared: Vec<_> = blobs.map(|data| SharedData { data_hash: data_hash(&data), data }).collect();
     let all: usize = shared.iter().map(|shared| shared.data.len()).sum();
     // Once for each.
     assert_eq!(hashed_bytes(), all as u64);

@@ -99,7 +99,9 @@ fn parts(fields: v1::TransactionFields) -> Result<Parts, Fault> {
     let extensions = fields.extensions.into_iter().enumerate();
     Ok(Parts {
         tx: fields.tx,
-        inputs: inputs.map(|(at, input)| cell(|| format!("inputs[{at}]"), input)).collect::<Result<_, _>>()?,
+        inputs: inputs
+            .map(|(at, input)| cell(|| format!("inputs[{at}]"), input))
+            .collect::<Result<_, _>>()?,
         cell_deps: deps
             .map(|(at, dep)| {
                 let cell = cell(|| format!("cell_deps[{at}].cell"), dep.cell.unwrap_or_default())?;
