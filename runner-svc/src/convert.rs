@@ -193,6 +193,8 @@ pub(crate) fn executed(
             queue_us: account.coarse_us(microseconds(execution.queue)),
             load_us: report.as_ref().map_or(0, |report| account.coarse_us(report.load_us)),
             run_us: report.as_ref().map_or(0, |report| account.coarse_us(report.run_us)),
+            parse_us: 0,
+            wall_us: account.coarse_us(microseconds(execution.wall)),
         }),
         verdict: Some(verdict),
         tiers: report.map(tier_split),

@@ -11,6 +11,7 @@ use std::{
 use antares_abi::Sha256Digest;
 use antares_pool::Sealed;
 use antares_serve::{Account, Flights, Metrics, set_gauge, set_total};
+use antares_transaction::data_hash;
 use bytes::Bytes;
 
 use crate::{
@@ -21,19 +22,14 @@ use crate::{
 /// Bytes that the kernel gives a file at a time.
 const PAGE_BYTES: u64 = 4096;
 
-/// First bytes of what may be a program.
-const ELF_MAGIC: [u8; 4] = *b"\x7fELF";
-
 /// Data of a cell in a sealed memory file, hashed once.
 #[derive(Debug)]
 pub(crate) struct HotCell {
     pub(crate) sealed: Arc<Sealed>,
-    /// The same, as this process reads it: no copy.
+    /// The data, mapped.
     pub(crate) bytes: Bytes,
     /// ckb's hash of the data.
     pub(crate) data_hash: [u8; 32],
-    /// Whether it begins as an ELF does.
-    pub(crate) is_program: bool,
 }
 
 /// Hot cells by last use, of all tenants together at most so many bytes and files. What is lent out lives on when it leaves.
@@ -86,19 +82,24 @@ pub(crate) struct HotCellsStats {
 }
 
 impl HotCell {
-    /// Hashes `sealed`, whose content `bytes` are.
-    fn new(sealed: Sealed, bytes: Bytes) -> Self {
-        // As ckb has it: no data has no hash.
-        let data_hash = if bytes.is_empty() { [0; 32] } else { ckb_hash::blake2b_256(&bytes) };
-        let is_program = bytes.starts_with(&ELF_MAGIC);
-        Self { sealed: Arc::new(sealed), bytes, data_hash, is_program }
+    fn new(sealed: Sealed) -> std::io::Result<Self> {
+        let bytes = sealed.map()?;
+        let data_hash = data_hash(&bytes);
+        Ok(Self { sealed: Arc::new(sealed), bytes, data_hash })
     }
 
     /// Seals and hashes `bytes`, in a thread that may block.
     async fn of(bytes: Bytes) -> Result<Self, SourceError> {
-        let sealed = seal("antares-cell", bytes.clone()).await?;
-        // If it panicked, the hook has told where.
-        tokio::task::spawn_blocking(move || Self::new(sealed, bytes)).await.map_err(|_| SourceError::Internal)
+        let sealed = seal("antares-cell", bytes).await?;
+        match tokio::task::spawn_blocking(move || Self::new(sealed)).await {
+            Ok(Ok(cell)) => Ok(cell),
+            Ok(Err(error)) => {
+                tracing::error!(%error, "a memory file cannot be mapped");
+                Err(SourceError::Internal)
+            }
+            // It panicked; the hook has told where.
+            Err(_) => Err(SourceError::Internal),
+        }
     }
 }
 
@@ -140,11 +141,11 @@ impl HotCells {
     /// # Errors
     /// There are no descriptors or no memory left.
     pub(crate) async fn keep(&self, account: &Account, bytes: Bytes) -> Result<Arc<HotCell>, SourceError> {
-        let cell = Arc::new(HotCell::of(bytes).await?);
-        let key = Sha256Digest(account.apart().apply(cell.sealed.digest().0));
+        let key = Sha256Digest(account.apart().apply(Sha256Digest::of(&bytes).0));
         if let Some(known) = self.find(account, key) {
             return Ok(known);
         }
+        let cell = Arc::new(HotCell::of(bytes).await?);
         self.put(account, key, cell.clone());
         Ok(cell)
     }
@@ -341,7 +342,6 @@ mod tests {
         assert_eq!(source.0.load(Ordering::Relaxed), 1);
         assert_eq!(one.sealed.digest(), Sha256Digest::of(&blob(7)));
         assert_eq!(one.data_hash, ckb_hash::blake2b_256(blob(7)));
-        assert!(!one.is_program);
         assert_eq!(hot.stats(), HotCellsStats { bytes: 60 << 10, entries: 1, hits: 1, misses: 2 });
         let kept = hot.keep(&Account::nobody(), blob(7)).await.unwrap();
         assert!(Arc::ptr_eq(&one, &kept));
@@ -354,10 +354,8 @@ mod tests {
 
     #[test]
     fn no_data_has_ckb_s_hash_of_none() {
-        let of = |bytes: &'static [u8]| HotCell::new(Sealed::new("test", bytes).unwrap(), bytes.into());
-        let empty = of(b"");
-        assert_eq!((empty.data_hash, empty.is_program, empty.bytes.len()), ([0; 32], false, 0));
-        assert!(of(b"\x7fELF").is_program);
+        let empty = HotCell::new(Sealed::new("test", b"").unwrap()).unwrap();
+        assert_eq!((empty.data_hash, empty.bytes.len()), ([0; 32], 0));
     }
 
     #[tokio::test]

@@ -29,6 +29,7 @@ mod meanwhile;
 mod metrics;
 mod native;
 mod order;
+mod parts;
 mod patience;
 mod prepare;
 mod profile_service;

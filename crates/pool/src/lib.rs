@@ -25,6 +25,7 @@ mod inspect;
 pub mod job;
 mod ledger;
 mod line;
+mod mapped;
 mod output;
 mod parts;
 mod pool;
@@ -54,6 +55,6 @@ pub use pool::{
 pub use reuse::{Renewal, Reuse, ReusePolicy};
 pub use script::{LONG_COMPILE_BYTES, executable_bytes};
 pub use sealed::Sealed;
-pub use started::StartedRun;
+pub use started::{Answers, StartedRun};
 pub use verdict::Verdict;
 pub use zygote::{ZygoteError, serve};

@@ -18,11 +18,11 @@ use crate::{
     inspect::inspect,
     job::{
         BatchJob, BatchReport, CompileJob, CompileReport, ProfileJob, ProfileReport, RunJob, RunReport,
-        RunWorkerReport, VerifyJob, VerifyReport,
+        RunWorkerReport, VerifyFiles, VerifyJob, VerifyReport,
     },
     ledger::{Count, Ledger},
     output::take_output,
-    reuse::Kind,
+    reuse::{Kind, Work},
     sealed,
     supervisor::supervise,
 };
@@ -126,6 +126,8 @@ pub struct Pool {
 #[derive(Debug)]
 struct Owner {
     ledger: Arc<Ledger>,
+    /// In the place of a transaction that is in its job.
+    nothing: Sealed,
     layers: Vec<LayerStatus>,
     supervisor: Option<JoinHandle<()>>,
 }
@@ -162,7 +164,8 @@ impl Pool {
             .map_err(PoolError::io("start a thread"))?;
         let mut layers = starting.recv().map_err(|_| PoolError::ZygoteLost)??;
         layers.insert(0, group);
-        let owner = Arc::new(Owner { ledger, layers, supervisor: Some(supervisor) });
+        let nothing = Sealed::new("antares-nothing", &[]).map_err(PoolError::io("make a memory file"))?;
+        let owner = Arc::new(Owner { ledger, nothing, layers, supervisor: Some(supervisor) });
         Ok(Self { owner, tenant: Arc::from("") })
     }
 
@@ -174,12 +177,29 @@ impl Pool {
 
     /// What jobs must have in common to share a worker with one for `elf`, if any may.
     fn kind(&self, elf: &Sealed, library: Option<&Sealed>) -> Option<Kind> {
-        let kind = || Kind {
-            tenant: Arc::clone(&self.tenant),
-            script: elf.digest(),
-            library: library.map(Sealed::digest),
-        };
+        self.kind_of(|| Work::Run { script: elf.digest(), library: library.map(Sealed::digest) })
+    }
+
+    fn kind_of(&self, work: impl FnOnce() -> Work) -> Option<Kind> {
+        let kind = || Kind { tenant: Arc::clone(&self.tenant), work: work() };
         (self.owner.ledger.reuse().policy == ReusePolicy::PerArtifact).then(kind)
+    }
+
+    /// A verification, with what its worker is told of its files.
+    fn verification(
+        &self,
+        job: &VerifyJob,
+        files: &VerifyFiles<'_>,
+        until: Until,
+    ) -> Result<Call, PoolError> {
+        let shared = [files.libraries, files.beside, files.cells].concat();
+        // The descriptors of a worker that waits are closed: a transaction in a file cannot reach it.
+        let may_share = !job.is_alone && files.document.is_none();
+        let digests = || shared.iter().map(|file| file.digest()).collect();
+        let kind = may_share.then(|| self.kind_of(|| Work::Verify { tier: job.tier, files: digests() }));
+        let library_digests = files.libraries.iter().map(|library| library.digest()).collect();
+        let job = VerifyJob { library_digests, ..job.clone() };
+        Call::new(&job, &self.owner.ledger, kind.flatten(), until)
     }
 
     /// Has `job` done by a worker: one that rests after a job of this `kind`, or a fresh one. `take` gets the parts of the answer.
@@ -206,7 +226,7 @@ impl Pool {
         elf: &Sealed,
         library: Option<&Sealed>,
         until: impl Into<Until>,
-    ) -> Result<Option<StartedRun>, PoolError> {
+    ) -> Result<Option<StartedRun<RunReport>>, PoolError> {
         Call::new(job, &self.owner.ledger, self.kind(elf, library), until.into())?.begin()
     }
 
@@ -227,22 +247,35 @@ impl Pool {
         self.call(job, &script(elf, library), self.kind(elf, library), until.into(), drop)
     }
 
-    /// Verifies `transaction` in a fresh child, with the native code of `files`: as many libraries as the job lists, and the
-    /// ELFs of those that are [`LibraryOf::Beside`](crate::job::LibraryOf::Beside); at most 64 together. Blocks as
-    /// [`Pool::run`] does.
+    /// Begins a verification in a child that has done one, has all of `files` and waits, as [`Pool::begin_run`] does.
+    ///
+    /// # Errors
+    /// As [`Pool::begin_run`].
+    pub fn begin_verify(
+        &self,
+        job: &VerifyJob,
+        files: &VerifyFiles<'_>,
+        until: impl Into<Until>,
+    ) -> Result<Option<StartedRun<VerifyReport>>, PoolError> {
+        self.verification(job, files, until.into())?.begin()
+    }
+
+    /// Verifies a transaction with the native code and the cells of `files`, at most 64 together: in a child that has all of them from
+    /// another one of the same tenant, or a fresh one ([`Reuse`]). Blocks as [`Pool::run`] does.
     ///
     /// # Errors
     /// As [`Pool::run`], and [`PoolError::TooManyFiles`].
     pub fn verify(
         &self,
         job: &VerifyJob,
-        transaction: &Sealed,
-        files: &[&Sealed],
+        files: &VerifyFiles<'_>,
         until: impl Into<Until>,
     ) -> Result<Verdict<VerifyReport>, PoolError> {
-        let files: Vec<_> =
-            std::iter::once(transaction.as_fd()).chain(files.iter().map(|file| file.as_fd())).collect();
-        self.call(job, &files, None, until.into(), drop)
+        let document = files.document.unwrap_or(&self.owner.nothing);
+        let shared = [files.libraries, files.beside, files.cells].concat();
+        let fds: Vec<_> = std::iter::once(document).chain(shared).map(AsFd::as_fd).collect();
+        let verdict = self.verification(job, files, until.into())?.run(&fds, drop)?;
+        self.owner.ledger.expect_answer(verdict, |reply| job.report(reply))
     }
 
     /// Runs the script or verifies the transaction in `file` in a fresh child, in the interpreter, and tells where its cycles

@@ -467,7 +467,9 @@ impl Drop for NativeMachine {
             // Whoever copied the machine's registers has stale ones.
             self.session.lose_registers();
         }
-        if let Some(stack) = self.stack.take() {
+        if let Some(mut stack) = self.stack.take() {
+            // Whoever has it next may be another transaction's machine.
+            stack.wipe();
             STACKS.give(stack);
         }
         self.session.machine_gone();
