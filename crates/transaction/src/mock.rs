@@ -63,6 +63,12 @@ impl Default for CellData<'_> {
     }
 }
 
+impl<'a> From<&'a [u8]> for CellData<'a> {
+    fn from(data: &'a [u8]) -> Self {
+        Self::Inline(data)
+    }
+}
+
 /// A cell in molecule encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellFields<'a> {
