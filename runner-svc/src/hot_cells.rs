@@ -27,7 +27,7 @@ const PAGE_BYTES: u64 = 4096;
 #[derive(Debug)]
 pub(crate) struct HotCell {
     pub(crate) sealed: Arc<Sealed>,
-    /// The same, as this process reads it: no copy.
+    /// The data, mapped.
     pub(crate) bytes: Bytes,
     /// ckb's hash of the data.
     pub(crate) data_hash: [u8; 32],
@@ -85,8 +85,7 @@ pub(crate) struct HotCellsStats {
 }
 
 impl HotCell {
-    /// Hashes what is in `sealed`, where it is.
-    fn new(sealed: Sealed) -> io::Result<Self> {
+    fn new(sealed: Sealed) -> std::io::Result<Self> {
         let bytes = sealed.map()?;
         let data_hash = data_hash(&bytes);
         Ok(Self { sealed: Arc::new(sealed), bytes, data_hash, held: Mutex::default() })

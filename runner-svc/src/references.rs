@@ -37,9 +37,13 @@ impl Runner {
         let Source::Parts(parts) = &mut order.source else { return Ok(Held::default()) };
         let (mut total, mut known, mut shared) = (0_u64, HashSet::new(), Vec::new());
         for (place, data) in parts.data_mut() {
-            if let DataPart::Stored(digest) = data {
-                *data = DataPart::Hot(self.find(account, *digest).await?);
-            }
+            // What was found already is held by whoever found it.
+            let is_here = if let DataPart::Stored(digest) = data {
+                *data = DataPart::Hot(self.hot_cell(account, *digest).await?);
+                true
+            } else {
+                false
+            };
             let DataPart::Hot(cell) = data else { continue };
             let bytes = cell.sealed.len();
             total = total.saturating_add(bytes);
@@ -48,6 +52,9 @@ impl Runner {
                 let problem =
                     format!("{path}: more than {TRANSACTION_BYTES_MAX} bytes with what the digests name");
                 return Err(transaction_fault(&path, &problem).into());
+            }
+            if !is_here {
+                continue;
             }
             if known.insert(cell.sealed.digest()) {
                 shared.push(cell.hold(room)?);
@@ -60,7 +67,11 @@ impl Runner {
         Ok(Held { _own: held, _shared: shared })
     }
 
-    async fn find(&self, account: &Account, digest: Sha256Digest) -> Result<Arc<HotCell>, ExecuteError> {
+    pub(crate) async fn hot_cell(
+        &self,
+        account: &Account,
+        digest: Sha256Digest,
+    ) -> Result<Arc<HotCell>, ExecuteError> {
         Ok(self.shared.hot_cells.get(account, digest).await?)
     }
 }

@@ -9,7 +9,7 @@ use tonic::Status;
 use tracing::{Instrument, field};
 
 use crate::{
-    call_log::{new_id, signed, tell_error},
+    call_log::{signed, tell_error},
     convert::transaction::{verified, verify_order},
     ended::{Ended, ExecuteError},
     metrics::verification_name,
@@ -41,9 +41,19 @@ impl Runner {
         message: v1::VerifyTransactionRequest,
         id: String,
     ) -> Result<v1::VerifyTransactionResponse, Status> {
-        let VerifyCaller { tenant, deadline, room, .. } = caller;
         let request_id = message.request_id.clone();
-        let mut order = VerifyOrder { tenant: tenant.clone(), ..verify_order(message, self.limits())? };
+        self.verify_order(caller, verify_order(message, self.limits())?, (id, request_id)).await
+    }
+
+    /// Verifies what `order` says, for `caller`, under the server's name and the caller's.
+    pub(crate) async fn verify_order(
+        &self,
+        caller: &VerifyCaller,
+        order: VerifyOrder,
+        (id, request_id): (String, String),
+    ) -> Result<v1::VerifyTransactionResponse, Status> {
+        let VerifyCaller { tenant, deadline, room, .. } = caller;
+        let mut order = VerifyOrder { tenant: tenant.clone(), ..order };
         let resolved = self.resolve(&mut order, room.as_ref());
         let _held = timeout_at((*deadline).into(), resolved)
             .await
@@ -71,11 +81,14 @@ impl Runner {
         caller: &VerifyCaller,
         order: VerifyOrder,
     ) -> Result<Verification, ExecuteError> {
+        if !caller.is_patient {
+            return self.verify(order, caller.deadline).await;
+        }
         let mut wait = ROOM_WAIT;
         loop {
             match self.verify(order.clone(), caller.deadline).await {
                 Err(ExecuteError::QueueFull | ExecuteError::Busy)
-                    if caller.is_patient && Instant::now() + wait < caller.deadline =>
+                    if Instant::now() + wait < caller.deadline =>
                 {
                     sleep(wait).await;
                     wait = (2 * wait).min(ROOM_WAIT_MAX);
@@ -83,15 +96,6 @@ impl Runner {
                 result => return result,
             }
         }
-    }
-
-    /// The same as [`Runner::verify_message`], under a new name.
-    pub(crate) async fn verify_new(
-        &self,
-        caller: &VerifyCaller,
-        message: v1::VerifyTransactionRequest,
-    ) -> Result<v1::VerifyTransactionResponse, Status> {
-        self.verify_message(caller, message, new_id()).await
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use antares_proto::v1::{self, shared_transaction::Transaction, verify_transaction_request};
-use antares_serve::{Account, Fault, HeldBytes, RequestBytes};
+use antares_proto::v1::{self, shared_transaction::Transaction, verify_transaction_request as whole};
+use antares_serve::{Account, Fault, HeldBytes, RawRunner, RequestBytes};
 use bytes::Bytes;
 use prost::Message as _;
 use tokio::{sync::Semaphore, task::JoinSet};
@@ -11,20 +11,23 @@ use tonic::Status;
 use tracing::Instrument as _;
 
 use crate::{
-    convert::transaction::{shared_result, verify_order},
+    call_log::new_id,
+    convert::transaction::{dep_parts, shared_result, verify_order},
     ended::ExecuteError,
-    hot_cells::HotCell,
     limits::{SHARED_INLINE_BYTES_MAX, SHARED_TRANSACTIONS_MAX, SHARED_TRANSACTIONS_MIN},
+    parts::{DataPart, DepPart, Source},
     runner::Runner,
+    verify::VerifyOrder,
     verify_call::VerifyCaller,
 };
 
 /// What transactions share, ready for all of them.
 struct Table {
-    /// Without the data of large cells, which are named by digest.
-    shared: v1::VerifyShared,
-    /// That data, which stays there as long as this.
-    _cells: Vec<Arc<HotCell>>,
+    /// Without cells and headers.
+    rules: v1::VerifyShared,
+    /// Large data of theirs is found already, and stays there as long as this.
+    cell_deps: Vec<DepPart>,
+    headers: Vec<Bytes>,
     _held: HeldBytes,
 }
 
@@ -45,34 +48,41 @@ impl Runner {
     /// Gets ready for transactions that share `shared`.
     pub(crate) async fn many(&self, caller: VerifyCaller, shared: v1::VerifyShared) -> Result<Many, Status> {
         self.check(&shared)?;
-        let account = &caller.tenant.account;
-        let table = self.table(account, shared, caller.room.as_ref()).await?;
+        let table = self.table(&caller.tenant.account, shared, caller.room.as_ref()).await?;
         Ok(Many { runner: self.clone(), caller, table })
     }
 
     /// Whether the rules for all of them make sense.
     fn check(&self, shared: &v1::VerifyShared) -> Result<(), Fault> {
-        let empty = verify_transaction_request::Transaction::MockJson(Bytes::new());
-        verify_order(with(shared, empty), self.limits()).map(drop)
+        verify_order(with(shared, whole::Transaction::MockJson(Bytes::new())), self.limits()).map(drop)
     }
 
     async fn table(
         &self,
         account: &Account,
-        mut shared: v1::VerifyShared,
+        shared: v1::VerifyShared,
         room: Option<&RequestBytes>,
     ) -> Result<Table, Status> {
         let held = RequestBytes::hold(room, shared.encoded_len())?;
-        let mut cells = Vec::new();
-        for cell in shared.cell_deps.iter_mut().filter_map(|dep| dep.cell.as_mut()) {
-            if cell.data.len() > SHARED_INLINE_BYTES_MAX && cell.data_sha256.is_none() {
-                let data = std::mem::take(&mut cell.data);
-                let kept = self.shared.hot_cells.keep(account, data).await.map_err(ExecuteError::from)?;
-                cell.data_sha256 = Some(kept.sealed.digest().to_string());
-                cells.push(kept);
-            }
+        let v1::VerifyShared { cell_deps, headers, .. } = shared;
+        let mut cell_deps = dep_parts(cell_deps)?;
+        for DepPart { cell, .. } in &mut cell_deps {
+            let found = match &mut cell.data {
+                DataPart::Inline(data) if data.len() > SHARED_INLINE_BYTES_MAX => {
+                    let kept = self.shared.hot_cells.keep(account, std::mem::take(data)).await;
+                    kept.map_err(ExecuteError::from)?
+                }
+                DataPart::Stored(digest) => {
+                    let found = self.hot_cell(account, *digest).await?;
+                    held.grow(found.bytes.len())?;
+                    found
+                }
+                DataPart::Inline(_) | DataPart::Hot(_) => continue,
+            };
+            cell.data = DataPart::Hot(found);
         }
-        Ok(Table { shared, _cells: cells, _held: held })
+        let rules = v1::VerifyShared { cell_deps: Vec::new(), headers: Vec::new(), ..shared };
+        Ok(Table { rules, cell_deps, headers, _held: held })
     }
 
     /// Verifies all of a batch. The results are in the order of the transactions.
@@ -118,8 +128,11 @@ impl Many {
         transaction: v1::SharedTransaction,
     ) -> (v1::SharedTransactionResult, HeldBytes) {
         let id = transaction.id;
-        let answered = match self.table.whole(transaction) {
-            Ok(whole) => self.runner.verify_new(&self.caller, whole).await,
+        let answered = match self.table.order(transaction, self.runner.limits()) {
+            Ok(order) => {
+                let names = (new_id(), self.table.rules.request_id.clone());
+                self.runner.verify_order(&self.caller, order, names).await
+            }
             Err(fault) => Err(fault.into()),
         };
         self.charged(shared_result(id, answered))
@@ -139,31 +152,33 @@ impl Many {
 
 impl Table {
     /// `transaction` with all that it has of the table.
-    fn whole(&self, transaction: v1::SharedTransaction) -> Result<v1::VerifyTransactionRequest, Fault> {
+    fn order(&self, transaction: v1::SharedTransaction, limits: &RawRunner) -> Result<VerifyOrder, Fault> {
         let v1::SharedTransaction { transaction, cell_deps, headers, group, sample_salt, .. } = transaction;
-        let source = match transaction {
+        let transaction = match transaction {
             None => return Err(wrong("transaction", "is needed: mock_json or fields")),
-            Some(Transaction::MockJson(_)) if !cell_deps.is_empty() => {
+            Some(Transaction::MockJson(json)) => whole::Transaction::MockJson(json),
+            Some(Transaction::Fields(fields)) => whole::Transaction::Fields(fields),
+        };
+        let message = v1::VerifyTransactionRequest { group, sample_salt, ..with(&self.rules, transaction) };
+        let mut order = verify_order(message, limits)?;
+        match &mut order.source {
+            Source::Parts(parts) => {
+                parts.cell_deps.extend(found("cell_deps", &self.cell_deps, &cell_deps)?);
+                parts.headers.extend(found("headers", &self.headers, &headers)?);
+            }
+            Source::Json(_) if !cell_deps.is_empty() => {
                 return Err(wrong("cell_deps", "must not be given beside mock_json"));
             }
-            Some(Transaction::MockJson(_)) if !headers.is_empty() => {
+            Source::Json(_) if !headers.is_empty() => {
                 return Err(wrong("headers", "must not be given beside mock_json"));
             }
-            Some(Transaction::MockJson(json)) => verify_transaction_request::Transaction::MockJson(json),
-            Some(Transaction::Fields(mut fields)) => {
-                fields.cell_deps.extend(found("cell_deps", &self.shared.cell_deps, &cell_deps)?);
-                fields.headers.extend(found("headers", &self.shared.headers, &headers)?);
-                verify_transaction_request::Transaction::Fields(fields)
-            }
-        };
-        Ok(v1::VerifyTransactionRequest { group, sample_salt, ..with(&self.shared, source) })
+            Source::Json(_) => {}
+        }
+        Ok(order)
     }
 }
 
-fn with(
-    shared: &v1::VerifyShared,
-    transaction: verify_transaction_request::Transaction,
-) -> v1::VerifyTransactionRequest {
+fn with(shared: &v1::VerifyShared, transaction: whole::Transaction) -> v1::VerifyTransactionRequest {
     v1::VerifyTransactionRequest {
         transaction: Some(transaction),
         rules: shared.rules,
@@ -207,17 +222,20 @@ pub(crate) fn wrong(field: &str, problem: &str) -> Fault {
 
 #[cfg(test)]
 mod tests {
+    use antares_serve::RawConfig;
+
     use super::*;
 
     fn table() -> Table {
         let dep = |number: u8| v1::CellDepFields { out_point: Bytes::from(vec![number]), cell: None };
-        let shared = v1::VerifyShared {
-            cell_deps: (0..3).map(dep).collect(),
-            headers: vec![Bytes::from_static(b"header")],
-            tier: v1::Tier::Interpreter.into(),
-            ..Default::default()
-        };
-        Table { shared, _cells: Vec::new(), _held: HeldBytes::default() }
+        let rules = v1::VerifyShared { recheck: true, ..Default::default() };
+        let cell_deps = dep_parts((0..3).map(dep).collect()).unwrap();
+        let headers = vec![Bytes::from_static(b"header")];
+        Table { rules, cell_deps, headers, _held: HeldBytes::default() }
+    }
+
+    fn order(transaction: v1::SharedTransaction) -> Result<VerifyOrder, Fault> {
+        table().order(transaction, &RawConfig::default().runner)
     }
 
     fn fields(cell_deps: &[u32], headers: &[u32]) -> v1::SharedTransaction {
@@ -233,19 +251,17 @@ mod tests {
 
     #[test]
     fn a_transaction_has_what_it_names_of_the_table() {
-        let whole = table().whole(fields(&[2, 0], &[0])).unwrap();
-        assert_eq!(whole.tier(), v1::Tier::Interpreter);
-        let Some(verify_transaction_request::Transaction::Fields(fields)) = whole.transaction else {
-            panic!("fields")
-        };
-        let deps: Vec<_> = fields.cell_deps.iter().map(|dep| &dep.out_point[..]).collect();
+        let order = order(fields(&[2, 0], &[0])).unwrap();
+        assert!(order.recheck);
+        let Source::Parts(parts) = order.source else { panic!("parts") };
+        let deps: Vec<_> = parts.cell_deps.iter().map(|dep| &dep.out_point[..]).collect();
         assert_eq!(deps, [&b"own"[..], &[2], &[0]]);
-        assert_eq!(fields.headers, ["header"]);
+        assert_eq!(parts.headers, ["header"]);
     }
 
     #[test]
     fn what_makes_no_sense_is_named() {
-        let says = |transaction| table().whole(transaction).unwrap_err().message().to_owned();
+        let says = |transaction| order(transaction).unwrap_err().message().to_owned();
         assert!(says(fields(&[0, 3], &[])).starts_with("cell_deps[1] names place 3"));
         assert!(says(fields(&[], &[1])).starts_with("headers[0] names place 1"));
         assert!(says(v1::SharedTransaction::default()).starts_with("transaction is needed"));

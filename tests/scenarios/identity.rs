@@ -62,6 +62,8 @@ const CALLS: [(&str, Option<&str>); 35] = [
     ("antares.v1.RunnerService/ExecuteBatch", Some("execute")),
     ("antares.v1.RunnerService/ExecuteSession", Some("execute")),
     ("antares.v1.RunnerService/VerifyTransaction", Some("execute")),
+    ("antares.v1.RunnerService/VerifyBatch", Some("execute")),
+    ("antares.v1.RunnerService/VerifySession", Some("execute")),
     ("antares.v1.RunnerService/GetCapabilities", None),
     ("antares.v1.ProfileService/ListProfiles", Some("profile")),
     ("antares.v1.ProfileService/GetProfile", Some("profile")),

@@ -45,4 +45,5 @@ mod tls;
 mod transactions;
 mod twice;
 mod uploads;
+mod verify_sessions;
 mod wire;

@@ -9,7 +9,7 @@ use std::{
 use antares_abi::Sha256Digest;
 use antares_proto::v1::{
     self, compiler_service_client::CompilerServiceClient, runner_service_client::RunnerServiceClient,
-    shared_transaction, upload_request::Part, verify_transaction_request::Transaction,
+    shared_transaction, upload_request, verify_transaction_request::Transaction,
 };
 use antares_tests::guests::debugger_examples;
 use antares_transaction::{Environment, Mock, SharedData, data_hash};
@@ -36,6 +36,17 @@ const BATCH: usize = 64;
 /// Rounds of embedded library and service in turn.
 const ROUNDS: u32 = 3;
 const LIMITS: TransactionLimits = TransactionLimits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };
+
+/// A part of an answer's time, by its name.
+type Part = (&'static str, fn(&v1::Timings) -> u64);
+const PARTS: [Part; 6] = [
+    ("parse", |timings| timings.parse_us),
+    ("fetch", |timings| timings.fetch_us),
+    ("queue", |timings| timings.queue_us),
+    ("load", |timings| timings.load_us),
+    ("run", |timings| timings.run_us),
+    ("wall", |timings| timings.wall_us),
+];
 
 /// A transaction in both forms.
 struct Case {
@@ -73,7 +84,7 @@ async fn one(
         check(&first.verify_transaction(case.request.clone()).await?.into_inner())?;
     }
     let (mut embedded, mut unary, mut batched) = ([0.0; THREADS.len()], [0.0; CLIENTS.len()], 0.0);
-    let (mut times, mut run, mut load, mut used) = (Vec::new(), Vec::new(), Vec::new(), 0.0);
+    let (mut times, mut parts, mut used) = (Vec::new(), [const { Vec::new() }; PARTS.len()], 0.0);
     let batch = batch(case)?;
     for _ in 0..ROUNDS {
         for (threads, sum) in THREADS.iter().zip(&mut embedded) {
@@ -86,8 +97,9 @@ async fn one(
             times.push(started.elapsed());
             check(&answer)?;
             let timings = answer.timings.unwrap_or_default();
-            run.push(Duration::from_micros(timings.run_us));
-            load.push(Duration::from_micros(timings.load_us));
+            for (part, times) in PARTS.iter().zip(&mut parts) {
+                times.push(Duration::from_micros((part.1)(&timings)));
+            }
         }
         for (count, sum) in CLIENTS.iter().zip(&mut unary) {
             let (made, _, took) = many(&clients, *count, time, async |mut client| {
@@ -120,8 +132,9 @@ async fn one(
     let best = unary.into_iter().chain([batched]).fold(f64::NAN, f64::max);
     results.figure(format!("{name}_over_library"), best / embedded[THREADS.len() - 1]);
     results.latency(format!("{name}_unary"), times);
-    results.latency(format!("{name}_run"), run);
-    results.latency(format!("{name}_load"), load);
+    for ((part, _), times) in PARTS.iter().zip(parts) {
+        results.latency(format!("{name}_{part}"), times);
+    }
     Ok(())
 }
 
@@ -270,8 +283,8 @@ async fn upload(channel: &Channel, mock: &Mock) -> Result<()> {
             size_bytes: cell.data.len() as u64,
             ..v1::BlobHeader::default()
         };
-        let chunks = cell.data.chunks(256 << 10).map(|chunk| Part::Chunk(Bytes::copy_from_slice(chunk)));
-        let parts: Vec<_> = std::iter::once(Part::Header(header)).chain(chunks).collect();
+        let chunks = cell.data.chunks(256 << 10).map(|chunk| upload_request::Part::Chunk(Bytes::copy_from_slice(chunk)));
+        let parts: Vec<_> = std::iter::once(upload_request::Part::Header(header)).chain(chunks).collect();
         let parts = parts.into_iter().map(|part| v1::UploadRequest { part: Some(part) });
         compiler.upload(tokio_stream::iter(parts)).await?;
     }

@@ -95,19 +95,13 @@ fn group(group: v1::ScriptGroup, wrong: &mut Violations) -> Option<(job::GroupKi
 /// The parts of a transaction.
 fn parts(fields: v1::TransactionFields) -> Result<Parts, Fault> {
     let inputs = fields.inputs.into_iter().enumerate();
-    let deps = fields.cell_deps.into_iter().enumerate();
     let extensions = fields.extensions.into_iter().enumerate();
     Ok(Parts {
         tx: fields.tx,
         inputs: inputs
             .map(|(at, input)| cell(|| format!("inputs[{at}]"), input))
             .collect::<Result<_, _>>()?,
-        cell_deps: deps
-            .map(|(at, dep)| {
-                let cell = cell(|| format!("cell_deps[{at}].cell"), dep.cell.unwrap_or_default())?;
-                Ok(DepPart { out_point: dep.out_point, cell })
-            })
-            .collect::<Result<_, Fault>>()?,
+        cell_deps: dep_parts(fields.cell_deps)?,
         headers: fields.headers,
         extensions: extensions
             .map(|(at, extension)| {
@@ -116,6 +110,15 @@ fn parts(fields: v1::TransactionFields) -> Result<Parts, Fault> {
             })
             .collect::<Result<_, Fault>>()?,
     })
+}
+
+/// Cells of a list called `cell_deps`.
+pub(crate) fn dep_parts(deps: Vec<v1::CellDepFields>) -> Result<Vec<DepPart>, Fault> {
+    let part = |(at, dep): (usize, v1::CellDepFields)| {
+        let cell = cell(|| format!("cell_deps[{at}].cell"), dep.cell.unwrap_or_default())?;
+        Ok(DepPart { out_point: dep.out_point, cell })
+    };
+    deps.into_iter().enumerate().map(part).collect()
 }
 
 fn cell(path: impl Fn() -> String, cell: v1::CellFields) -> Result<CellPart, Fault> {
