@@ -5,7 +5,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map},
-    io,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
