@@ -283,7 +283,10 @@ async fn upload(channel: &Channel, mock: &Mock) -> Result<()> {
             size_bytes: cell.data.len() as u64,
             ..v1::BlobHeader::default()
         };
-        let chunks = cell.data.chunks(256 << 10).map(|chunk| upload_request::Part::Chunk(Bytes::copy_from_slice(chunk)));
+        let chunks = cell
+            .data
+            .chunks(256 << 10)
+            .map(|chunk| upload_request::Part::Chunk(Bytes::copy_from_slice(chunk)));
         let parts: Vec<_> = std::iter::once(upload_request::Part::Header(header)).chain(chunks).collect();
         let parts = parts.into_iter().map(|part| v1::UploadRequest { part: Some(part) });
         compiler.upload(tokio_stream::iter(parts)).await?;
