@@ -361,6 +361,28 @@ async fn a_slice_that_proves_hot_is_native_the_next_time() {
     assert_eq!(interpreted.cycles, cold.cycles);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_parts_of_a_call_s_time_add_up_to_its_wall() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let client = Client::connect(&server).await;
+    let request = request(example("mock_tx.json"), Tier::Auto);
+    let mut seen = Vec::new();
+    // Whatever else the machine does may fall between two parts, but not in every call.
+    for _ in 0..200 {
+        let answer = verify(&client, request.clone()).await.unwrap();
+        let timings = answer.timings.unwrap();
+        let v1::Timings { fetch_us, queue_us, load_us, run_us, parse_us, .. } = timings;
+        let parts = fetch_us + timings.compile_ms * 1000 + queue_us + load_us + run_us + parse_us;
+        assert!(parts <= timings.wall_us + 1100, "{timings:?}");
+        if parts * 100 >= timings.wall_us * 95 {
+            return;
+        }
+        seen.push((parts, timings.wall_us));
+    }
+    panic!("parts and walls: {seen:?}");
+}
+
 /// The transaction with one more cell dep.
 pub(crate) fn with_dep(json: &str, data: &[u8]) -> String {
     let mut tx: Value = serde_json::from_str(json).unwrap();
