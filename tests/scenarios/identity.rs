@@ -33,7 +33,7 @@ const ISSUER: &str = "https://issuer.test";
 const AUDIENCE: &str = "antares";
 
 /// Every call there is, and who may make it. A new one needs a row here and in `roles.rs`.
-const CALLS: [(&str, Option<&str>); 35] = [
+const CALLS: [(&str, Option<&str>); 37] = [
     ("antares.v1.CompilerService/Upload", Some("upload")),
     ("antares.v1.CompilerService/QueryUpload", Some("upload")),
     ("antares.v1.CompilerService/FindMissing", Some("upload")),
