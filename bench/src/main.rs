@@ -73,6 +73,17 @@ fn programs(is_wanted: &impl Fn(&str) -> bool, rounds: usize) -> Result<()> {
     Ok(())
 }
 
+/// What is measured against `AsmMachine` in this process.
+fn in_process(is_wanted: &impl Fn(&str) -> bool) -> Result<()> {
+    if is_wanted(TRANSACTIONS) || is_wanted(FAILURES) {
+        let transactions = if is_wanted(TRANSACTIONS) { transactions::measure()? } else { Vec::new() };
+        let failures = if is_wanted(FAILURES) { failures::measure()? } else { Vec::new() };
+        let results = json!({ "transactions": transactions, "failures": failures });
+        report::write("transactions.json", &serde_json::to_string_pretty(&results)?)?;
+    }
+    Ok(())
+}
+
 fn main() -> Result<()> {
     let mut wanted: Vec<String> = env::args().skip(1).collect();
     if let Some(mode) = wanted
@@ -112,12 +123,7 @@ fn main() -> Result<()> {
         let programs: Vec<_> = PROGRAMS.iter().filter(|program| is_wanted(program.name)).collect();
         return instructions::measure(&programs);
     }
-    if is_wanted(TRANSACTIONS) || is_wanted(FAILURES) {
-        let transactions = if is_wanted(TRANSACTIONS) { transactions::measure()? } else { Vec::new() };
-        let failures = if is_wanted(FAILURES) { failures::measure()? } else { Vec::new() };
-        let results = json!({ "transactions": transactions, "failures": failures });
-        report::write("transactions.json", &serde_json::to_string_pretty(&results)?)?;
-    }
+    in_process(&is_wanted)?;
     let rounds = if is_quick { measure::QUICK_ROUNDS } else { measure::ROUNDS };
     if is_wanted(PROFILING) {
         let results = profiling::measure(rounds)?;

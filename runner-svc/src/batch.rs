@@ -193,7 +193,6 @@ impl Runner {
         }
         shared.metrics.note_queue(queue);
         results.resize(count, None);
-        let queue = queue + way;
-        Ok(Lot { results, native: origin, fallback, queue, recheck })
+        Ok(Lot { results, native: origin, fallback, queue: queue + way, recheck })
     }
 }

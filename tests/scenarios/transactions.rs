@@ -367,20 +367,17 @@ async fn the_parts_of_a_call_s_time_add_up_to_its_wall() {
     let server = Server::start(&data);
     let client = Client::connect(&server).await;
     let request = request(example("mock_tx.json"), Tier::Auto);
-    let mut seen = Vec::new();
     // Whatever else the machine does may fall between two parts, but not in every call.
     for _ in 0..200 {
-        let answer = verify(&client, request.clone()).await.unwrap();
-        let timings = answer.timings.unwrap();
-        let v1::Timings { fetch_us, queue_us, load_us, run_us, parse_us, .. } = timings;
-        let parts = fetch_us + timings.compile_ms * 1000 + queue_us + load_us + run_us + parse_us;
-        assert!(parts <= timings.wall_us + 1100, "{timings:?}");
-        if parts * 100 >= timings.wall_us * 95 {
+        let timings = verify(&client, request.clone()).await.unwrap().timings.unwrap();
+        let v1::Timings { fetch_us, compile_ms, queue_us, load_us, run_us, parse_us, wall_us } = timings;
+        let parts = fetch_us + compile_ms * 1000 + queue_us + load_us + run_us + parse_us;
+        assert!(parts <= wall_us + 1100, "{timings:?}");
+        if parts * 100 >= wall_us * 95 {
             return;
         }
-        seen.push((parts, timings.wall_us));
     }
-    panic!("parts and walls: {seen:?}");
+    panic!("the parts are less than the wall");
 }
 
 /// The transaction with one more cell dep.
