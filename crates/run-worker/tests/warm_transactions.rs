@@ -32,17 +32,17 @@ const A0: u32 = 10;
 const A7: u32 = 17;
 
 fn lui(to: u32, number: u32) -> u32 {
-    number / PAGE << 12 | to << 7 | 0x37
+    ((number / PAGE) << 12) | (to << 7) | 0x37
 }
 
 fn addi(to: u32, from: u32, number: i32) -> u32 {
-    number.cast_unsigned() << 20 | from << 15 | to << 7 | 0x13
+    (number.cast_unsigned() << 20) | (from << 15) | (to << 7) | 0x13
 }
 
 /// Loads up to `length` bytes by system call `number` from entry 0 of `source` to `to`.
 fn load(number: i32, source: i32, to: u32, length: u32) -> Vec<u32> {
     let [a1, a2, a3, a4] = [A0 + 1, A0 + 2, A0 + 3, A0 + 4];
-    let store_length = T0 << 20 | a1 << 15 | 3 << 12 | 0x23;
+    let store_length = (T0 << 20) | (a1 << 15) | (3 << 12) | 0x23;
     let mut code = vec![lui(A0, to), lui(a1, 0xf_f000), lui(T0, length), store_length];
     code.extend([addi(a2, ZERO, 0), addi(a3, ZERO, 0), addi(a4, ZERO, source)]);
     code.extend([lui(A7, PAGE), addi(A7, A7, number - 4096), ECALL]);
@@ -57,8 +57,8 @@ fn script() -> Vec<u8> {
     let mut code = load(LOAD_CELL_DATA, 3, 0x20_0000, 2 * PAGE);
     code.extend(load(LOAD_WITNESS, 1, 0x10_0000, 2 * PAGE));
     code.extend([lui(A0, 0x10_0000), lui(A7, PAGE), addi(A7, A7, 2177 - 4096), ECALL]);
-    let load_byte = T0 << 15 | 4 << 12 | A0 << 7 | 0x03;
-    let store_byte = 7 << 20 | T0 << 15 | 0x23;
+    let load_byte = (T0 << 15) | (4 << 12) | (A0 << 7) | 0x03;
+    let store_byte = (7 << 20) | (T0 << 15) | 0x23;
     code.extend([lui(T0, 0x18_0000), load_byte, addi(7, ZERO, 7), store_byte, addi(A7, ZERO, 93), ECALL]);
     elf::elf(&code)
 }
