@@ -1,9 +1,9 @@
 //! `bench [--quick | --instructions] [NAME...]`: how fast scripts run, as ratios to peers in one interleaved loop:
 //! programs to the same C built for this machine, `transactions`, `failures` and `corpus` (today's scripts) to ckb-vm's
 //! `AsmMachine`; `rsa-cycles` stand beside published numbers, `profiling` is what always-on samples cost, and `service` (only when it is named) is the
-//! way through pool and gRPC beside its targets, `corpus-service` and `corpus-cli` (likewise) are today's scripts on that way and by
-//! `antares run`, and `capacity` what a cluster of many runners can do by that. `shapes` (only when it is named) are the times that
-//! shapes of code take to compile, and their doubles.
+//! way through pool and gRPC beside its targets, `service-transactions` its transactions alone, `corpus-service` and
+//! `corpus-cli` (likewise) are today's scripts on that way and by `antares run`, and `capacity` what a cluster of many
+//! runners can do by that. `shapes` (only when it is named) are the times that shapes of code take to compile, and their doubles.
 //!
 //! With `--quick` there are three rounds instead of fifteen. With `--instructions` instructions are counted instead of
 //! time, by callgrind. Prints tables and writes JSON files and a plot to `target/bench`.
@@ -47,11 +47,23 @@ const CORPUS: &str = "corpus";
 const CORPUS_SERVICE: &str = "corpus-service";
 const CORPUS_CLI: &str = "corpus-cli";
 const SERVICE: &str = "service";
+const SERVICE_TRANSACTIONS: &str = "service-transactions";
 const PROFILING: &str = "profiling";
 const CAPACITY: &str = "capacity";
 const SHAPES: &str = "shapes";
-const BESIDE: [&str; 10] =
-    [TRANSACTIONS, FAILURES, RSA, CORPUS, CORPUS_SERVICE, CORPUS_CLI, SERVICE, PROFILING, CAPACITY, SHAPES];
+const BESIDE: [&str; 11] = [
+    TRANSACTIONS,
+    FAILURES,
+    RSA,
+    CORPUS,
+    CORPUS_SERVICE,
+    CORPUS_CLI,
+    SERVICE,
+    SERVICE_TRANSACTIONS,
+    PROFILING,
+    CAPACITY,
+    SHAPES,
+];
 
 fn corpus_through<W: Way>(file: &str, rounds: usize) -> Result<()> {
     report::write(file, &serde_json::to_string_pretty(&through::measure::<W>(rounds)?)?)
@@ -74,6 +86,17 @@ fn programs(is_wanted: &impl Fn(&str) -> bool, rounds: usize) -> Result<()> {
         }
     }
     report.finish()?;
+    Ok(())
+}
+
+/// What is measured against `AsmMachine` in this process.
+fn in_process(is_wanted: &impl Fn(&str) -> bool) -> Result<()> {
+    if is_wanted(TRANSACTIONS) || is_wanted(FAILURES) {
+        let transactions = if is_wanted(TRANSACTIONS) { transactions::measure()? } else { Vec::new() };
+        let failures = if is_wanted(FAILURES) { failures::measure()? } else { Vec::new() };
+        let results = json!({ "transactions": transactions, "failures": failures });
+        report::write("transactions.json", &serde_json::to_string_pretty(&results)?)?;
+    }
     Ok(())
 }
 
@@ -103,12 +126,7 @@ fn main() -> Result<()> {
         let programs: Vec<_> = PROGRAMS.iter().filter(|program| is_wanted(program.name)).collect();
         return instructions::measure(&programs);
     }
-    if is_wanted(TRANSACTIONS) || is_wanted(FAILURES) {
-        let transactions = if is_wanted(TRANSACTIONS) { transactions::measure()? } else { Vec::new() };
-        let failures = if is_wanted(FAILURES) { failures::measure()? } else { Vec::new() };
-        let results = json!({ "transactions": transactions, "failures": failures });
-        report::write("transactions.json", &serde_json::to_string_pretty(&results)?)?;
-    }
+    in_process(&is_wanted)?;
     let rounds = if is_quick { measure::QUICK_ROUNDS } else { measure::ROUNDS };
     if is_wanted(PROFILING) {
         let results = profiling::measure(rounds)?;
@@ -131,6 +149,9 @@ fn main() -> Result<()> {
         corpus_through::<CommandLine>("corpus-cli.json", rounds)?;
     }
     // It measures the machine's processors together, and so has none to spare for the others.
+    if is_named(SERVICE_TRANSACTIONS) {
+        service::measure_transactions(is_quick)?;
+    }
     if is_named(SERVICE) {
         service::measure(is_quick)?;
     }

@@ -9,6 +9,7 @@ mod secured;
 pub(crate) mod server;
 mod spread;
 mod tiers;
+mod transactions;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -108,6 +109,10 @@ impl Results {
             ("library check p50, us", p50("library_check_secp256k1"), 100.0),
             ("deadline_to_free_slot p50, us", p50("deadline_to_free_slot"), 10_000.0),
             ("grpc_unary p50, us", p50("grpc_unary"), 250.0),
+            ("mock_tx unary p50, us", p50("mock_tx_unary"), 1_500.0),
+            ("mock_tx run p50, us", p50("mock_tx_run"), 400.0),
+            ("dynamic unary p50, us", p50("dynamic_unary"), 3_000.0),
+            ("nothing unary p50, us", p50("nothing_unary"), 400.0),
             ("TLS and token, unary p50, us", added("grpc_tls_token", "grpc_plain"), 60.0),
             ("TLS and token, batched run, us", per_run, 1.0),
             ("sign and check p50, us", p50("manifest_signed") + p50("manifest_checked"), 150.0),
@@ -119,6 +124,8 @@ impl Results {
         let least = [
             ("unary /s, best", best("unary_"), 8_000.0),
             ("batched /s, best", best("batched_"), 50_000.0),
+            ("mock_tx /s, best", best("mock_tx_batched").max(best("mock_tx_unary")), 1_500.0),
+            ("mock_tx over the library", of(&self.figures, "mock_tx_over_library"), 2.0),
             ("sandboxed batch of secp256k1 once", of(&self.ratios, "secp256k1_once"), 0.90),
         ];
         let sandboxed = pool::PROGRAMS.map(|(name, _)| (name, of(&self.ratios, name), 0.97));
@@ -143,6 +150,12 @@ impl Results {
     }
 }
 
+/// Measures transactions alone; shorter if `is_quick`.
+pub(crate) fn measure_transactions(is_quick: bool) -> Result<()> {
+    let rounds = if is_quick { 1 } else { 5 };
+    transactions::measure(Duration::from_millis(600 * rounds), &mut Results::default())
+}
+
 /// Measures everything; shorter if `is_quick`.
 pub(crate) fn measure(is_quick: bool) -> Result<()> {
     let mut results = Results::default();
@@ -150,6 +163,7 @@ pub(crate) fn measure(is_quick: bool) -> Result<()> {
     containment::measure(&scripts::Script::trivial()?, rounds, &mut results)?;
     pool::measure(rounds, &mut results)?;
     grpc::measure(Duration::from_millis(400 * rounds as u64), &mut results)?;
+    transactions::measure(Duration::from_millis(600 * rounds as u64), &mut results)?;
     secured::measure(Duration::from_millis(400 * rounds as u64), rounds, &mut results)?;
     tiers::measure(4 * rounds, &mut results)?;
     spread::measure(rounds, &mut results)?;

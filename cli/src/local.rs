@@ -10,7 +10,7 @@ use antares_pool::{
     Cancel, NativeEnd, Pool, PoolConfig, PoolError, Sealed, Until, Verdict as PoolVerdict,
     job::{
         CompileJob, CompileReport, CompileSummary, HotProgram, LibraryOf, Rules, RunJob, RunReport, Stage,
-        Tier, TransactionForm, VerifyJob, VerifyReport,
+        Tier, TransactionForm, VerifyFiles, VerifyJob, VerifyReport,
     },
     worker_path,
 };
@@ -187,16 +187,23 @@ pub(crate) fn verify(request: &verify::Request) -> Result<Verdict, Failure> {
         cycles_max: request.cycles_max.unwrap_or(CYCLES_MAX_DEFAULT),
         debug_bytes_max: DEBUG_BYTES_MAX,
         transaction_bytes: transaction.len(),
+        document: Bytes::new(),
         libraries: programs.libraries.iter().map(|(of, _)| *of).collect(),
+        library_digests: Vec::new(),
+        cells: Vec::new(),
+        is_alone: true,
         sample_cycles: 0,
         sample_salt: 0,
     };
     let libraries = programs.libraries.iter().map(|(_, native)| &native.library);
-    let files: Vec<&Sealed> = libraries.chain(&programs.beside).collect();
+    let (libraries, beside) =
+        (libraries.collect::<Vec<&Sealed>>(), programs.beside.iter().collect::<Vec<_>>());
+    let files =
+        VerifyFiles { document: Some(&transaction), libraries: &libraries, beside: &beside, cells: &[] };
     let deadline = Instant::now() + request.deadline.unwrap_or(Duration::from_millis(DEADLINE_MS_DEFAULT));
     let ended = |outcome, error: &str| Verdict::without_figures(outcome, error.to_owned());
     let (mut found, mut met) = (Vec::new(), Vec::new());
-    let verdict = match pool.verify(&job, &transaction, &files, deadline).map_err(failed)? {
+    let verdict = match pool.verify(&job, &files, deadline).map_err(failed)? {
         PoolVerdict::Done(VerifyReport::Done {
             outcome,
             cycles,

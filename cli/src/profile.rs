@@ -22,6 +22,7 @@ use antares_profile::Profile;
 use antares_profile_view::{Format, Programs, View, diff_markdown, read_archive};
 use antares_transaction::{Environment, Mock, programs};
 use anyhow::{Context as _, anyhow};
+use bytes::Bytes;
 
 use crate::{
     args::{CredentialArgs, DiffArgs, InsightsArgs, ProfileArgs, ProfileCommand, TargetArgs},
@@ -234,7 +235,11 @@ fn profile_transaction(path: &Path, args: &TargetArgs) -> Result<Profiled, Failu
         cycles_max: args.max_cycles.unwrap_or(CYCLES_MAX_DEFAULT),
         debug_bytes_max: DEBUG_BYTES_MAX,
         transaction_bytes: json.len() as u64,
+        document: Bytes::new(),
         libraries: Vec::new(),
+        library_digests: Vec::new(),
+        cells: Vec::new(),
+        is_alone: true,
         sample_cycles: 0,
         sample_salt: 0,
     };

@@ -2,6 +2,7 @@
 
 mod inventory;
 mod store;
+mod transaction;
 mod upload;
 pub(crate) mod warm;
 
@@ -98,13 +99,10 @@ impl Server {
     }
 
     async fn verify_connected(&self, request: &verify::Request) -> Result<Verdict, Failure> {
-        let mut call = Call::new(convert::transaction::verify_request(request));
-        call.set_timeout(call_time(request.deadline));
         let channel = self.connect().await?;
-        let runner = RunnerServiceClient::new(channel.clone());
-        match runner.max_decoding_message_size(ANSWER_BYTES_MAX).verify_transaction(call).await {
+        let message = convert::transaction::verify_request(request);
+        match transaction::verify(&channel, message, call_time(request.deadline)).await {
             Ok(response) => {
-                let response = response.into_inner();
                 convert::transaction::fallbacks(&response).into_iter().for_each(tell_fallback);
                 tell_recheck(request.recheck, response.recheck());
                 convert::transaction::verdict(response)

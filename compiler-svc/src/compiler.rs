@@ -6,7 +6,7 @@ use std::sync::Arc;
 use antares_abi::{ArtifactKey, CodeTier, CompileOptions, Sha256Digest};
 use antares_cache::{Cache, Put, Space};
 use antares_pool::{LayerStatus, Pool, Sealed, job::CompileSummary, verify_library};
-use antares_serve::{Account, Fault, Flights, Leaving, Metrics, RawCompiler, chain};
+use antares_serve::{Account, Fault, Flights, Leaving, Metrics, RawCompiler, chain, script_mistake};
 use antares_trust::{Facts, Refusal, Trust};
 use bytes::Bytes;
 use tokio::sync::{Mutex, Semaphore};
@@ -308,12 +308,21 @@ impl Shared {
         made
     }
 
-    /// The bytes of the script.
+    /// The bytes of the script, which may be one.
     pub(crate) async fn elf_of(&self, order: &Order) -> Result<Bytes, CompileError> {
-        if let Some(elf) = &order.elf {
-            return Ok(elf.clone());
+        let elf = match &order.elf {
+            Some(elf) => elf.clone(),
+            None => {
+                let found = self.script_bytes(order.script).await?;
+                found.ok_or(CompileError::ScriptNotFound(order.script))?
+            }
+        };
+        match script_mistake(&elf) {
+            Some(mistake) => {
+                Err(CompileError::Refused { reason: "elf".to_owned(), detail: format!("it {mistake}") })
+            }
+            None => Ok(elf),
         }
-        self.script_bytes(order.script).await?.ok_or(CompileError::ScriptNotFound(order.script))
     }
 
     /// The stored artifact, if there is one and it is a library of ours. Anything else is a miss.

@@ -6,7 +6,6 @@ pub mod app;
 mod blocking;
 mod compiler;
 mod convert;
-mod elf;
 mod explain;
 pub mod failing;
 mod failures;

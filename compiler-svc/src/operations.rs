@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use antares_admin::operation_error;
 use antares_proto::v1;
 use antares_serve::Fault;
 use tokio::{sync::watch, task::AbortHandle};
@@ -132,9 +133,7 @@ impl Operation {
                 v1::OperationState::Done
             }
             State::Failed(fault) => {
-                let (reason, message) = (fault.reason().to_owned(), fault.message().to_owned());
-                let code = tonic::Status::from(fault).code().into();
-                told.error = Some(v1::OperationError { code, reason, message });
+                told.error = Some(operation_error(&fault.into()));
                 v1::OperationState::Failed
             }
         };

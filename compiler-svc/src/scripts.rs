@@ -1,4 +1,4 @@
-//! Scripts as they come in: what is no script is not stored.
+//! Scripts, and data of other cells, as they come in. What is no script is stored all the same, and never compiled.
 
 use antares_abi::Sha256Digest;
 use antares_cache::{CacheError, Owner, Put, Rejection, Space};
@@ -8,7 +8,6 @@ use bytes::Bytes;
 use crate::{
     blocking::{Panicked, blocking},
     compiler::Compiler,
-    elf,
 };
 
 /// What became of an upload.
@@ -17,9 +16,6 @@ pub enum StoreScriptError {
     /// The bytes are not the ones that were announced.
     #[error("the bytes have another digest")]
     WrongDigest,
-    /// The bytes are nothing that the VM would take.
-    #[error("it {0}")]
-    NotAScript(&'static str),
     /// The store cannot take them.
     #[error("the store cannot take it: {0:?}")]
     Rejected(Rejection),
@@ -32,19 +28,16 @@ pub enum StoreScriptError {
 }
 
 impl Compiler {
-    /// Stores a script under its digest, on the share of `owner`; true if it was stored before.
+    /// Stores a script, or data of any other kind, under its digest, on the share of `owner`; true if it was stored before.
     ///
     /// # Errors
-    /// No script, another digest, or a store that has no room.
+    /// Another digest, or a store that has no room.
     pub async fn store_script(
         &self,
         owner: Option<Owner>,
         digest: Sha256Digest,
         bytes: Bytes,
     ) -> Result<bool, StoreScriptError> {
-        if let Some(mistake) = elf::mistake(&bytes) {
-            return Err(StoreScriptError::NotAScript(mistake));
-        }
         let reserved = self.reserve(digest, bytes.len() as u64).await.map_err(StoreScriptError::Quota)?;
         let is_new = reserved.is_new();
         let already_stored = self.put_script(owner, digest, bytes).await?;

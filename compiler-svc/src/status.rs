@@ -55,7 +55,6 @@ impl From<StoreScriptError> for Fault {
         let message = error.to_string();
         match error {
             StoreScriptError::WrongDigest => Self::invalid("DIGEST_MISMATCH", message),
-            StoreScriptError::NotAScript(_) => Self::invalid("SCRIPT_INVALID", message),
             StoreScriptError::Rejected(_) => Self::exhausted("STORE_FULL", message, RETRY_BUSY),
             StoreScriptError::Quota(fault) => fault,
             StoreScriptError::Internal => {

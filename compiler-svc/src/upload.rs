@@ -13,7 +13,6 @@ use crate::{
     blocking::{Panicked, blocking},
     compiler::Compiler,
     convert::digest,
-    elf::{HEAD_BYTES, mistake},
     scripts::StoreScriptError,
     uploads::{UploadError, Writing},
 };
@@ -124,21 +123,12 @@ impl Parts<'_> {
             let cache = self.compiler.cache().clone();
             let (back, added) = blocking(move || {
                 let added = writing.add(&cache, &chunk);
-                // Before the rest of it comes.
-                let head = HEAD_BYTES as u64;
-                let is_head = came < head && came + chunk.len() as u64 >= head;
-                let head = if is_head { writing.read(head) } else { Ok(Vec::new()) };
-                (writing, added.and_then(|came| Ok((came, head?))))
+                (writing, added)
             })
             .await
             .map_err(|Panicked| Fault::from(UploadError::Internal))?;
             writing = back;
-            let (now, head) = added.map_err(Fault::from)?;
-            came = now;
-            if let Some(mistake) = mistake(&head).filter(|_| !head.is_empty()) {
-                writing.discard();
-                return Err(Fault::from(StoreScriptError::NotAScript(mistake)).into());
-            }
+            came = added.map_err(Fault::from)?;
         }
         if came != size {
             // It may have broken off where a proxy ends it well.
@@ -182,7 +172,7 @@ async fn store(
         None => Err(StoreScriptError::WrongDigest),
     };
     let is_over = match &stored {
-        Ok(_) | Err(StoreScriptError::WrongDigest | StoreScriptError::NotAScript(_)) => true,
+        Ok(_) | Err(StoreScriptError::WrongDigest) => true,
         // The same bytes may find room later.
         Err(StoreScriptError::Rejected(_) | StoreScriptError::Quota(_) | StoreScriptError::Internal) => false,
     };

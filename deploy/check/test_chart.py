@@ -45,9 +45,9 @@ class Chart(unittest.TestCase):
         self.assertEqual(pod(render(), "Deployment", "antares-runner")["containers"][0]["image"], f"antares/runner:{version}")
 
     def test_memory_limits_are_the_sum_of_their_parts(self):
-        values = {"compiler": {"workers": 2, "workerMemoryMiB": 1000, "requestsMiB": 100}, "runner": {"workers": 2, "idleWorkers": 3, "readyMiB": 64, "requestsMiB": 100}}
+        values = {"compiler": {"workers": 2, "workerMemoryMiB": 1000, "requestsMiB": 100}, "runner": {"workers": 2, "idleWorkers": 3, "readyMiB": 64, "hotCellsMiB": 32, "requestsMiB": 100}}
         objects = render(values)
-        service, compiling, running = 256 + 2 * 100 + 1024 // 4, (1024 + 2000) * 3 // 2 + 8 * 64, 32 * 5 + 64
+        service, compiling, running = 256 + 2 * 100 + 1024 // 4, (1024 + 2000) * 3 // 2 + 8 * 64, 32 * 5 + 64 + 32
         self.assertEqual(memory_mib(pod(objects, "StatefulSet", "antares-compiler")), service + compiling)
         self.assertEqual(memory_mib(pod(objects, "Deployment", "antares-runner")), service + running)
         single = render(values | {"single": {"enabled": True}})

@@ -1,10 +1,10 @@
 //! Each script group of a transaction in a worker of its own: a script that takes its worker over cannot answer for the others.
 
 use antares_pool::{
-    NativeEnd, Pool, PoolError, Sealed, Until, Verdict,
+    NativeEnd, Pool, PoolError, Until, Verdict,
     job::{
         CellName, DEBUG_LINES_MAX, GroupKind, GroupReport, HOT_PROGRAMS_MAX, HotProgram, Lines, Samples,
-        VerifyJob, VerifyOutcome, VerifyReport,
+        VerifyFiles, VerifyJob, VerifyOutcome, VerifyReport,
     },
 };
 use antares_profile::{Profile, Value};
@@ -16,13 +16,13 @@ pub(crate) fn verify(
     pool: &Pool,
     groups: &[Group],
     job: &VerifyJob,
-    (transaction, files): (&Sealed, &[&Sealed]),
+    files: &VerifyFiles<'_>,
     until: &Until,
 ) -> Result<Verdict<VerifyReport>, PoolError> {
     let mut whole = Whole::new(groups);
     for (number, group) in groups.iter().enumerate() {
         let own = whole.job(number, group, job);
-        match pool.verify(&own, transaction, files, until.clone())? {
+        match pool.verify(&own, files, until.clone())? {
             Verdict::Done(report @ VerifyReport::Done { .. }) => {
                 if let Err(detail) = whole.take(number, report) {
                     return Ok(Verdict::WorkerLost { detail });
@@ -79,6 +79,7 @@ impl Whole {
             debug_bytes_max: job.debug_bytes_max.saturating_sub(self.debug_bytes),
             // Groups of one transaction are sampled at different points.
             sample_salt: job.sample_salt.wrapping_add(number as u64),
+            is_alone: true,
             ..job.clone()
         }
     }

@@ -2,27 +2,35 @@
 //! that code, and whoever is done first has the answer.
 
 use std::{
+    cmp::Reverse,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use antares_abi::Sha256Digest;
 use antares_pool::{
-    Pool, Sealed, Verdict,
-    job::{LibraryOf, Rules, VerifyJob, VerifyReport},
+    Pool, PoolError, Sealed, StartedRun, Until, Verdict,
+    job::{
+        DOCUMENT_BYTES_MAX, LibraryOf, Rules, SharedCell, TransactionForm, VerifyFiles, VerifyJob,
+        VerifyReport,
+    },
 };
 use antares_serve::RawRunner;
-use antares_transaction::{Environment, Group};
+use antares_transaction::{Environment, Group, Mock};
+use bytes::Bytes;
 use tracing::Instrument;
 
 use crate::{
     apart,
     ended::ExecuteError,
-    lend::Lent,
+    hot_cells::HotCell,
+    lend::{Lendable, Lent},
+    library::seal,
     meanwhile::Answered,
     native::Native,
-    programs::{Candidate, FoundProgram, ProgramUse, files},
+    programs::{Candidate, FILES_MAX, FoundProgram, ProgramUse, files},
     queue::Slot,
+    recheck::VerifyAgain,
     runner::Shared,
     sampling::next_salt,
     source::Fallback,
@@ -32,7 +40,9 @@ use crate::{
 /// A transaction, whatever native code there is.
 pub(crate) struct Transaction {
     pub(crate) order: VerifyOrder,
-    pub(crate) sealed: Arc<Sealed>,
+    document: Document,
+    /// Cells in files of their own, in the order of their numbers in the document.
+    cells: Vec<Arc<HotCell>>,
     /// Its groups, if each is verified in a worker of its own.
     apart: Option<Vec<Group>>,
     sample_cycles: u64,
@@ -54,31 +64,59 @@ pub(crate) struct Attempt {
 }
 
 impl Transaction {
-    pub(crate) fn new(
+    /// `order` with `mock`, which was read of it: as many of `cells` as there may be files are beside it, the largest.
+    pub(crate) async fn new(
         order: VerifyOrder,
-        sealed: Arc<Sealed>,
+        (mock, mut cells, files): (&Mock, Vec<Arc<HotCell>>, usize),
         groups: Vec<Group>,
         limits: &RawRunner,
-    ) -> Self {
+    ) -> Result<Self, ExecuteError> {
+        if cells.len() > files {
+            cells.sort_by_key(|cell| Reverse(cell.sealed.len()));
+            cells.truncate(files);
+        }
+        let document = mock.document(&mut |hash| {
+            cells.iter().zip(0..).find_map(|(cell, number)| (cell.data_hash == *hash).then_some(number))
+        });
+        let document = Document::new(document.into()).await?;
         let apart = (limits.groups_apart && order.group.is_none()).then_some(groups);
         let sample_salt = order.sample_salt.unwrap_or_else(next_salt);
-        Self { order, sealed, apart, sample_cycles: limits.sample_cycles, sample_salt }
+        Ok(Self { order, document, cells, apart, sample_cycles: limits.sample_cycles, sample_salt })
     }
 
     fn job(&self, libraries: Vec<LibraryOf>) -> VerifyJob {
-        let VerifyOrder { form, group, tier, cycles_max, debug_bytes_max, .. } = self.order;
+        let VerifyOrder { group, tier, cycles_max, debug_bytes_max, .. } = self.order;
         let Environment { vm_1_epoch, vm_2_epoch, epoch } = self.order.environment;
+        let cell = |cell: &Arc<HotCell>| SharedCell { data_hash: cell.data_hash, bytes: cell.sealed.len() };
         VerifyJob {
-            form,
+            form: TransactionForm::Molecule,
             rules: Rules { vm_1_epoch, vm_2_epoch, epoch },
             group,
             tier,
             cycles_max,
             debug_bytes_max,
-            transaction_bytes: self.sealed.len(),
+            transaction_bytes: self.document.length,
+            document: self.document.bytes.clone(),
             libraries,
+            library_digests: Vec::new(),
+            cells: self.cells.iter().map(cell).collect(),
+            is_alone: self.apart.is_some(),
             sample_cycles: self.sample_cycles,
             sample_salt: self.sample_salt,
+        }
+    }
+
+    /// What has to be known to verify it again.
+    pub(crate) fn again(&self, attempt: &Attempt) -> VerifyAgain {
+        VerifyAgain { job: attempt.job.clone(), files: self.files(attempt).interpreted() }
+    }
+
+    fn files(&self, attempt: &Attempt) -> FilesBeside {
+        FilesBeside {
+            document: self.document.file.clone(),
+            libraries: attempt.libraries.iter().map(|native| native.library.clone()).collect(),
+            beside: attempt.beside.clone(),
+            cells: self.cells.clone(),
         }
     }
 
@@ -87,7 +125,7 @@ impl Transaction {
         let without = programs.iter().map(FoundProgram::fallback);
         let without = without.filter_map(|(digest, fallback)| Some((digest, fallback?))).collect();
         let made_ms = programs.iter().filter_map(|program| program.native.as_ref()?.made_ms).max();
-        let (libraries, beside) = files(programs);
+        let (libraries, beside) = files(programs, FILES_MAX.saturating_sub(self.cells.len()));
         let (of, libraries) = libraries.into_iter().unzip();
         let made = Duration::from_millis(made_ms.unwrap_or(0));
         Attempt { job: self.job(of), libraries, beside, uses, without, made }
@@ -137,17 +175,85 @@ impl Shared {
         attempt: &Attempt,
         deadline: Instant,
     ) -> Result<Lent<Verdict<VerifyReport>>, ExecuteError> {
-        let (job, sealed, apart) =
-            (attempt.job.clone(), transaction.sealed.clone(), transaction.apart.clone());
-        let libraries = attempt.libraries.iter().map(|native| &native.library);
-        let files: Vec<Arc<Sealed>> = libraries.chain(&attempt.beside).cloned().collect();
-        let run = move |pool: &Pool, until| {
-            let files: Vec<&Sealed> = files.iter().map(|file| &**file).collect();
-            match apart {
-                Some(groups) => apart::verify(pool, &groups, &job, (&sealed, &files), &until),
-                None => pool.verify(&job, &sealed, &files, until),
+        let (job, files, apart) =
+            (attempt.job.clone(), transaction.files(attempt), transaction.apart.clone());
+        let run_time = transaction.order.run_time;
+        match apart {
+            Some(groups) => {
+                let run = move |pool: &Pool, until| {
+                    files.lend(|files| apart::verify(pool, &groups, &job, files, &until))
+                };
+                self.lend(slot, run_time, deadline, run).await
             }
-        };
-        self.lend(slot, transaction.order.run_time, deadline, run).await
+            None => self.lend_to(slot, (run_time, deadline), Verify { job, files }).await,
+        }
+    }
+}
+
+/// The transaction as workers read it.
+struct Document {
+    /// Empty if it is in a file.
+    bytes: Bytes,
+    file: Option<Arc<Sealed>>,
+    length: u64,
+}
+
+impl Document {
+    async fn new(bytes: Bytes) -> Result<Self, ExecuteError> {
+        let length = bytes.len() as u64;
+        if bytes.len() <= DOCUMENT_BYTES_MAX {
+            return Ok(Self { bytes, file: None, length });
+        }
+        let file = Some(Arc::new(seal("antares-transaction", bytes).await?));
+        Ok(Self { bytes: Bytes::new(), file, length })
+    }
+}
+
+/// The files beside a verification.
+#[derive(Clone, Debug)]
+pub(crate) struct FilesBeside {
+    document: Option<Arc<Sealed>>,
+    libraries: Vec<Arc<Sealed>>,
+    beside: Vec<Arc<Sealed>>,
+    cells: Vec<Arc<HotCell>>,
+}
+
+impl FilesBeside {
+    /// What `work` makes of them.
+    pub(crate) fn lend<T>(&self, work: impl FnOnce(&VerifyFiles<'_>) -> T) -> T {
+        fn all(files: &[Arc<Sealed>]) -> Vec<&Sealed> {
+            files.iter().map(|file| &**file).collect()
+        }
+        let (libraries, beside) = (all(&self.libraries), all(&self.beside));
+        let cells: Vec<&Sealed> = self.cells.iter().map(|cell| &*cell.sealed).collect();
+        work(&VerifyFiles {
+            document: self.document.as_deref(),
+            libraries: &libraries,
+            beside: &beside,
+            cells: &cells,
+        })
+    }
+
+    /// Without native code.
+    pub(crate) fn interpreted(self) -> Self {
+        Self { libraries: Vec::new(), beside: Vec::new(), ..self }
+    }
+}
+
+/// A verification for whatever worker there is.
+struct Verify {
+    job: VerifyJob,
+    files: FilesBeside,
+}
+
+impl Lendable for Verify {
+    type Report = VerifyReport;
+
+    fn begin(&self, pool: &Pool, until: Until) -> Result<Option<StartedRun<VerifyReport>>, PoolError> {
+        self.files.lend(|files| pool.begin_verify(&self.job, files, until))
+    }
+
+    fn run(&self, pool: &Pool, until: Until) -> Result<Verdict<VerifyReport>, PoolError> {
+        self.files.lend(|files| pool.verify(&self.job, files, until))
     }
 }

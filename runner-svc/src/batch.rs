@@ -57,6 +57,8 @@ pub(crate) struct BatchExecution {
     pub(crate) fallback: Option<Fallback>,
     pub(crate) fetch: Duration,
     pub(crate) queue: Duration,
+    /// From its arrival to its end.
+    pub(crate) wall: Duration,
     pub(crate) recheck: Option<Found>,
 }
 
@@ -66,7 +68,7 @@ pub(crate) struct Lot {
     pub(crate) results: Vec<Option<Ended>>,
     native: Option<Origin>,
     fallback: Option<Fallback>,
-    /// How long the worker was waited for.
+    /// How long the worker was waited for, and the ways to it and back.
     queue: Duration,
     recheck: Option<Found>,
 }
@@ -79,6 +81,7 @@ impl Runner {
         inputs: Vec<Input>,
         deadline: Instant,
     ) -> Result<BatchExecution, ExecuteError> {
+        let arrived = Instant::now();
         let steps = async {
             let prepared = self.prepare(&context, deadline).await?;
             let Lot { results, native, fallback, queue, recheck } =
@@ -90,6 +93,7 @@ impl Runner {
                 fallback,
                 fetch: prepared.fetch,
                 queue,
+                wall: arrived.elapsed(),
                 recheck,
             })
         };
@@ -154,6 +158,8 @@ impl Runner {
             began.elapsed().saturating_sub(queue),
             context.cycles_max,
         );
+        let told: u64 = answer.reports.iter().map(|report| report.load_us + report.run_us).sum();
+        let way = began.elapsed().saturating_sub(Duration::from_micros(told));
         let mut recheck = None;
         if let (Some(second), Verdict::Done(_)) = (second, &answer.verdict) {
             let again = shared.recheck(&context.tenant, key.as_slice(), second, answer.reports).await;
@@ -186,6 +192,6 @@ impl Runner {
         }
         shared.metrics.note_queue(queue);
         results.resize(count, None);
-        Ok(Lot { results, native: origin, fallback, queue, recheck })
+        Ok(Lot { results, native: origin, fallback, queue: queue + way, recheck })
     }
 }

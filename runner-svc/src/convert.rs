@@ -193,6 +193,8 @@ pub(crate) fn executed(
             queue_us: account.coarse_us(microseconds(execution.queue)),
             load_us: report.as_ref().map_or(0, |report| account.coarse_us(report.load_us)),
             run_us: report.as_ref().map_or(0, |report| account.coarse_us(report.run_us)),
+            parse_us: 0,
+            wall_us: account.coarse_us(microseconds(execution.wall)),
         }),
         verdict: Some(verdict),
         tiers: report.map(tier_split),
@@ -285,12 +287,16 @@ pub(crate) fn capabilities(
 ) -> v1::RunnerCapabilities {
     v1::RunnerCapabilities {
         versions: Some(versions()),
-        limits: Some(runner_limits(runner.limits(), message_bytes_max)),
+        limits: Some(v1::RunnerLimits {
+            session_transactions_max: runner.shared_transactions_max() as u64,
+            ..runner_limits(runner.limits(), message_bytes_max)
+        }),
         vm_versions: VM_VERSIONS.to_vec(),
         isas: ISAS.map(str::to_owned).to_vec(),
         syscalls: SYSCALLS.to_vec(),
         sandbox: runner.layers().iter().map(layer).collect(),
         quotas: Some(quotas(account)),
+        recommended_calls: runner.recommended_calls(),
     }
 }
 
@@ -309,6 +315,7 @@ fn runner_limits(limits: &RawRunner, message_bytes_max: u64) -> v1::RunnerLimits
         batch_runs_max: limits.batch_runs_max,
         session_inputs_max: SESSION_INPUTS_MAX as u64,
         transaction_bytes_max: TRANSACTION_BYTES_MAX as u64,
+        session_transactions_max: 0,
     }
 }
 

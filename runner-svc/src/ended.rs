@@ -33,7 +33,10 @@ pub(crate) struct Execution {
     pub(crate) native: Option<Origin>,
     pub(crate) fallback: Option<Fallback>,
     pub(crate) fetch: Duration,
+    /// Waiting for a worker, and the ways to it and back.
     pub(crate) queue: Duration,
+    /// From its arrival to its end.
+    pub(crate) wall: Duration,
     /// As in the job; none where runs are not sampled.
     pub(crate) sample_salt: Option<u64>,
     pub(crate) recheck: Option<Found>,

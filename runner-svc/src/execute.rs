@@ -1,6 +1,9 @@
 //! One execution, from a checked order to how the script ended: get the script, get native code, wait for a worker, run.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::time::timeout_at;
 use tracing::Instrument;
@@ -22,7 +25,10 @@ impl Runner {
     pub(crate) async fn execute(&self, order: Order, deadline: Instant) -> Result<Execution, ExecuteError> {
         let started = Instant::now();
         let steps = self.shared.clone().steps(order, deadline);
-        let result = timeout_at(deadline.into(), steps).await.unwrap_or(Err(ExecuteError::CallDeadline));
+        let mut result = timeout_at(deadline.into(), steps).await.unwrap_or(Err(ExecuteError::CallDeadline));
+        if let Ok(execution) = &mut result {
+            execution.wall = started.elapsed();
+        }
         self.shared.metrics.note(&result, started.elapsed());
         result
     }
@@ -36,7 +42,7 @@ impl Shared {
         let (prepared, answered) = self.prepare_or_run(&tenant, script, &job, (run_time, deadline)).await?;
         let Prepared { script, native, fallback, fetch } = prepared;
         let (native, fallback) = self.unless_left_early(&tenant.account, job.tier, (native, fallback));
-        let (turn, queue) = self.turn(&tenant, answered).instrument(tracing::info_span!("queue")).await?;
+        let (turn, mut queue) = self.turn(&tenant, answered).instrument(tracing::info_span!("queue")).await?;
         let origin = native.as_ref().map(Native::origin);
         let keys = origin.map(|origin| Used::of(&tenant.account, origin.key));
         self.metrics.note_native(origin.as_slice().iter().map(|origin| origin.tier), 1);
@@ -56,6 +62,8 @@ impl Shared {
             charge_run(&tenant.account, &lent.answer, began.elapsed(), cycles_max);
             let ended = self.judge(lent, keys.as_slice())?;
             if let Ended::Reported(report) = &ended {
+                let told = Duration::from_micros(report.load_us + report.run_us);
+                queue += began.elapsed().saturating_sub(told);
                 tell_spans(report);
             }
             Ok::<_, ExecuteError>(ended)
@@ -71,6 +79,7 @@ impl Shared {
             (*first, recheck) = self.recheck(&tenant, keys.as_slice(), second, first.clone()).await;
         }
         let (script, native) = (script.digest, origin);
-        Ok(Execution { script, ended, native, fallback, fetch, queue, sample_salt, recheck })
+        let wall = Duration::ZERO;
+        Ok(Execution { script, ended, native, fallback, fetch, queue, wall, sample_salt, recheck })
     }
 }

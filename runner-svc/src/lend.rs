@@ -6,7 +6,7 @@ use std::{
 };
 
 use antares_pool::{
-    Pool, PoolError, Recall, Sealed, Until, Verdict,
+    Answers, Pool, PoolError, Recall, Sealed, StartedRun, Until, Verdict,
     job::{RunJob, RunReport},
 };
 use antares_serve::chain;
@@ -24,6 +24,36 @@ pub(crate) struct Lent<T> {
     pub(crate) answer: T,
     /// Whether the call's deadline came before the end of the run's own time.
     pub(crate) is_call_s: bool,
+}
+
+/// Work that a worker that waits may do.
+pub(crate) trait Lendable: Send + 'static {
+    type Report: Answers + Send + 'static;
+
+    /// Begins it, if such a worker is there; never blocks.
+    fn begin(&self, pool: &Pool, until: Until) -> Result<Option<StartedRun<Self::Report>>, PoolError>;
+
+    /// Has it done by whatever worker.
+    fn run(&self, pool: &Pool, until: Until) -> Result<Verdict<Self::Report>, PoolError>;
+}
+
+/// One run.
+struct Run {
+    job: RunJob,
+    elf: Arc<Sealed>,
+    library: Option<Arc<Sealed>>,
+}
+
+impl Lendable for Run {
+    type Report = RunReport;
+
+    fn begin(&self, pool: &Pool, until: Until) -> Result<Option<StartedRun>, PoolError> {
+        pool.begin_run(&self.job, &self.elf, self.library.as_deref(), until)
+    }
+
+    fn run(&self, pool: &Pool, until: Until) -> Result<Verdict<RunReport>, PoolError> {
+        pool.run(&self.job, &self.elf, self.library.as_deref(), until)
+    }
 }
 
 impl Shared {
@@ -46,26 +76,35 @@ impl Shared {
         elf: Arc<Sealed>,
         library: Option<Arc<Sealed>>,
     ) -> Result<Lent<Verdict<RunReport>>, ExecuteError> {
+        self.lend_to(slot, (run_time, deadline), Run { job, elf, library }).await
+    }
+
+    /// Has `work` done for at most a time, as [`Shared::lend`] does; by a worker that waits for it, if there is one, and at once, if it is
+    /// short.
+    pub(crate) async fn lend_to<W: Lendable>(
+        &self,
+        slot: Slot,
+        (run_time, deadline): (Duration, Instant),
+        work: W,
+    ) -> Result<Lent<Verdict<W::Report>>, ExecuteError> {
         let recall = Recall::default();
         let own = Instant::now() + run_time;
         let until = recall.until(own.min(deadline));
         let pool = self.pool.of_tenant(slot.tenant());
-        let begun = pool.begin_run(&job, &elf, library.as_deref(), until.clone());
+        let begun = work.begin(&pool, until.clone());
         let Some(mut begun) = begun.map_err(failed)? else {
-            let run = move |pool: &Pool, until| pool.run(&job, &elf, library.as_deref(), until);
-            return self.lend(slot, run_time, deadline, run).await;
+            return self.lend(slot, run_time, deadline, move |pool, until| work.run(pool, until)).await;
         };
         if self.patience.look(&mut begun) {
             // None if the worker had died before it heard of the run.
             if let Some(answer) = begun.wait().map_err(failed)? {
                 return Ok(Lent { answer, is_call_s: deadline < own });
             }
-            let run = move |pool: &Pool, until| pool.run(&job, &elf, library.as_deref(), until);
-            return self.lend(slot, run_time, deadline, run).await;
+            return self.lend(slot, run_time, deadline, move |pool, until| work.run(pool, until)).await;
         }
         let run = move |pool: &Pool, until| match begun.wait()? {
             Some(answer) => Ok(answer),
-            None => pool.run(&job, &elf, library.as_deref(), until),
+            None => work.run(pool, until),
         };
         self.lend_until(slot, until, deadline < own, recall, run).await
     }

@@ -1,10 +1,12 @@
 //! The gRPC run service: fetch the artifact, lend a run worker, answer with the outcome.
 #![forbid(unsafe_code)]
 
+mod answers;
 mod apart;
 pub mod app;
 mod attempt;
 mod batch;
+mod call_log;
 mod charge;
 mod compilers;
 mod convert;
@@ -15,6 +17,7 @@ mod ended;
 mod execute;
 mod hedge;
 mod hot;
+mod hot_cells;
 mod learn;
 mod lend;
 mod lessons;
@@ -26,6 +29,7 @@ mod meanwhile;
 mod metrics;
 mod native;
 mod order;
+mod parts;
 mod patience;
 mod prepare;
 mod profile_service;
@@ -47,6 +51,9 @@ mod source;
 mod status;
 mod tenant;
 mod verify;
+mod verify_call;
+mod verify_many;
+mod verify_session;
 
 pub use compilers::RemoteError;
 #[cfg(feature = "embedded")]

@@ -15,6 +15,13 @@ pub(crate) const INPUT_BYTES: u32 = 256;
 /// Answers of a session that wait for its caller to take them.
 pub(crate) const SESSION_ANSWERS_MAX: usize = 16;
 
+/// Transactions of one batch or session that are in progress at once, at least and at most; between them, four for each worker.
+pub(crate) const SHARED_TRANSACTIONS_MIN: usize = 16;
+pub(crate) const SHARED_TRANSACTIONS_MAX: usize = 256;
+
+/// Data of a shared cell up to which it goes along with each transaction, bytes; more is kept once, in a file of its own.
+pub(crate) const SHARED_INLINE_BYTES_MAX: usize = 4 << 10;
+
 /// Bytes of debug output of all runs of a batch together, after which their lines are left out.
 pub(crate) const BATCH_OUTPUT_BYTES_MAX: u64 = 8 << 20;
 
@@ -74,3 +81,10 @@ pub(crate) const LEARNT_SCRIPTS_MAX: usize = 4096;
 
 /// Reports on a script, one after another, that brought nothing new: then no more are sent until it is compiled anew.
 pub(crate) const LEARNT_VAIN_MAX: u32 = 3;
+
+/// Bytes of a transaction, as it was sent, that are read where they arrive: some tens of microseconds. More are read on a thread that may
+/// block.
+pub(crate) const READ_AT_ONCE_BYTES: usize = 64 << 10;
+
+/// Bytes of a cell's data from which on it becomes a hot cell when it comes with a call; programs do in any case.
+pub(crate) const SHARED_BYTES_MIN: usize = 16 << 10;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use antares_abi::{CodeTier, CompileOptions, Seen, Sha256Digest};
 use antares_compiler_svc::{CompileError, Compiler};
-use antares_serve::{Account, Fault};
+use antares_serve::{Account, Fault, script_mistake};
 use antares_trust::Trust;
 use bytes::Bytes;
 use tonic::{Status, async_trait};
@@ -31,6 +31,7 @@ impl ArtifactSource for LocalSource {
 
     async fn artifact(&self, wanted: Wanted) -> Result<Option<Fetched>, SourceError> {
         if let Some(elf) = &wanted.elf
+            && script_mistake(elf).is_none()
             && !self.0.has_script(wanted.script)
             && let Err(error) = self.0.store_script(None, wanted.script, elf.clone()).await
         {

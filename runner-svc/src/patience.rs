@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use antares_pool::StartedRun;
+use antares_pool::{Answers, StartedRun};
 
 /// Time that a task looks: a waking worker's way to its answer, and less than other tasks would notice.
 const LOOK: Duration = Duration::from_micros(100);
@@ -23,7 +23,7 @@ pub(crate) struct Patience(AtomicU32);
 
 impl Patience {
     /// Looks for the end of `started` as long as is worth it. Whether it is there.
-    pub(crate) fn look(&self, started: &mut StartedRun) -> bool {
+    pub(crate) fn look<R: Answers>(&self, started: &mut StartedRun<R>) -> bool {
         let patience = self.now();
         if patience.is_zero() {
             return false;

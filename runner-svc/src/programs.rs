@@ -93,17 +93,23 @@ impl FoundProgram {
     }
 }
 
-/// The libraries of `programs`, and the ELFs that belong to them, as a worker takes them: cells first, then as many of the others
-/// as there is room for.
-pub(crate) fn files(programs: Vec<FoundProgram>) -> (Vec<(LibraryOf, Native)>, Vec<Arc<Sealed>>) {
+/// Files beside a verification.
+pub(crate) const FILES_MAX: usize = PROGRAMS_MAX;
+
+/// The libraries of `programs`, and the ELFs that belong to them, as a worker takes them, at most `most` files: cells first, then as many of
+/// the others as there is room for.
+pub(crate) fn files(
+    programs: Vec<FoundProgram>,
+    most: usize,
+) -> (Vec<(LibraryOf, Native)>, Vec<Arc<Sealed>>) {
     let (mut libraries, mut beside) = (Vec::new(), Vec::new());
     for program in programs {
         let Some(native) = program.native else { continue };
         match program.place {
-            Place::Cell(data_hash) if libraries.len() < PROGRAMS_MAX => {
+            Place::Cell(data_hash) if libraries.len() < most => {
                 libraries.push((LibraryOf::Cell { data_hash }, native));
             }
-            Place::Beside(elf) if libraries.len() + beside.len() + 2 <= PROGRAMS_MAX => {
+            Place::Beside(elf) if libraries.len() + beside.len() + 2 <= most => {
                 libraries.push((LibraryOf::Beside, native));
                 beside.push(elf);
             }

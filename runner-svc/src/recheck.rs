@@ -11,7 +11,10 @@ use antares_serve::Metrics;
 use prometheus::IntCounterVec;
 use tokio::sync::Semaphore;
 
-use crate::ended::{Found, Verified};
+use crate::{
+    attempt::FilesBeside,
+    ended::{Found, Verified},
+};
 
 /// How much longer than the native run's limit the interpreter may take.
 const PATIENCE: u32 = 4;
@@ -63,7 +66,7 @@ pub(crate) struct BatchAgain {
 /// All groups of a transaction that were asked for.
 pub(crate) struct VerifyAgain {
     pub(crate) job: VerifyJob,
-    pub(crate) transaction: Arc<Sealed>,
+    pub(crate) files: FilesBeside,
 }
 
 impl Again for RunAgain {
@@ -111,8 +114,10 @@ impl Again for VerifyAgain {
     type Told = Verified;
 
     fn run(self, pool: &Pool, until: Until) -> Result<Option<Verified>, PoolError> {
-        let job = VerifyJob { tier: Tier::Interpreter, libraries: Vec::new(), sample_cycles: 0, ..self.job };
-        Ok(match done(pool.verify(&job, &self.transaction, &[], until)?) {
+        // Whoever judges has never run what it judges.
+        let (tier, libraries) = (Tier::Interpreter, Vec::new());
+        let job = VerifyJob { tier, libraries, sample_cycles: 0, is_alone: true, ..self.job };
+        Ok(match done(self.files.lend(|files| pool.verify(&job, files, until))?) {
             Some(VerifyReport::Done { outcome, cycles, groups, read_us, run_us, .. }) => {
                 Some(Verified { outcome, cycles, groups, read_us, run_us })
             }

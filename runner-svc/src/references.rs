@@ -1,72 +1,77 @@
-//! Cells of a transaction whose data is named by the digest of an uploaded script: the bytes are put in its place.
+//! Cells of a transaction whose data is named by the digest of an upload: hot cells take their place. Nothing is copied.
 
-use std::collections::{HashMap, hash_map::Entry};
+use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use antares_abi::Sha256Digest;
-use antares_proto::v1::{self, verify_transaction_request::Transaction};
 use antares_serve::{Account, HeldBytes, RequestBytes};
 use antares_transaction::limits::TRANSACTION_BYTES_MAX;
-use bytes::Bytes;
 use tonic::Status;
 
 use crate::{
-    ended::ExecuteError, order::Script, runner::Runner, source::SourceError, status::transaction_fault,
+    ended::ExecuteError,
+    hot_cells::HotCell,
+    parts::{DataPart, Source},
+    runner::Runner,
+    status::transaction_fault,
+    verify::VerifyOrder,
 };
 
+/// What calls in progress take for data that they name. Those that use a cell at the same time share what is held for it.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    _own: HeldBytes,
+    _shared: Vec<Arc<HeldBytes>>,
+}
+
 impl Runner {
-    /// Puts stored bytes into the cells of `request` that name them. What they take is held in `room` for as long as
-    /// the answer lives: a short message must not become a long one for free.
+    /// Finds the data that the transaction of `order` names. It is held in `room` for as long as the answer lives: what leaves the hot set
+    /// meanwhile stays in memory for it.
     pub(crate) async fn resolve(
         &self,
-        account: &Account,
-        request: &mut v1::VerifyTransactionRequest,
+        order: &mut VerifyOrder,
         room: Option<&RequestBytes>,
-    ) -> Result<HeldBytes, Status> {
+    ) -> Result<Held, Status> {
+        let started = Instant::now();
         let held = RequestBytes::hold(room, 0)?;
-        let Some(Transaction::Fields(fields)) = &mut request.transaction else { return Ok(held) };
-        let inputs = fields.inputs.iter_mut().enumerate();
-        let inputs = inputs.map(|(at, cell)| (format!("inputs[{at}].data_sha256"), cell));
-        let deps = fields.cell_deps.iter_mut().enumerate().filter_map(|(at, dep)| {
-            dep.cell.as_mut().map(|cell| (format!("cell_deps[{at}].cell.data_sha256"), cell))
-        });
-        let mut total = 0;
-        let mut known: HashMap<Sha256Digest, Bytes> = HashMap::new();
-        for (path, cell) in inputs.chain(deps) {
-            let Some(text) = cell.data_sha256.take() else { continue };
-            let mistake = |problem: &str| transaction_fault(&path, &format!("{path}: {problem}"));
-            if !cell.data.is_empty() {
-                return Err(mistake("there is data already").into());
-            }
-            let digest = text.parse().map_err(|_| mistake("must be 64 hex digits"))?;
-            cell.data = match known.entry(digest) {
-                Entry::Occupied(found) => found.get().clone(),
-                Entry::Vacant(place) => place.insert(self.stored(account, digest, &held).await?).clone(),
+        let account = &order.tenant.account;
+        let Source::Parts(parts) = &mut order.source else { return Ok(Held::default()) };
+        let (mut total, mut known, mut shared) = (0_u64, HashSet::new(), Vec::new());
+        for (place, data) in parts.data_mut() {
+            // What was found already is held by whoever found it.
+            let is_here = if let DataPart::Stored(digest) = data {
+                *data = DataPart::Hot(self.hot_cell(account, *digest).await?);
+                true
+            } else {
+                false
             };
-            total += cell.data.len();
-            if total > TRANSACTION_BYTES_MAX {
-                let problem = format!("more than {TRANSACTION_BYTES_MAX} bytes with what the digests name");
-                return Err(mistake(&problem).into());
+            let DataPart::Hot(cell) = data else { continue };
+            let bytes = cell.sealed.len();
+            total = total.saturating_add(bytes);
+            if total > TRANSACTION_BYTES_MAX as u64 {
+                let path = place.path();
+                let problem =
+                    format!("{path}: more than {TRANSACTION_BYTES_MAX} bytes with what the digests name");
+                return Err(transaction_fault(&path, &problem).into());
             }
-            // The worker's copy of the transaction has them once for each cell.
-            held.grow(cell.data.len())?;
+            if !is_here {
+                continue;
+            }
+            if known.insert(cell.sealed.digest()) {
+                shared.push(cell.hold(room)?);
+            } else {
+                // A short message must not become a long one for free.
+                held.grow(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+            }
         }
-        Ok(held)
+        order.resolving = started.elapsed();
+        Ok(Held { _own: held, _shared: shared })
     }
 
-    async fn stored(
+    pub(crate) async fn hot_cell(
         &self,
         account: &Account,
         digest: Sha256Digest,
-        held: &HeldBytes,
-    ) -> Result<Bytes, Status> {
-        let script = self.shared.script(account, Script::Stored(digest)).await?;
-        held.grow(usize::try_from(script.elf.len()).unwrap_or(usize::MAX))?;
-        let read = tokio::task::spawn_blocking(move || script.elf.read()).await;
-        let bytes = read.unwrap_or_else(|panic| Err(std::io::Error::other(panic)));
-        let bytes = bytes.map_err(|error| {
-            tracing::error!(%error, script = %digest, "a memory file cannot be read");
-            ExecuteError::from(SourceError::Internal)
-        });
-        Ok(bytes?.into())
+    ) -> Result<Arc<HotCell>, ExecuteError> {
+        Ok(self.shared.hot_cells.get(account, digest).await?)
     }
 }

@@ -10,7 +10,7 @@ use antares_proto::v1::{
     self, compiler_service_client::CompilerServiceClient, get_artifact_response, get_script_response,
     upload_request,
 };
-use antares_serve::{Account, CHUNK_BYTES, Config, Metrics, TENANT, TokenFile, inject};
+use antares_serve::{Account, CHUNK_BYTES, Config, Metrics, TENANT, TokenFile, inject, script_mistake};
 use antares_trust::Trust;
 use bytes::Bytes;
 use tokio::time::timeout;
@@ -24,7 +24,7 @@ use crate::{
     compilers::{Compilers, Member, RemoteError},
     hedge::{Asked, Hedges, is_last_word},
     source::{ArtifactSource, Fetched, FetchedLibrary, SourceError, Wanted},
-    status::{is_not_compiled, told},
+    status::{is_not_compiled, no_script, told},
 };
 
 /// Compiler services elsewhere. Connects when it is needed, and again after it was lost.
@@ -126,6 +126,9 @@ impl RemoteSource {
         };
         let first = ask().await;
         let (Err(SourceError::ScriptNotFound(_)), Some(elf)) = (&first, &wanted.elf) else { return first };
+        if let Some(mistake) = script_mistake(elf) {
+            return Err(no_script(mistake));
+        }
         self.upload(client, wanted.script, elf.clone()).await?;
         ask().await
     }

@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use crate::{
     early::Early,
     hot::Hot,
+    hot_cells::{HotCells, export_hot_cells},
     learn::Learnt,
     metrics::RunnerMetrics,
     native::HintedNative,
@@ -44,6 +45,7 @@ pub(crate) struct Shared {
     pub(crate) reading: Arc<Semaphore>,
     pub(crate) patience: Patience,
     pub(crate) hot: Hot,
+    pub(crate) hot_cells: HotCells,
     pub(crate) ready: Ready,
     pub(crate) scripts: Flights<Sha256Digest, Result<Arc<Sealed>, SourceError>>,
     pub(crate) learnt: Learnt,
@@ -68,6 +70,11 @@ impl Runner {
             reading: Arc::new(Semaphore::new(workers)),
             patience: Patience::default(),
             hot: Hot::new(),
+            hot_cells: HotCells::new(
+                source.clone(),
+                limits.hot_cells_bytes_max,
+                limits.hot_cells_entries_max,
+            ),
             ready: Ready::new(
                 limits.ready_bytes_max,
                 usize::try_from(limits.ready_entries_max).unwrap_or(usize::MAX),
@@ -91,6 +98,8 @@ impl Runner {
         let watched = shared.clone();
         shared.metrics.export_ready(metrics, move || watched.ready.stats());
         let watched = shared.clone();
+        export_hot_cells(metrics, move || watched.hot_cells.stats());
+        let watched = shared.clone();
         shared.metrics.export_profiles(metrics, move || watched.profiles.stats());
         let layers = shared.pool.layers().iter().map(|status| (status.layer.name(), status.active));
         metrics.sandbox_layers("run", layers);
@@ -101,6 +110,13 @@ impl Runner {
     #[must_use]
     pub fn limits(&self) -> &RawRunner {
         &self.shared.limits
+    }
+
+    /// Calls that one more caller does well to have in progress now: two for each worker, less those that wait.
+    pub(crate) fn recommended_calls(&self) -> u32 {
+        let all = self.shared.limits.workers_max.saturating_mul(2);
+        let free = all.saturating_sub(self.shared.metrics.queue_depth());
+        u32::try_from(free).unwrap_or(u32::MAX).max(1)
     }
 
     /// The fence around run workers.

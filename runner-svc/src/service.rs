@@ -4,29 +4,28 @@ use std::time::{Duration, Instant};
 
 use antares_proto::v1::{self, runner_service_server};
 use antares_serve::{Account, CallDeadline, CallNotes, RequestBytes};
-use tokio::{sync::mpsc, time::timeout_at};
+use tokio::sync::mpsc;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 use tracing::{Instrument, field};
 
 use crate::{
+    answers::AnswerStream,
     batch::Context,
+    call_log::{name_call, new_id, signed, tell_error},
     convert::{
         batch::{batch_executed, batch_order},
         capabilities, executed, order,
-        transaction::{verified, verify_order},
     },
-    ended::{Ended, ExecuteError, Execution},
+    ended::{Ended, Execution},
     limits::SESSION_ANSWERS_MAX,
-    metrics::{ended_name, verification_name},
+    metrics::ended_name,
     order::Order,
     runner::Runner,
-    session::{AnswerStream, Session},
+    session::Session,
     tenant::tenant,
-    verify::VerifyOrder,
+    verify_call::VerifyCaller,
+    verify_session::VerifySession,
 };
-
-/// Bytes of a caller's name for a request that a log line has, at most; a longer one is refused.
-const REQUEST_ID_LOGGED_MAX: usize = 128;
 
 /// The gRPC face of a [`Runner`].
 #[derive(Clone)]
@@ -40,32 +39,20 @@ impl Service {
         Self { runner, message_bytes_max }
     }
 
+    /// Who wants a transaction of `request` verified.
+    fn caller<T>(&self, request: &Request<T>) -> Result<VerifyCaller, Status> {
+        Ok(VerifyCaller {
+            tenant: tenant(request)?,
+            deadline: self.deadline(request),
+            room: RequestBytes::of(request),
+            is_patient: false,
+        })
+    }
+
     /// When the call of `request` must have ended.
     fn deadline<T>(&self, request: &Request<T>) -> Instant {
         let longest = Instant::now() + Duration::from_millis(self.runner.limits().call_ms_max);
         CallDeadline::of(request).map_or(longest, |deadline| deadline.min(longest))
-    }
-}
-
-/// A name for an execution.
-fn new_id() -> String {
-    format!("{:016x}", rand::random::<u64>())
-}
-
-/// Lets all that the log says of the call have the names of its execution.
-fn name_call(id: &str, request_id: &str) {
-    let call = tracing::Span::current();
-    call.record("execution_id", id);
-    if !request_id.is_empty() {
-        call.record("request_id", request_id.get(..REQUEST_ID_LOGGED_MAX).unwrap_or(request_id));
-    }
-}
-
-/// Tells the log why there is no verdict.
-fn tell_error(error: &ExecuteError) {
-    match error {
-        ExecuteError::WorkerLost { detail } => tracing::warn!(detail, "a worker was lost"),
-        error => tracing::debug!(%error, "no verdict"),
     }
 }
 
@@ -132,7 +119,7 @@ impl runner_service_server::RunnerService for Service {
         Ok(Response::new(batch_executed(execution, &account, id, request_id)))
     }
 
-    type ExecuteSessionStream = AnswerStream;
+    type ExecuteSessionStream = AnswerStream<v1::ExecuteSessionResponse>;
 
     async fn execute_session(
         &self,
@@ -154,44 +141,46 @@ impl runner_service_server::RunnerService for Service {
         &self,
         request: Request<v1::VerifyTransactionRequest>,
     ) -> Result<Response<v1::VerifyTransactionResponse>, Status> {
-        let (deadline, tenant) = (self.deadline(&request), tenant(&request)?);
-        let notes = CallNotes::of(&request);
-        let room = RequestBytes::of(&request);
-        let mut message = request.into_inner();
-        let request_id = message.request_id.clone();
-        notes.request_id(&request_id);
+        let (caller, notes) = (self.caller(&request)?, CallNotes::of(&request));
+        let message = request.into_inner();
+        notes.request_id(&message.request_id);
         let id = new_id();
-        name_call(&id, &request_id);
-        let resolved = self.runner.resolve(&tenant.account, &mut message, room.as_ref());
-        let _held =
-            timeout_at(deadline.into(), resolved).await.unwrap_or(Err(ExecuteError::CallDeadline.into()))?;
-        let account = tenant.account.clone();
-        let order = VerifyOrder { tenant, ..verify_order(message, self.runner.limits())? };
-        let span = tracing::info_span!(
-            "verify",
-            execution_id = id,
-            request_id,
-            tier = ?order.tier,
-            outcome = field::Empty,
-            cycles = field::Empty,
-        );
-        let verification = async {
-            let result = self.runner.verify(order, deadline).await.inspect_err(tell_error);
-            let span = tracing::Span::current();
-            span.record(
-                "outcome",
-                verification_name(result.as_ref().map(|verification| &verification.ended)),
-            );
-            if let Ok(verification) = &result
-                && let Ended::Reported(verified) = &verification.ended
-            {
-                span.record("cycles", signed(verified.cycles));
-            }
-            tracing::debug!("verified");
-            result
-        };
-        let verification = verification.instrument(span).await?;
-        Ok(Response::new(verified(verification, &account, id, request_id)))
+        name_call(&id, &message.request_id);
+        Ok(Response::new(self.runner.verify_message(&caller, message, id).await?))
+    }
+
+    async fn verify_batch(
+        &self,
+        request: Request<v1::VerifyBatchRequest>,
+    ) -> Result<Response<v1::VerifyBatchResponse>, Status> {
+        let caller = VerifyCaller { is_patient: true, ..self.caller(&request)? };
+        let notes = CallNotes::of(&request);
+        let message = request.into_inner();
+        let request_id = message.shared.as_ref().map(|shared| shared.request_id.clone()).unwrap_or_default();
+        notes.request_id(&request_id);
+        let execution_id = new_id();
+        name_call(&execution_id, &request_id);
+        let transactions = message.transactions.len();
+        let span = tracing::info_span!("verify_batch", execution_id, request_id, transactions);
+        let results = self.runner.verify_batch(caller, message).instrument(span).await?;
+        Ok(Response::new(v1::VerifyBatchResponse { execution_id, request_id, results }))
+    }
+
+    type VerifySessionStream = AnswerStream<v1::VerifySessionResponse>;
+
+    async fn verify_session(
+        &self,
+        request: Request<Streaming<v1::VerifySessionRequest>>,
+    ) -> Result<Response<Self::VerifySessionStream>, Status> {
+        let caller = VerifyCaller { is_patient: true, ..self.caller(&request)? };
+        let id = new_id();
+        name_call(&id, "");
+        let span = tracing::info_span!("verify_session", execution_id = id, request_id = field::Empty);
+        // One place more, for how the session ended.
+        let (answers, stream) = mpsc::channel(SESSION_ANSWERS_MAX + 1);
+        let session = VerifySession { runner: self.runner.clone(), id, caller };
+        tokio::spawn(session.serve(request.into_inner(), answers).instrument(span));
+        Ok(Response::new(AnswerStream(stream)))
     }
 
     async fn get_capabilities(
@@ -217,9 +206,4 @@ fn tell(execution: &Execution) {
         Ended::SandboxViolation { detail } => tracing::warn!(detail, "a worker broke a rule of the fence"),
         _ => tracing::debug!("executed"),
     }
-}
-
-/// Traces have signed numbers only; others would arrive as text.
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,24 +1,16 @@
 //! The call `ExecuteSession`: inputs as they come, answers in their order. All of a session lives in one task, which ends when
 //! its caller goes away; its worker then ends with it.
 
-use std::{
-    pin::Pin,
-    sync::Arc,
-    task::{Context as Polling, Poll},
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use antares_proto::v1::{self, execute_session_request::Message};
-use antares_serve::{Fault, HeldBytes, RawRunner, RequestBytes, caller_s};
+use antares_serve::{HeldBytes, RequestBytes};
 use prost::Message as _;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
-    time::{timeout, timeout_at},
-};
-use tokio_stream::Stream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tonic::{Status, Streaming};
 
 use crate::{
+    answers::{Answers, Held, next_message, no_start, serve},
     batch::{Context, Input, Lot},
     convert::batch::{session_input, session_order, session_result, session_started},
     ended::{Ended, ExecuteError},
@@ -27,23 +19,6 @@ use crate::{
     runner::Runner,
     tenant::Tenant,
 };
-
-/// An answer of a session, and what it holds of the budget for bytes until it is taken.
-type Answer = (Result<v1::ExecuteSessionResponse, Status>, HeldBytes);
-
-/// Where the answers of a session go.
-type Answers = mpsc::Sender<Answer>;
-
-/// The answers of a session as its caller takes them.
-pub(crate) struct AnswerStream(pub(crate) mpsc::Receiver<Answer>);
-
-impl Stream for AnswerStream {
-    type Item = Result<v1::ExecuteSessionResponse, Status>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Polling<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_recv(context).map(|answer| answer.map(|(answer, _held)| answer))
-    }
-}
 
 /// One session.
 pub(crate) struct Session {
@@ -68,40 +43,30 @@ struct Waiting {
 
 impl Session {
     /// Serves until the caller has sent all and got all, or goes away, or the time is over.
-    pub(crate) async fn serve(self, inputs: Streaming<v1::ExecuteSessionRequest>, answers: Answers) {
-        // The place of the last word is taken now: a caller that takes no answers is told why they end.
-        let Ok(last_word) = answers.clone().try_reserve_owned() else { return };
-        let served = timeout_at(self.deadline.into(), self.steps(inputs, &answers));
-        let ended = tokio::select! {
-            ended = served => ended.unwrap_or_else(|_| Err(Fault::call_deadline().into())),
-            // The caller has gone away.
-            () = answers.closed() => return,
-        };
-        if let Err(status) = ended {
-            last_word.send((Err(status), HeldBytes::default()));
-        }
+    pub(crate) async fn serve(
+        self,
+        inputs: Streaming<v1::ExecuteSessionRequest>,
+        answers: Answers<v1::ExecuteSessionResponse>,
+    ) {
+        serve(&answers, self.deadline, self.steps(inputs, &answers)).await;
     }
 
     async fn steps(
         &self,
         mut inputs: Streaming<v1::ExecuteSessionRequest>,
-        answers: &Answers,
+        answers: &Answers<v1::ExecuteSessionResponse>,
     ) -> Result<(), Status> {
         let limits = self.runner.limits();
-        let start = match inputs.message().await.map_err(caller_s)?.and_then(|first| first.message) {
-            Some(Message::Start(start)) => start,
-            Some(Message::Input(_)) | None => {
-                let problem = "must be the first message";
-                let whole = format!("start {problem}");
-                return Err(Fault::invalid("REQUEST_INVALID", whole).violation("start", problem).into());
-            }
+        let first = next_message(&mut inputs, limits.session_idle_ms_max, || false).await?;
+        let Some(Message::Start(start)) = first.and_then(|first| first.message) else {
+            return Err(no_start());
         };
         let request_id = start.request_id.clone();
         let context = Context { tenant: self.tenant.clone(), ..session_order(start, limits)? };
         tracing::Span::current().record("request_id", &*request_id);
         let prepared = self.noted(self.runner.prepare(&context, self.deadline).await)?;
         let started = session_started(&prepared, self.id.clone(), request_id);
-        answers.send((Ok(started), HeldBytes::default())).await.map_err(|_| Status::cancelled(""))?;
+        answers.send((Ok(started), Held::default())).await.map_err(|_| Status::cancelled(""))?;
         let (queue, queued) = mpsc::channel(SESSION_INPUTS_MAX);
         // What came before a message that makes no sense is answered first.
         let read = async { Ok(self.read(inputs, queue).await) };
@@ -115,7 +80,7 @@ impl Session {
         context: &Context,
         prepared: &Prepared,
         mut queued: mpsc::Receiver<Waiting>,
-        answers: &Answers,
+        answers: &Answers<v1::ExecuteSessionResponse>,
     ) -> Result<(), Status> {
         let mut waiting = Vec::new();
         let mut better: Option<Prepared> = None;
@@ -131,8 +96,8 @@ impl Session {
             // All of them are charged before the first waits for its caller.
             let held = waiting.drain(..count).zip(results).map(|(one, result)| {
                 let answer = session_result(one.id, result, &self.tenant.account);
-                let held = RequestBytes::hold(self.bytes.as_ref(), answer.encoded_len())?;
-                Ok::<_, Status>((Ok(answer), held))
+                let bytes = RequestBytes::hold(self.bytes.as_ref(), answer.encoded_len())?;
+                Ok::<_, Status>((Ok(answer), Held::of(bytes, None)))
             });
             for answer in held.collect::<Result<Vec<_>, _>>()? {
                 answers.send(answer).await.map_err(|_| Status::cancelled(""))?;
@@ -149,7 +114,8 @@ impl Session {
     ) -> Result<(), Status> {
         let limits = self.runner.limits();
         let shares = Arc::new(Semaphore::new(SESSION_BYTES_MAX as usize));
-        while let Some(message) = next_input(&mut inputs, &shares, limits).await? {
+        let is_waiting = || shares.available_permits() < SESSION_BYTES_MAX as usize;
+        while let Some(message) = next_message(&mut inputs, limits.session_idle_ms_max, is_waiting).await? {
             let (id, input) = session_input(message, limits)?;
             let bytes: usize = input.iter().map(|arg| arg.len() + size_of::<Vec<u8>>()).sum();
             let share =
@@ -171,25 +137,6 @@ impl Session {
             tracing::debug!(%error, "a session ends");
             self.runner.shared.metrics.note_error(error);
         })
-    }
-}
-
-/// The next message of a session; none at its end. A session whose inputs all have their answers and that sends none is ended.
-async fn next_input(
-    inputs: &mut Streaming<v1::ExecuteSessionRequest>,
-    shares: &Semaphore,
-    limits: &RawRunner,
-) -> Result<Option<v1::ExecuteSessionRequest>, Status> {
-    let idle_ms = limits.session_idle_ms_max;
-    loop {
-        match timeout(Duration::from_millis(idle_ms), inputs.message()).await {
-            Ok(message) => return message.map_err(caller_s),
-            Err(_) if shares.available_permits() < SESSION_BYTES_MAX as usize => {}
-            Err(_) => {
-                let problem = format!("no input came for {idle_ms} ms");
-                return Err(Fault::aborted("SESSION_IDLE", problem).into());
-            }
-        }
     }
 }
 

@@ -85,6 +85,12 @@ pub(crate) fn out_of_resources() -> SourceError {
     SourceError::NoArtifact { why: Fallback::WorkersBusy, status: Box::new(status) }
 }
 
+/// What came along as a script is none, as the compiler service says it.
+pub(crate) fn no_script(mistake: &str) -> SourceError {
+    let status = Fault::invalid("SCRIPT_INVALID", format!("it {mistake}")).into();
+    SourceError::NoArtifact { why: Fallback::CompileRefused, status: Box::new(status) }
+}
+
 /// What a status of the compiler service means for a script.
 pub(crate) fn told(script: Sha256Digest, status: Status) -> SourceError {
     let details = status.get_error_details();

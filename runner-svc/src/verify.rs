@@ -7,11 +7,9 @@ use std::{
 };
 
 use antares_abi::{CompileOptions, Isa, Sha256Digest};
-use antares_pool::job::{CellName, GroupKind, GroupReport, Tier, TransactionForm, VerifyReport};
-use antares_serve::past_span;
-use antares_transaction::{
-    Environment, Fields, Group, Mock, MockError, groups, limits::PROGRAMS_MAX, programs,
-};
+use antares_pool::job::{CellName, GroupKind, GroupReport, Tier, VerifyReport};
+use antares_serve::{Account, past_span};
+use antares_transaction::{Environment, Mock, groups, is_program, limits::PROGRAMS_MAX, programs};
 use bytes::Bytes;
 use tokio::time::timeout_at;
 use tracing::{Instrument, Span};
@@ -21,12 +19,13 @@ use crate::{
     charge::charge_verification,
     ended::{Ended, ExecuteError, Found, Verified},
     hot::{Interpreted, Met},
-    library::seal,
+    hot_cells::HotCell,
+    limits::{READ_AT_ONCE_BYTES, SHARED_BYTES_MIN},
     meanwhile::Turn,
     native::Native,
-    programs::{Candidate, Place, ProgramUse},
+    parts::{Source, shared},
+    programs::{Candidate, FILES_MAX, Place, ProgramUse},
     ready::Used,
-    recheck::VerifyAgain,
     runner::{Runner, Shared},
     tenant::Tenant,
 };
@@ -36,9 +35,10 @@ use crate::{
 pub(crate) struct VerifyOrder {
     /// For whom.
     pub(crate) tenant: Tenant,
-    pub(crate) form: TransactionForm,
-    /// The transaction in that form.
-    pub(crate) transaction: Bytes,
+    pub(crate) arrived: Instant,
+    /// How long it took to find the data that it names.
+    pub(crate) resolving: Duration,
+    pub(crate) source: Source,
     pub(crate) environment: Environment,
     pub(crate) group: Option<(GroupKind, CellName)>,
     pub(crate) tier: Tier,
@@ -59,8 +59,13 @@ pub(crate) struct Verification {
     pub(crate) programs: Vec<ProgramUse>,
     /// Hot programs without native code that the programs above are not.
     pub(crate) interpreted: Vec<Interpreted>,
+    pub(crate) parse: Duration,
+    /// Finding cells and native code.
     pub(crate) fetch: Duration,
+    /// Waiting for a worker, and the ways to it and back.
     pub(crate) queue: Duration,
+    /// From its arrival to its end.
+    pub(crate) wall: Duration,
     /// What the sample points followed from; none where runs are not sampled.
     pub(crate) sample_salt: Option<u64>,
     pub(crate) recheck: Option<Found>,
@@ -87,26 +92,27 @@ impl Shared {
         order: VerifyOrder,
         deadline: Instant,
     ) -> Result<Verification, ExecuteError> {
-        let started = Instant::now();
         order.tenant.account.may_run().map_err(ExecuteError::Quota)?;
-        let Told { mut candidates, groups } =
-            self.read(&order).instrument(tracing::info_span!("transaction")).await?;
+        let (arrived, resolving, field) = (order.arrived, order.resolving, order.source.field());
+        let started = Instant::now();
+        let told = self.read(order).instrument(tracing::info_span!("transaction")).await?;
+        let Told { transaction, mut candidates } = told;
+        let parse = started.elapsed();
+        let started = Instant::now();
         let mut met = met(&candidates);
         candidates.extend(self.hot.find(&met.cells).into_iter().map(Candidate::from));
-        let sealed = Arc::new(seal("antares-transaction", order.transaction.clone()).await?);
-        let transaction = Transaction::new(order, sealed, groups, &self.limits);
         let span = tracing::info_span!("artifacts", count = candidates.len());
         let (attempt, answered) =
             self.attempt_or_answer(&transaction, candidates, deadline).instrument(span).await?;
         let fetch = answered.as_ref().map_or_else(|| started.elapsed(), |early| early.began - started);
-        let fetch = fetch.saturating_sub(attempt.made);
+        let fetch = resolving + fetch.saturating_sub(attempt.made);
         let (order, account) = (&transaction.order, &transaction.order.tenant.account);
-        let (turn, queue) =
+        let (turn, mut queue) =
             self.turn(&order.tenant, answered).instrument(tracing::info_span!("queue")).await?;
         attempt.without.iter().for_each(|(_, why)| self.metrics.note_fallback(*why));
         self.metrics.note_native(attempt.libraries.iter().map(|native| native.tier), 1);
         let keys: Vec<_> = attempt.libraries.iter().map(|native| Used::of(account, native.key)).collect();
-        let again = || VerifyAgain { job: attempt.job.clone(), transaction: transaction.sealed.clone() };
+        let again = || transaction.again(&attempt);
         let draw = |()| self.recheck.draw(order.recheck, 1, order.run_time, again);
         let second = (!keys.is_empty()).then_some(()).and_then(draw);
         let work = async {
@@ -120,25 +126,27 @@ impl Shared {
             charge_verification(account, &lent.answer, began.elapsed(), order.cycles_max);
             let ended = self.judge(lent, &keys)?;
             if let Ended::Reported(VerifyReport::Done { read_us, run_us, .. }) = &ended {
+                queue += began.elapsed().saturating_sub(Duration::from_micros(read_us + run_us));
                 tell_spans(*read_us, *run_us);
             }
             Ok::<_, ExecuteError>(ended)
         };
         let ended = work.instrument(tracing::info_span!("worker")).await?;
         met.without = attempt.without;
-        let (mut ended, interpreted) = self.take_in(order, ended, &met, &attempt.libraries)?;
+        let (mut ended, interpreted) = self.take_in((order, field), ended, &met, &attempt.libraries)?;
         let mut recheck = None;
         if let (Some(second), Ended::Reported(first)) = (second, &mut ended) {
             (*first, recheck) = self.recheck(&order.tenant, &keys, second, first.clone()).await;
         }
         let sample_salt = (attempt.job.sample_cycles > 0).then_some(attempt.job.sample_salt);
-        Ok(Verification { ended, programs: attempt.uses, interpreted, fetch, queue, sample_salt, recheck })
+        let (programs, wall) = (attempt.uses, arrived.elapsed());
+        Ok(Verification { ended, programs, interpreted, parse, fetch, queue, wall, sample_salt, recheck })
     }
 
     /// Keeps what a worker told beside the verdict, for later. Gives the verdict, and which programs were hot.
     fn take_in(
         self: &Arc<Self>,
-        order: &VerifyOrder,
+        (order, field): (&VerifyOrder, &str),
         ended: Ended<VerifyReport>,
         met: &Met,
         learning: &[Native],
@@ -167,46 +175,86 @@ impl Shared {
                 Ok((Ended::Reported(verified), interpreted))
             }
             VerifyReport::Refused { path, detail } => {
-                let field = place(path.as_deref()).unwrap_or(field_of(order.form)).to_owned();
+                let field = place(path.as_deref()).unwrap_or(field).to_owned();
                 Err(ExecuteError::Transaction { field, problem: detail })
             }
         }
     }
 
-    /// Reads the transaction: whether it can be used, and what is in it.
-    async fn read(&self, order: &VerifyOrder) -> Result<Told, ExecuteError> {
-        // The semaphore is never closed.
-        let reading = self.reading.clone().acquire_owned().await.map_err(|_| ExecuteError::Internal)?;
-        let (order, span) = (order.clone(), Span::current());
-        let read = tokio::task::spawn_blocking(move || {
-            // Also when nobody waits for it any more.
-            let _reading = reading;
-            span.in_scope(|| read(&order))
-        });
-        // It panicked; the hook has told where.
-        read.await.map_err(|_| ExecuteError::Internal)?
+    /// Reads the transaction: whether it can be used, and what is in it. Large data and programs in it become hot cells.
+    async fn read(&self, mut order: VerifyOrder) -> Result<Told, ExecuteError> {
+        let field = order.source.field();
+        let source = std::mem::replace(&mut order.source, Source::Json(Bytes::new()));
+        let parsed = if source.bytes() <= READ_AT_ONCE_BYTES {
+            source.read()
+        } else {
+            // The semaphore is never closed.
+            let reading = self.reading.clone().acquire_owned().await.map_err(|_| ExecuteError::Internal)?;
+            let span = Span::current();
+            let read = tokio::task::spawn_blocking(move || {
+                // Also when nobody waits for it any more.
+                let _reading = reading;
+                span.in_scope(|| source.read())
+            });
+            // It panicked; the hook has told where.
+            read.await.map_err(|_| ExecuteError::Internal)?
+        };
+        let (mut mock, mut cells) = parsed.map_err(|error| ExecuteError::Transaction {
+            field: place(error.path()).unwrap_or(field).to_owned(),
+            problem: error.to_string(),
+        })?;
+        self.share(&order.tenant.account, &mut mock, &mut cells).await?;
+        let groups = groups(&mock);
+        let candidates =
+            if order.tier == Tier::Interpreter { Vec::new() } else { candidates(&order, &mock, &cells) };
+        let beside = FILES_MAX - candidates.len();
+        let transaction = Transaction::new(order, (&mock, cells, beside), groups, &self.limits).await?;
+        Ok(Told { transaction, candidates })
     }
+
+    /// Makes hot cells of the data that is worth it and came with the call.
+    async fn share(
+        &self,
+        account: &Account,
+        mock: &mut Mock,
+        cells: &mut Vec<Arc<HotCell>>,
+    ) -> Result<(), ExecuteError> {
+        let is_wanted = |data: &Bytes| data.len() >= SHARED_BYTES_MIN || is_program(data);
+        let mut found: Vec<(Bytes, Arc<HotCell>)> = Vec::new();
+        for data in mock.unhashed(is_wanted) {
+            if found.len() < FILES_MAX && !found.iter().any(|(known, _)| is_same(known, &data)) {
+                found.push((data.clone(), self.hot_cells.keep(account, data).await?));
+            }
+        }
+        if found.is_empty() {
+            return Ok(());
+        }
+        mock.take_shared(|data| {
+            let cell = found.iter().find(|(known, _)| is_same(known, data)).map(|(_, cell)| cell)?;
+            Some(shared(cell))
+        });
+        cells.extend(found.into_iter().map(|(_, cell)| cell));
+        Ok(())
+    }
+}
+
+/// Whether both are the same bytes in memory.
+fn is_same(one: &Bytes, other: &Bytes) -> bool {
+    (one.as_ptr(), one.len()) == (other.as_ptr(), other.len())
 }
 
 /// What a transaction tells before anything runs.
 struct Told {
+    transaction: Transaction,
     /// What is worth compiling.
     candidates: Vec<Candidate>,
-    groups: Vec<Group>,
 }
 
-fn read(order: &VerifyOrder) -> Result<Told, ExecuteError> {
-    let mock = parse(order.form, &order.transaction).map_err(|error| ExecuteError::Transaction {
-        field: place(error.path()).unwrap_or(field_of(order.form)).to_owned(),
-        problem: error.to_string(),
-    })?;
-    let groups = groups(&mock);
-    if order.tier == Tier::Interpreter {
-        return Ok(Told { candidates: Vec::new(), groups });
-    }
+fn candidates(order: &VerifyOrder, mock: &Mock, cells: &[Arc<HotCell>]) -> Vec<Candidate> {
     let mut candidates = Vec::new();
-    for program in programs(&mock, &order.environment) {
-        let digest = Sha256Digest::of(&program.elf);
+    for program in programs(mock, &order.environment) {
+        let hot = cells.iter().find(|cell| cell.data_hash == program.data_hash);
+        let digest = hot.map_or_else(|| Sha256Digest::of(&program.elf), |cell| cell.sealed.digest());
         for vm_version in program.vm_versions {
             let options = CompileOptions { vm_version, isa: Isa::of_version(vm_version) };
             let (place, elf) = (Place::Cell(program.data_hash), program.elf.clone());
@@ -214,7 +262,7 @@ fn read(order: &VerifyOrder) -> Result<Told, ExecuteError> {
         }
     }
     candidates.truncate(PROGRAMS_MAX);
-    Ok(Told { candidates, groups })
+    candidates
 }
 
 /// Where these candidates are, for programs that turn out to be hot beside them.
@@ -235,26 +283,6 @@ fn met(candidates: &[Candidate]) -> Met {
 /// A path in a transaction, unless it is that of the whole.
 fn place(path: Option<&str>) -> Option<&str> {
     path.filter(|path| !matches!(*path, "" | "."))
-}
-
-fn parse(form: TransactionForm, transaction: &[u8]) -> Result<Mock, MockError> {
-    match form {
-        TransactionForm::Json => Mock::from_json(transaction),
-        TransactionForm::Molecule => {
-            let fields: Fields<'_> = postcard::from_bytes(transaction).map_err(|error| {
-                MockError::Molecule { path: field_of(form).to_owned(), detail: error.to_string() }
-            })?;
-            Mock::from_molecule(&fields)
-        }
-    }
-}
-
-/// The field of the request that has the transaction.
-fn field_of(form: TransactionForm) -> &'static str {
-    match form {
-        TransactionForm::Json => "mock_json",
-        TransactionForm::Molecule => "fields",
-    }
 }
 
 fn native_cycles(groups: &[GroupReport]) -> u64 {

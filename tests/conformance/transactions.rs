@@ -12,7 +12,9 @@ use antares_tests::{
     guests::{self, debugger_examples},
     transactions::Native,
 };
-use antares_transaction::{CellFields, DepFields, Environment, Fields, Mock, template};
+use antares_transaction::{
+    CellFields, DepFields, Environment, Fields, Mock, SharedData, data_hash, template,
+};
 use antares_verifier::{
     CellName, GroupKind, GroupReport, Interpreter, Prepared, Selection, StopHandle, TierCycles,
     TransactionLimits, TransactionOutcome, TransactionReport, Verifier,
@@ -191,14 +193,15 @@ fn molecule_is_as_good_as_json() {
     let out_points: Vec<_> = info.cell_deps.iter().map(|dep| dep.cell_dep.out_point()).collect();
     let inputs = info.inputs.iter().map(|input| CellFields {
         output: input.output.as_slice(),
-        data: &input.data,
+        data: input.data[..].into(),
         block_hash: input.header.clone().map(Into::into),
     });
     let deps = info.cell_deps.iter().zip(&out_points).map(|(dep, out_point)| DepFields {
         out_point: out_point.as_slice(),
+        cell_dep: None,
         cell: CellFields {
             output: dep.output.as_slice(),
-            data: &dep.data,
+            data: dep.data[..].into(),
             block_hash: dep.header.clone().map(Into::into),
         },
     });
@@ -208,8 +211,20 @@ fn molecule_is_as_good_as_json() {
         cell_deps: deps.collect(),
         ..Fields::default()
     };
-    let same = Mock::from_molecule(&fields).unwrap();
+    let same = Mock::from_molecule(&fields, &[]).unwrap();
     let environment = Environment::default();
+    assert_eq!(
+        verify(&same, &environment, LIMITS, Selection::All),
+        verify(&mock, &environment, LIMITS, Selection::All)
+    );
+    // As it travels to a worker: with one cell beside it.
+    let mut shared = mock.clone();
+    let largest = info.cell_deps.iter().map(|dep| &dep.data).max_by_key(|data| data.len()).unwrap();
+    let beside = SharedData { data: largest.clone(), data_hash: data_hash(largest) };
+    shared.take_shared(|data| (data == &beside.data).then(|| beside.clone()));
+    let document = shared.document(&mut |hash| (*hash == beside.data_hash).then_some(0));
+    assert!(document.len() + largest.len() < mock.document(&mut |_| None).len() + 100);
+    let same = Mock::from_document(&document, std::slice::from_ref(&beside)).unwrap();
     assert_eq!(
         verify(&same, &environment, LIMITS, Selection::All),
         verify(&mock, &environment, LIMITS, Selection::All)
@@ -217,7 +232,7 @@ fn molecule_is_as_good_as_json() {
     for length in 0..fields.tx.len() {
         let cut = Fields { tx: &fields.tx[..length], ..fields.clone() };
         assert_eq!(
-            Mock::from_molecule(&cut).err().and_then(|error| error.path().map(str::to_owned)),
+            Mock::from_molecule(&cut, &[]).err().and_then(|error| error.path().map(str::to_owned)),
             Some("tx".to_owned())
         );
     }

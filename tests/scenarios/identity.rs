@@ -33,7 +33,7 @@ const ISSUER: &str = "https://issuer.test";
 const AUDIENCE: &str = "antares";
 
 /// Every call there is, and who may make it. A new one needs a row here and in `roles.rs`.
-const CALLS: [(&str, Option<&str>); 35] = [
+const CALLS: [(&str, Option<&str>); 37] = [
     ("antares.v1.CompilerService/Upload", Some("upload")),
     ("antares.v1.CompilerService/QueryUpload", Some("upload")),
     ("antares.v1.CompilerService/FindMissing", Some("upload")),
@@ -62,6 +62,8 @@ const CALLS: [(&str, Option<&str>); 35] = [
     ("antares.v1.RunnerService/ExecuteBatch", Some("execute")),
     ("antares.v1.RunnerService/ExecuteSession", Some("execute")),
     ("antares.v1.RunnerService/VerifyTransaction", Some("execute")),
+    ("antares.v1.RunnerService/VerifyBatch", Some("execute")),
+    ("antares.v1.RunnerService/VerifySession", Some("execute")),
     ("antares.v1.RunnerService/GetCapabilities", None),
     ("antares.v1.ProfileService/ListProfiles", Some("profile")),
     ("antares.v1.ProfileService/GetProfile", Some("profile")),

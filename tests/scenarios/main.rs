@@ -47,4 +47,5 @@ mod tls;
 mod transactions;
 mod twice;
 mod uploads;
+mod verify_sessions;
 mod wire;

@@ -127,16 +127,17 @@ pub fn locked_by(deps: &[Bytes], hash_type: ScriptHashType) -> Result<Mock> {
     let nobody = CellOutput::default();
     let fields = Fields {
         tx: tx.as_slice(),
-        inputs: vec![CellFields { output: input.as_slice(), data: &[], block_hash: None }],
+        inputs: vec![CellFields { output: input.as_slice(), ..CellFields::default() }],
         cell_deps: points
             .iter()
             .zip(deps)
             .map(|(point, data)| DepFields {
                 out_point: point.as_slice(),
-                cell: CellFields { output: nobody.as_slice(), data, block_hash: None },
+                cell_dep: None,
+                cell: CellFields { output: nobody.as_slice(), data: data[..].into(), block_hash: None },
             })
             .collect(),
         ..Fields::default()
     };
-    Ok(Mock::from_molecule(&fields)?)
+    Ok(Mock::from_molecule(&fields, &[])?)
 }

@@ -94,7 +94,7 @@ async fn one_at_a_time(
 }
 
 /// Has `count` clients make calls for `time`. Gives how many they made, how long each took, and how long all took, seconds.
-async fn many(
+pub(super) async fn many(
     clients: &[RunnerServiceClient<Channel>],
     count: usize,
     time: Duration,

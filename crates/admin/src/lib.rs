@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod capabilities;
+mod errors;
 mod scaler;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use tonic::{Request, Response, Status, async_trait};
 
 pub use antares_proto::keda::external_scaler_server::ExternalScalerServer;
 pub use capabilities::{COST_MODEL, quotas, versions};
+pub use errors::operation_error;
 pub use scaler::{SCALER, ScalerService, Work};
 
 /// Full name of the service, for health checks.

@@ -7,11 +7,12 @@ use std::{
 
 use antares_proto::v1::{
     self, compiler_service_client::CompilerServiceClient, runner_service_client::RunnerServiceClient,
+    verify_transaction_request::Transaction,
 };
 use bytes::Bytes;
 use http::HeaderValue;
 use sha2::{Digest, Sha256};
-use tokio_stream::Stream;
+use tokio_stream::{Stream, StreamExt as _};
 use tonic::{
     Response, Status,
     metadata::{MetadataMap, MetadataValue},
@@ -19,8 +20,10 @@ use tonic::{
 };
 
 use crate::{
-    Builder, Error, Session,
+    Builder, Error, Session, VerifySession,
+    blobs::Blobs,
     call::Link,
+    kinds::{Runs, Verifications},
     retry::Budget,
     servers::Servers,
     session,
@@ -63,7 +66,7 @@ pub(crate) enum Naming {
     Inline,
 }
 
-fn digest(elf: &[u8]) -> String {
+pub(crate) fn digest(elf: &[u8]) -> String {
     hex::encode(Sha256::digest(elf))
 }
 
@@ -182,22 +185,56 @@ impl Client {
         start: v1::SessionStart,
         inputs: impl Stream<Item = (u64, v1::Input)> + Send + 'static,
     ) -> Session {
-        session::begin(self.inner.clone(), self.deadline, script, start, inputs)
+        let inputs = inputs.map(|(id, input)| v1::SessionInput { id, input: Some(input) });
+        let runs = Runs { script, start, naming: Naming::Digest };
+        session::begin(self.inner.clone(), self.deadline, runs, inputs)
     }
 
-    /// Verifies a transaction.
+    /// Verifies a transaction. Data of large cell deps of `fields` is named by digest, and sent where a server has not got it.
     ///
     /// # Errors
     /// No server gave a verdict. That a transaction is not accepted is no error.
     pub async fn verify_transaction(
         &self,
-        request: v1::VerifyTransactionRequest,
+        mut request: v1::VerifyTransactionRequest,
     ) -> Result<v1::VerifyTransactionResponse, Error> {
-        let request = &request;
+        let mut blobs = Blobs::default();
+        if let Some(Transaction::Fields(fields)) = &mut request.transaction {
+            blobs.take_from(&mut fields.cell_deps);
+        }
+        let (request, blobs) = (&request, &blobs);
         let attempt = |link: Link| async move {
-            runner(&link.server.channel).verify_transaction(link.request(request.clone())).await
+            let ask = |naming| {
+                let mut request = request.clone();
+                if let (Naming::Inline, Some(Transaction::Fields(fields))) =
+                    (naming, &mut request.transaction)
+                {
+                    blobs.put_into(&mut fields.cell_deps);
+                }
+                let (mut runner, call) = (runner(&link.server.channel), link.request(request));
+                async move { runner.verify_transaction(call).await }
+            };
+            let began = Instant::now();
+            match ask(Naming::Digest).await {
+                Err(status) => match blobs.bring(&link, &status, began).await {
+                    Some(naming) => ask(naming?).await,
+                    None => Err(status),
+                },
+                answer => answer,
+            }
         };
         self.inner.call(self.deadline, attempt).await
+    }
+
+    /// Verifies transactions that share cells, as they come. Answers come as they are there, one for each, whatever happens to
+    /// servers in the meantime; those with an error that may pass are asked for again. For the rest as [`Client::session`].
+    #[must_use]
+    pub fn verify_session(
+        &self,
+        shared: v1::VerifyShared,
+        transactions: impl Stream<Item = v1::SharedTransaction> + Send + 'static,
+    ) -> VerifySession {
+        session::begin(self.inner.clone(), self.deadline, Verifications::new(shared), transactions)
     }
 
     /// Stores a script on one server, which others may not see. [`Script::Elf`] makes it needless.
@@ -264,7 +301,7 @@ pub(crate) async fn bring(
 }
 
 /// Uploads `elf`, if no other call has done so since this one began: a server takes few uploads at a time.
-async fn bring_once(link: &Link, elf: &Bytes, began: Instant) -> Result<Naming, Status> {
+pub(crate) async fn bring_once(link: &Link, elf: &Bytes, began: Instant) -> Result<Naming, Status> {
     let digest = digest(elf);
     let mut brought = link.server.brought.lock().await;
     if let Some((_, naming)) = brought.get(&digest).filter(|(when, _)| *when > began) {

@@ -14,16 +14,18 @@
 //! be repeated: what a script does depends on its input alone. So a call is made again when the answer carries a RetryInfo (after its
 //! delay), or when the server is gone (on another one); never otherwise, and never for longer than the call's deadline. When
 //! most answers are failures, nothing is repeated but once for a server that is gone, so that clients do not keep a service down
-//! that is coming up again. Scripts are named by digest, and uploaded where a server has not got them. A [`Session`] goes on with
-//! another server when it loses its own; each of its inputs has one answer.
+//! that is coming up again. Scripts, and data of cells of 4 KiB and more, are named by digest, and uploaded where a server has not got them. A
+//! [`Session`] goes on with another server when it loses its own; each of its inputs has one answer.
 //!
 //! Generated messages are in [`v1`]; `proto/antares/v1` documents them.
 #![forbid(unsafe_code)]
 
+mod blobs;
 mod call;
 mod client;
 mod config;
 mod error;
+mod kinds;
 mod retry;
 mod servers;
 mod session;
@@ -35,3 +37,6 @@ pub use client::{Client, Script};
 pub use config::{Builder, TlsFiles};
 pub use error::Error;
 pub use session::{Answer, Session};
+
+/// Answers of a session of transactions: verdicts, or why there is none.
+pub type VerifySession = Session<Result<v1::VerifyTransactionResponse, v1::OperationError>>;

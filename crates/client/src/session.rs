@@ -1,23 +1,26 @@
 //! A session that goes on with another server when it loses its own.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use antares_proto::v1::{self, execute_session_request::Message, execute_session_response::Message as Told};
-use tokio::sync::mpsc;
+use antares_proto::v1;
+use tokio::{
+    sync::mpsc,
+    time::{sleep_until, timeout_at},
+};
 use tokio_stream::{Stream, StreamExt as _, wrappers::ReceiverStream};
 use tonic::{Status, Streaming};
 
 use crate::{
-    Error, Script,
+    Error,
     call::Link,
-    client::{Inner, Naming, bring, runner},
-    retry::pause,
-    status::{ended_early, is_over, late},
+    client::Inner,
+    retry::{ATTEMPTS_MAX, pause},
+    status::{Advice, ended_early, is_over, late},
 };
 
 /// Inputs that wait for their answers, at most.
@@ -25,45 +28,80 @@ const WAITING_MAX: usize = 256;
 /// Answers that nobody has taken, at most.
 const ANSWERS_MAX: usize = 64;
 
-/// What a script did with an input.
+/// What came of an input.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct Answer<R = v1::BatchResult> {
     /// The input's number.
     pub id: u64,
-    /// How the script ended.
-    pub result: v1::BatchResult,
+    /// How the script ended, or how the transaction was judged.
+    pub result: R,
 }
 
 /// The answers of a session. It ends when this is dropped.
 #[derive(Debug)]
-pub struct Session {
-    answers: mpsc::Receiver<Result<Answer, Error>>,
+pub struct Session<R = v1::BatchResult> {
+    answers: mpsc::Receiver<Result<Answer<R>, Error>>,
 }
 
-impl Session {
+impl<R> Session<R> {
     /// The next answer; none behind that to the last input, or behind an error.
-    pub async fn next(&mut self) -> Option<Result<Answer, Error>> {
+    pub async fn next(&mut self) -> Option<Result<Answer<R>, Error>> {
         self.answers.recv().await
     }
 }
 
-pub(crate) fn begin(
+/// What a server says in a session.
+pub(crate) enum Told<R> {
+    Started,
+    Answer { id: u64, result: R },
+    Nonsense,
+}
+
+/// What the kinds of sessions have of their own.
+pub(crate) trait Kind: Send + 'static {
+    /// An input with its number.
+    type Item: Clone + Send + Sync;
+    type Request: Send + 'static;
+    type Response: Send + 'static;
+    type Result: Send + 'static;
+    /// Whether answers come in the order of the inputs.
+    const IN_ORDER: bool;
+
+    fn id(item: &Self::Item) -> u64;
+    fn start(&self) -> Self::Request;
+    fn request(item: Self::Item) -> Self::Request;
+    fn open(
+        link: &Link,
+        requests: ReceiverStream<Self::Request>,
+    ) -> impl Future<Output = Result<Streaming<Self::Response>, Status>> + Send;
+    fn read(response: Self::Response) -> Told<Self::Result>;
+    /// Why there is no result, where that is said of one input.
+    fn error(result: &Self::Result) -> Option<Status>;
+    /// Whether the server has now what `status` says that it lacked, since the part that `began` then.
+    fn brought(
+        &mut self,
+        link: &Link,
+        status: &Status,
+        began: Instant,
+    ) -> impl Future<Output = Result<bool, Status>> + Send;
+}
+
+pub(crate) fn begin<K: Kind>(
     inner: Arc<Inner>,
     part: Duration,
-    script: Script,
-    start: v1::SessionStart,
-    inputs: impl Stream<Item = (u64, v1::Input)> + Send + 'static,
-) -> Session {
+    kind: K,
+    inputs: impl Stream<Item = K::Item> + Send + 'static,
+) -> Session<K::Result> {
     let (sender, answers) = mpsc::channel(ANSWERS_MAX);
     let driver = Driver {
         inner,
         part,
-        script,
-        start,
-        naming: Naming::Digest,
+        kind,
         inputs: Box::pin(inputs),
         has_ended: false,
         waiting: VecDeque::new(),
+        again: Vec::new(),
+        tried: HashMap::new(),
         answered: 0,
         answers: sender,
     };
@@ -79,22 +117,24 @@ enum End {
     Failed(Error),
 }
 
-struct Driver {
+struct Driver<K: Kind> {
     inner: Arc<Inner>,
     /// Longest time with one server.
     part: Duration,
-    script: Script,
-    start: v1::SessionStart,
-    naming: Naming,
-    inputs: Pin<Box<dyn Stream<Item = (u64, v1::Input)> + Send>>,
+    kind: K,
+    inputs: Pin<Box<dyn Stream<Item = K::Item> + Send>>,
     has_ended: bool,
     /// Sent, or to be sent, and not answered.
-    waiting: VecDeque<v1::SessionInput>,
+    waiting: VecDeque<K::Item>,
+    /// Of those, what is to be sent again, and when.
+    again: Vec<(Instant, u64)>,
+    /// How often inputs were sent that had an error of their own.
+    tried: HashMap<u64, u32>,
     answered: u64,
-    answers: mpsc::Sender<Result<Answer, Error>>,
+    answers: mpsc::Sender<Result<Answer<K::Result>, Error>>,
 }
 
-impl Driver {
+impl<K: Kind> Driver<K> {
     async fn run(mut self) {
         let inner = self.inner.clone();
         let (mut attempts, mut last) = (0, None::<String>);
@@ -118,7 +158,7 @@ impl Driver {
                 End::Lost(status) => status,
             };
             attempts = if self.answered > before { 1 } else { attempts + 1 };
-            let wait = match self.brought(&link, &status, began).await {
+            let wait = match self.kind.brought(&link, &status, began).await {
                 Ok(true) => Some(Duration::ZERO),
                 Ok(false) if self.answered > before && is_over(&status) => Some(pause(0, Duration::ZERO)),
                 Ok(false) => inner.wait(&status, &lease, attempts),
@@ -127,7 +167,7 @@ impl Driver {
             let Some(wait) = wait else {
                 return self.fail(Error::Status { server, status: Box::new(status), attempts }).await;
             };
-            // Who had not got the script has it now.
+            // Who had not got what it takes has it now.
             last = (wait > Duration::ZERO).then_some(server);
             drop(lease);
             tokio::time::sleep(wait).await;
@@ -147,15 +187,16 @@ impl Driver {
         Ok(())
     }
 
-    fn take(&mut self, next: Option<(u64, v1::Input)>) -> Result<Option<&v1::SessionInput>, Error> {
-        let Some((id, input)) = next else {
+    fn take(&mut self, next: Option<K::Item>) -> Result<Option<&K::Item>, Error> {
+        let Some(item) = next else {
             self.has_ended = true;
             return Ok(None);
         };
-        if self.waiting.iter().any(|waiting| waiting.id == id) {
+        let id = K::id(&item);
+        if self.waiting.iter().any(|waiting| K::id(waiting) == id) {
             return Err(Error::SameId { id });
         }
-        self.waiting.push_back(v1::SessionInput { id, input: Some(input) });
+        self.waiting.push_back(item);
         Ok(self.waiting.back())
     }
 
@@ -164,48 +205,31 @@ impl Driver {
         let _ = self.answers.send(Err(error)).await;
     }
 
-    /// Whether the server has the script now, if that was what it lacked.
-    async fn brought(&mut self, link: &Link, status: &Status, began: Instant) -> Result<bool, Status> {
-        match bring(link, &self.script, status, began).await {
-            // Once brought along it was not missing.
-            Some(_) if self.naming == Naming::Inline => Ok(false),
-            Some(naming) => {
-                self.naming = naming?;
-                Ok(true)
-            }
-            None => Ok(false),
-        }
-    }
-
     /// The part of the session that one server has: everything that waits is sent again, then what comes.
     async fn part(&mut self, link: &Link, server: &str) -> End {
         let (sender, requests) = mpsc::channel(WAITING_MAX + 1);
-        let message = |message| v1::ExecuteSessionRequest { message: Some(message) };
-        let options = self.start.script.as_ref().and_then(|script| script.options.clone());
-        let script = Some(self.script.message(self.naming, options));
-        let start = Message::Start(v1::SessionStart { script, ..self.start.clone() });
-        let inputs = self.waiting.iter().cloned().map(Message::Input);
+        self.again.clear();
+        let inputs = self.waiting.iter().cloned().map(K::request);
         // There is room for all of them; a server that is gone is noticed where its answers are missing.
-        std::iter::once(start).chain(inputs).for_each(|first| drop(sender.try_send(message(first))));
-        let call = link.request(ReceiverStream::new(requests));
-        let mut runner = runner(&link.server.channel);
-        let opened = tokio::time::timeout_at(link.until.into(), runner.execute_session(call)).await;
-        let mut told: Streaming<v1::ExecuteSessionResponse> = match opened {
-            Ok(Ok(response)) => response.into_inner(),
+        std::iter::once(self.kind.start()).chain(inputs).for_each(|first| drop(sender.try_send(first)));
+        let opened = timeout_at(link.until.into(), K::open(link, ReceiverStream::new(requests))).await;
+        let mut told = match opened {
+            Ok(Ok(told)) => told,
             Ok(Err(status)) => return End::Lost(status),
             Err(_) => return End::Lost(late()),
         };
         let mut sender = Some(sender);
         loop {
-            if self.has_ended {
+            // What has no order may have to be sent again.
+            if self.has_ended && (K::IN_ORDER || self.waiting.is_empty()) {
                 sender = None;
             }
             let has_room = !self.has_ended && self.waiting.len() < WAITING_MAX;
+            let soonest = self.again.iter().map(|(when, _)| *when).min();
             tokio::select! {
                 next = self.inputs.next(), if has_room => match self.take(next) {
-                    Ok(Some(input)) => {
-                        let input = message(Message::Input(input.clone()));
-                        sender.iter().for_each(|sender| drop(sender.try_send(input.clone())));
+                    Ok(Some(item)) => {
+                        sender.iter().for_each(|sender| drop(sender.try_send(K::request(item.clone()))));
                     }
                     Ok(None) => {}
                     Err(error) => return End::Failed(error),
@@ -219,25 +243,49 @@ impl Driver {
                     Ok(None) => return End::Lost(ended_early()),
                     Err(status) => return End::Lost(status),
                 },
+                () = sleep_until(soonest.unwrap_or(link.until).into()), if soonest.is_some() => {
+                    self.send_again(sender.as_ref());
+                }
                 () = self.answers.closed() => return End::Done,
             }
         }
     }
 
+    /// Sends what had an error that may pass, where its time has come.
+    fn send_again(&mut self, sender: Option<&mpsc::Sender<K::Request>>) {
+        let now = Instant::now();
+        let (due, later) = std::mem::take(&mut self.again).into_iter().partition(|(when, _)| *when <= now);
+        self.again = later;
+        let due: Vec<(Instant, u64)> = due;
+        for item in self.waiting.iter().filter(|item| due.iter().any(|(_, id)| *id == K::id(item))) {
+            sender.into_iter().for_each(|sender| drop(sender.try_send(K::request(item.clone()))));
+        }
+    }
+
     /// Passes an answer on.
-    async fn answer(&mut self, told: v1::ExecuteSessionResponse, server: &str) -> Result<(), End> {
+    async fn answer(&mut self, response: K::Response, server: &str) -> Result<(), End> {
         let wrong = |problem: &str| {
             Err(End::Failed(Error::Protocol { server: server.to_owned(), problem: problem.to_owned() }))
         };
-        let (id, result) = match told.message {
-            Some(Told::Started(_)) => return Ok(()),
-            Some(Told::Result(v1::SessionResult { id, result: Some(result) })) => (id, result),
-            _ => return wrong("a message without a result"),
+        let (id, result) = match K::read(response) {
+            Told::Started => return Ok(()),
+            Told::Answer { id, result } => (id, result),
+            Told::Nonsense => return wrong("a message without a result"),
         };
-        if self.waiting.front().is_none_or(|input| input.id != id) {
+        let place = self.waiting.iter().position(|item| K::id(item) == id);
+        let Some(place) = place.filter(|place| !K::IN_ORDER || *place == 0) else {
             return wrong("an answer to another input than the next");
+        };
+        if let Some(Advice::Wait(time)) = K::error(&result).map(|status| Advice::of(&status)) {
+            let tried = self.tried.entry(id).or_default();
+            *tried += 1;
+            if *tried < ATTEMPTS_MAX {
+                self.again.push((Instant::now() + pause(*tried - 1, time), id));
+                return Ok(());
+            }
         }
-        self.waiting.pop_front();
+        self.waiting.remove(place);
+        self.tried.remove(&id);
         self.answered += 1;
         self.inner.budget.succeed();
         self.answers.send(Ok(Answer { id, result })).await.map_err(|_| End::Done)

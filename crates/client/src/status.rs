@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use antares_proto::v1;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
@@ -52,6 +53,11 @@ impl Error {
             _ => None,
         }
     }
+}
+
+/// What a call for one thing alone would have ended with.
+pub(crate) fn of_error(error: &v1::OperationError) -> Status {
+    Status::with_details(Code::from_i32(error.code), error.message.clone(), error.status_details.clone())
 }
 
 pub(crate) fn reason(status: &Status) -> Option<String> {

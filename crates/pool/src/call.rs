@@ -19,7 +19,7 @@ use crate::{
     ledger::{Admission, FIRST_TURN, Fate, Ledger, Link},
     line::{Line, RING_BYTES},
     reuse::{Kind, Warm},
-    started::StartedRun,
+    started::{Answers, StartedRun},
     verdict::Judged,
     wire::{self, Spawn},
 };
@@ -178,7 +178,7 @@ impl Call {
     }
 
     /// Gives it to a worker that rests, if there is one and the job is short, and does not wait for the answer.
-    pub(crate) fn begin(self) -> Result<Option<StartedRun>, PoolError> {
+    pub(crate) fn begin<R: Answers>(self) -> Result<Option<StartedRun<R>>, PoolError> {
         if self.frame.len() > RING_BYTES {
             return Ok(None);
         }

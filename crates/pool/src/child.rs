@@ -14,12 +14,14 @@ use antares_sandbox::{
     CONTROL_FD, ELF_FD, EXTRA_FD, EXTRA_FDS_MAX, Jail, Layer, LayerStatus, SandboxError, exit_now, place,
     separate_core,
 };
+use bytes::Bytes;
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     frame::{self, JOB_BYTES_MAX, REPORT_BYTES_MAX},
     line::Line,
+    mapped::map_for_good,
     sealed::read_all,
     wire::Spawn,
 };
@@ -99,6 +101,14 @@ impl Files {
     pub fn extra(&self, index: usize) -> io::Result<Vec<u8>> {
         let file = self.extras.get(index).ok_or(io::ErrorKind::NotFound)?;
         read_all(file, file.metadata()?.len())
+    }
+
+    /// The bytes of one of [`Files::extras`], mapped for good: nothing of it is copied.
+    ///
+    /// # Errors
+    /// What the kernel says, or there is no such file.
+    pub fn map_extra(&self, index: usize) -> io::Result<Bytes> {
+        map_for_good(self.extras.get(index).ok_or(io::ErrorKind::NotFound)?)
     }
 
     /// Answers with a part of the report; how many there may be is part of the job.

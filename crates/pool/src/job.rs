@@ -22,8 +22,9 @@ pub use profile::{
     Samples,
 };
 pub use verify::{
-    CellName, GroupError, GroupKind, GroupReport, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, LibraryOf,
-    Rules, TransactionForm, VerifyJob, VerifyOutcome, VerifyReport,
+    CellName, DOCUMENT_BYTES_MAX, GroupError, GroupKind, GroupReport, HOT_BYTES_MAX, HOT_PROGRAMS_MAX,
+    HotProgram, LibraryOf, Rules, SharedCell, TransactionForm, VerifyFiles, VerifyJob, VerifyOutcome,
+    VerifyReport,
 };
 
 /// What a run worker is asked.
@@ -89,7 +90,11 @@ impl Judged for RunWorkerReport {
         match self {
             Self::Run(report) => report.restarted.is_none() && matches!(report.outcome, RunOutcome::Exit(_)),
             Self::Batch(_) => true,
-            Self::Verify(_) | Self::Profile(_) => false,
+            Self::Verify(VerifyReport::Done { outcome, groups, .. }) => {
+                matches!(outcome, VerifyOutcome::Ok | VerifyOutcome::Failed)
+                    && groups.iter().all(GroupReport::is_clean)
+            }
+            Self::Verify(VerifyReport::Refused { .. }) | Self::Profile(_) => false,
         }
     }
 }

@@ -17,13 +17,13 @@ use crate::{
     control_group::{GroupConfig, Groups},
     inspect::inspect,
     job::{
-        BatchJob, BatchReport, CompileJob, CompileReport, ProfileJob, ProfileReport, RunJob, RunReport,
-        RunWorkerReport, VerifyJob, VerifyReport,
+        BatchJob, BatchReport, CompileJob, CompileReport, LibraryOf, ProfileJob, ProfileReport, RunJob,
+        RunReport, RunWorkerReport, VerifyFiles, VerifyJob, VerifyReport,
     },
     ledger::{Count, Ledger},
     output::take_output,
     reaper,
-    reuse::Kind,
+    reuse::{Kind, Work},
     sealed,
     supervisor::supervise,
 };
@@ -133,6 +133,8 @@ pub struct Pool {
 #[derive(Debug)]
 struct Owner {
     ledger: Arc<Ledger>,
+    /// In the place of a transaction that is in its job.
+    nothing: Sealed,
     layers: Vec<LayerStatus>,
     supervisor: Option<JoinHandle<()>>,
 }
@@ -170,7 +172,8 @@ impl Pool {
             .map_err(PoolError::io("start a thread"))?;
         let mut layers = starting.recv().map_err(|_| PoolError::ZygoteLost)??;
         layers.insert(0, group);
-        let owner = Arc::new(Owner { ledger, layers, supervisor: Some(supervisor) });
+        let nothing = Sealed::new("antares-nothing", &[]).map_err(PoolError::io("make a memory file"))?;
+        let owner = Arc::new(Owner { ledger, nothing, layers, supervisor: Some(supervisor) });
         Ok(Self { owner, tenant: Arc::from("") })
     }
 
@@ -182,12 +185,33 @@ impl Pool {
 
     /// What jobs must have in common to share a worker with one for `elf`, if any may.
     fn kind(&self, elf: &Sealed, library: Option<&Sealed>) -> Option<Kind> {
-        let kind = || Kind {
-            tenant: Arc::clone(&self.tenant),
-            script: elf.digest(),
-            library: library.map(Sealed::digest),
-        };
+        self.kind_of(|| Work::Run { script: elf.digest(), library: library.map(Sealed::digest) })
+    }
+
+    fn kind_of(&self, work: impl FnOnce() -> Work) -> Option<Kind> {
+        let kind = || Kind { tenant: Arc::clone(&self.tenant), work: work() };
         (self.owner.ledger.reuse().policy == ReusePolicy::PerArtifact).then(kind)
+    }
+
+    /// A verification, with what its worker is told of its files.
+    fn verification(
+        &self,
+        job: &VerifyJob,
+        files: &VerifyFiles<'_>,
+        until: Until,
+    ) -> Result<Call, PoolError> {
+        // The descriptors of a worker that waits are closed: a transaction in a file cannot reach it.
+        let may_share = !job.is_alone && files.document.is_none();
+        let library_digests: Vec<_> = files.libraries.iter().map(|library| library.digest()).collect();
+        let mut beside = files.beside.iter().map(|file| file.digest());
+        let elf = |of: &LibraryOf| matches!(of, LibraryOf::Beside).then(|| beside.next()).flatten();
+        let elfs = job.libraries.iter().map(elf);
+        let libraries = library_digests.iter().copied().zip(elfs).collect();
+        let cells = files.cells.iter().map(|file| file.digest()).collect();
+        let work = Work::Verify { tier: job.tier, libraries, cells };
+        let kind = may_share.then(|| self.kind_of(|| work));
+        let job = VerifyJob { library_digests, ..job.clone() };
+        Call::new(&job, &self.owner.ledger, kind.flatten(), until)
     }
 
     /// Has `job` done by a worker: one that rests after a job of this `kind`, or a fresh one. `take` gets the parts of the answer.
@@ -214,7 +238,7 @@ impl Pool {
         elf: &Sealed,
         library: Option<&Sealed>,
         until: impl Into<Until>,
-    ) -> Result<Option<StartedRun>, PoolError> {
+    ) -> Result<Option<StartedRun<RunReport>>, PoolError> {
         Call::new(job, &self.owner.ledger, self.kind(elf, library), until.into())?.begin()
     }
 
@@ -235,22 +259,35 @@ impl Pool {
         self.call(job, &script(elf, library), self.kind(elf, library), until.into(), drop)
     }
 
-    /// Verifies `transaction` in a fresh child, with the native code of `files`: as many libraries as the job lists, and the
-    /// ELFs of those that are [`LibraryOf::Beside`](crate::job::LibraryOf::Beside); at most 64 together. Blocks as
-    /// [`Pool::run`] does.
+    /// Begins a verification in a child that has done one, has all of `files` and waits, as [`Pool::begin_run`] does.
+    ///
+    /// # Errors
+    /// As [`Pool::begin_run`].
+    pub fn begin_verify(
+        &self,
+        job: &VerifyJob,
+        files: &VerifyFiles<'_>,
+        until: impl Into<Until>,
+    ) -> Result<Option<StartedRun<VerifyReport>>, PoolError> {
+        self.verification(job, files, until.into())?.begin()
+    }
+
+    /// Verifies a transaction with the native code and the cells of `files`, at most 64 together: in a child that has all of them from
+    /// another one of the same tenant, or a fresh one ([`Reuse`]). Blocks as [`Pool::run`] does.
     ///
     /// # Errors
     /// As [`Pool::run`], and [`PoolError::TooManyFiles`].
     pub fn verify(
         &self,
         job: &VerifyJob,
-        transaction: &Sealed,
-        files: &[&Sealed],
+        files: &VerifyFiles<'_>,
         until: impl Into<Until>,
     ) -> Result<Verdict<VerifyReport>, PoolError> {
-        let files: Vec<_> =
-            std::iter::once(transaction.as_fd()).chain(files.iter().map(|file| file.as_fd())).collect();
-        self.call(job, &files, None, until.into(), drop)
+        let document = files.document.unwrap_or(&self.owner.nothing);
+        let shared = [files.libraries, files.beside, files.cells].concat();
+        let fds: Vec<_> = std::iter::once(document).chain(shared).map(AsFd::as_fd).collect();
+        let verdict = self.verification(job, files, until.into())?.run(&fds, drop)?;
+        self.owner.ledger.expect_answer(verdict, |reply| job.report(reply))
     }
 
     /// Runs the script or verifies the transaction in `file` in a fresh child, in the interpreter, and tells where its cycles

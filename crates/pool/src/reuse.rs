@@ -9,7 +9,7 @@ use std::{
 
 use antares_abi::Sha256Digest;
 
-use crate::line::Line;
+use crate::{job::Tier, line::Line};
 
 /// Time that one worker may be busy in all before it is retired: far below its limit of processor time, which would end it in
 /// the middle of somebody's job.
@@ -20,7 +20,8 @@ const BUSY_MAX: Duration = Duration::from_secs(60);
 pub enum ReusePolicy {
     /// Nothing: each job gets a worker of its own.
     PerExecution,
-    /// Jobs of the same tenant with the same script and the same native code.
+    /// Jobs of the same tenant with the same script and the same native code; transactions of the same tenant whose native code and
+    /// shared cells the worker has.
     #[default]
     PerArtifact,
 }
@@ -94,8 +95,33 @@ impl Default for Renewal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) tenant: Arc<str>,
-    pub(crate) script: Sha256Digest,
-    pub(crate) library: Option<Sha256Digest>,
+    pub(crate) work: Work,
+}
+
+/// What a worker has loaded, or what a job needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// A script, and its native code.
+    Run { script: Sha256Digest, library: Option<Sha256Digest> },
+    /// What transactions share: native code, each with its ELF where that is beside it and no cell, and data of cells.
+    Verify { tier: Tier, libraries: Vec<(Sha256Digest, Option<Sha256Digest>)>, cells: Vec<Sha256Digest> },
+}
+
+impl Kind {
+    /// Whether a worker of this kind can do a job that asks for `wanted`.
+    fn suits(&self, wanted: &Self) -> bool {
+        let has_all = match (&self.work, &wanted.work) {
+            (
+                Work::Verify { tier, libraries, cells },
+                Work::Verify { tier: wanted_tier, libraries: native, cells: data },
+            ) => {
+                let has_native = native.iter().all(|library| libraries.contains(library));
+                tier == wanted_tier && has_native && data.iter().all(|cell| cells.contains(cell))
+            }
+            (work, wanted) => work == wanted,
+        };
+        has_all && self.tenant == wanted.tenant
+    }
 }
 
 /// A worker between jobs, or with one.
@@ -115,7 +141,7 @@ pub(crate) struct Warm {
 impl Warm {
     /// Whether it can do a job of `kind` with so much debug output.
     pub(crate) fn suits(&self, kind: &Kind, debug_bytes: u64) -> bool {
-        self.kind == *kind && debug_bytes <= self.debug_bytes_max
+        self.kind.suits(kind) && debug_bytes <= self.debug_bytes_max
     }
 
     /// Notes a job of `runs` runs that began at `since`. Answers whether it may do another one.
@@ -142,8 +168,10 @@ mod tests {
     fn only_the_same_tenant_script_and_code_share_a_worker() {
         let kind = |tenant: &str, script, library: Option<u8>| Kind {
             tenant: tenant.into(),
-            script: Sha256Digest([script; 32]),
-            library: library.map(|library| Sha256Digest([library; 32])),
+            work: Work::Run {
+                script: Sha256Digest([script; 32]),
+                library: library.map(|library| Sha256Digest([library; 32])),
+            },
         };
         let line = Arc::new(Line::create().unwrap().0);
         let mut warm = Warm {
@@ -161,6 +189,31 @@ mod tests {
         {
             assert!(!warm.suits(&other, 0), "{other:?}");
         }
+        let with = |tenant: &str, tier, libraries: &[(u8, Option<u8>)], cells: &[u8]| {
+            let digest = |number: u8| Sha256Digest([number; 32]);
+            let library = |(library, elf): &(u8, Option<u8>)| (digest(*library), elf.map(digest));
+            let libraries = libraries.iter().map(library).collect();
+            let cells = cells.iter().map(|cell| digest(*cell)).collect();
+            Kind { tenant: tenant.into(), work: Work::Verify { tier, libraries, cells } }
+        };
+        let transaction = |tenant: &str, tier, cells: &[u8]| with(tenant, tier, &[], cells);
+        let has = with("a", Tier::Auto, &[(7, None), (8, Some(9))], &[1, 2, 3]);
+        // An ELF beside it is no cell, and a library is not of another kind.
+        for libraries in [&[][..], &[(7, None)], &[(8, Some(9)), (7, None)]] {
+            assert!(has.suits(&with("a", Tier::Auto, libraries, &[1])), "{libraries:?}");
+        }
+        for (libraries, cells) in
+            [(&[(8, None)][..], &[1][..]), (&[(7, Some(9))], &[1]), (&[], &[9]), (&[], &[7])]
+        {
+            assert!(!has.suits(&with("a", Tier::Auto, libraries, cells)), "{libraries:?}, {cells:?}");
+        }
+        for fewer in [&[][..], &[3], &[2, 1], &[1, 2, 3]] {
+            assert!(has.suits(&transaction("a", Tier::Auto, fewer)), "{fewer:?}");
+            assert!(!has.suits(&transaction("b", Tier::Auto, fewer)));
+            assert!(!has.suits(&transaction("a", Tier::Interpreter, fewer)));
+        }
+        assert!(!has.suits(&transaction("a", Tier::Auto, &[1, 4])));
+        assert!(!has.suits(&kind("a", 1, None)) && !kind("a", 1, None).suits(&has));
         let reuse = Reuse { runs_max: 3, ..Reuse::default() };
         assert!(warm.note(2, Instant::now(), &reuse));
         assert!(!warm.note(1, Instant::now(), &reuse));

@@ -1,30 +1,55 @@
 //! A run that a worker is at while nobody sleeps for it: for callers that may look, and must not block.
 
-use std::time::{Duration, Instant};
+use std::{
+    marker::PhantomData,
+    time::{Duration, Instant},
+};
 
 use crate::{
     PoolError, Verdict,
     call::{Call, Lease},
     exchange::{Exchange, Heard},
-    job::{RunReport, RunWorkerReport},
+    job::{RunReport, RunWorkerReport, VerifyReport},
 };
 
-/// A run that was given to a worker which waited for it. Dropping it ends the worker.
+/// A run or a verification that was given to a worker which waited for it. Dropping it ends the worker.
 #[derive(Debug)]
-pub struct StartedRun {
+pub struct StartedRun<R = RunReport> {
     call: Call,
     lease: Lease,
     exchange: Exchange,
     /// What was heard, once something was.
     heard: Option<Heard>,
+    report: PhantomData<fn() -> R>,
 }
 
-impl StartedRun {
+/// What answers a job of a kind.
+pub trait Answers: Sized {
+    /// The answer, if it is of this kind.
+    fn of(report: RunWorkerReport) -> Option<Self>;
+}
+
+impl Answers for RunReport {
+    fn of(report: RunWorkerReport) -> Option<Self> {
+        report.into_run()
+    }
+}
+
+impl Answers for VerifyReport {
+    fn of(report: RunWorkerReport) -> Option<Self> {
+        match report {
+            RunWorkerReport::Verify(report) => Some(report),
+            _ => None,
+        }
+    }
+}
+
+impl<R: Answers> StartedRun<R> {
     /// Gives the job, a frame for which there is room, to the worker.
     pub(crate) fn new(call: Call, lease: Lease) -> Self {
         let mut exchange = Exchange::new(call.reply_bytes_max);
         let heard = exchange.ask(&lease.line, &call.frame);
-        Self { call, lease, exchange, heard }
+        Self { call, lease, exchange, heard, report: PhantomData }
     }
 
     /// Looks for the answer, without sleeping, for `patience`. Whether it is there.
@@ -50,8 +75,8 @@ impl StartedRun {
     ///
     /// # Errors
     /// As [`crate::Pool::run`].
-    pub fn wait(self) -> Result<Option<Verdict<RunReport>>, PoolError> {
-        let Self { call, lease, mut exchange, heard } = self;
+    pub fn wait(self) -> Result<Option<Verdict<R>>, PoolError> {
+        let Self { call, lease, mut exchange, heard, .. } = self;
         let taken = (lease.place, lease.taken_by());
         let wait = || exchange.finish(&lease.line, &[], taken, call.until.deadline, |_| false);
         let heard = heard.unwrap_or_else(wait);
@@ -59,6 +84,6 @@ impl StartedRun {
             return Ok(None);
         }
         let verdict = call.conclude(lease, heard, (0, true))?;
-        call.ledger.expect_answer(verdict, RunWorkerReport::into_run).map(Some)
+        call.ledger.expect_answer(verdict, R::of).map(Some)
     }
 }

@@ -11,8 +11,9 @@ use std::{
 
 use antares_pool::{
     Cancel, Layer, Pool, PoolConfig, PoolError, Sealed, Until, Verdict,
-    job::{Rules, RunReport, Tier, TransactionForm, VerifyJob, VerifyReport},
+    job::{Rules, RunReport, Tier, TransactionForm, VerifyFiles, VerifyJob, VerifyReport},
 };
+use bytes::Bytes;
 
 #[path = "hostile/pool.rs"]
 mod hostile;
@@ -374,7 +375,11 @@ fn libraries_arrive_in_order_and_not_too_many() {
         cycles_max: 0,
         debug_bytes_max: 0,
         transaction_bytes: 0,
+        document: Bytes::new(),
         libraries: Vec::new(),
+        library_digests: Vec::new(),
+        cells: Vec::new(),
+        is_alone: false,
         sample_cycles: 0,
         sample_salt: 0,
     };
@@ -382,11 +387,14 @@ fn libraries_arrive_in_order_and_not_too_many() {
     let files: Vec<Sealed> = (0..65).map(|number| Sealed::new("library", &[number]).unwrap()).collect();
     let all: Vec<&Sealed> = files.iter().collect();
     for count in [0, 1, 64] {
-        let verdict = pool.verify(&job, &transaction, &all[..count], Instant::now() + PATIENCE).unwrap();
+        let files =
+            VerifyFiles { document: Some(&transaction), libraries: &all[..count], ..VerifyFiles::default() };
+        let verdict = pool.verify(&job, &files, Instant::now() + PATIENCE).unwrap();
         let Verdict::Done(VerifyReport::Refused { detail, .. }) = verdict else { panic!("{verdict:?}") };
         let expected: String = (0..count).map(|number| format!("[{number}]\n")).collect();
         assert_eq!(detail, expected);
     }
-    let answer = pool.verify(&job, &transaction, &all, Instant::now() + PATIENCE);
+    let files = VerifyFiles { document: Some(&transaction), libraries: &all, ..VerifyFiles::default() };
+    let answer = pool.verify(&job, &files, Instant::now() + PATIENCE);
     assert!(matches!(answer, Err(PoolError::TooManyFiles { most: 64 })), "{answer:?}");
 }

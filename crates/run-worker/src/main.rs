@@ -42,6 +42,8 @@ struct RunWorker {
     run: Jail,
     /// The script, once it is loaded.
     loaded: Option<Loaded>,
+    /// What a verification has loaded.
+    verifier: Option<verify::Loaded>,
 }
 
 impl RunWorker {
@@ -51,7 +53,8 @@ impl RunWorker {
             return Err("cannot reserve heap".to_owned());
         }
         let machine = Machine::new().map_err(|error| error.to_string())?;
-        Ok(Self { machine, load: jail(Policy::run_load())?, run: jail(Policy::run())?, loaded: None })
+        let (load, run) = (jail(Policy::run_load())?, jail(Policy::run())?);
+        Ok(Self { machine, load, run, loaded: None, verifier: None })
     }
 }
 
@@ -77,20 +80,29 @@ impl Worker for RunWorker {
     }
 
     fn stays(&self) -> bool {
-        self.loaded.is_some()
+        self.loaded.is_some() || self.verifier.as_ref().is_some_and(|verifier| verifier.stays)
     }
 
     fn rest(&mut self) {
         self.machine.clear();
+        if self.verifier.is_some() {
+            wiping::wipe_stack();
+        }
     }
 }
 
 impl RunWorker {
     fn verify(&mut self, job: &VerifyJob, files: &Files) -> Result<VerifyReport, String> {
-        let loaded = verify::load(job, files)?;
-        // SAFETY: the run stage closes no descriptor.
-        unsafe { self.run.lock_in(files.zygote()) }.map_err(|error| describe(&error))?;
-        verify::verify(job, loaded)
+        let loaded = match self.verifier.take() {
+            Some(loaded) => loaded,
+            None => {
+                let loaded = verify::load(job, files)?;
+                // SAFETY: the run stage closes no descriptor.
+                unsafe { self.run.lock_in(files.zygote()) }.map_err(|error| describe(&error))?;
+                loaded
+            }
+        };
+        verify::verify(job, self.verifier.insert(loaded))
     }
 
     fn run(&mut self, job: RunJob, files: &Files) -> Result<RunReport, String> {

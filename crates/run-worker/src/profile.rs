@@ -62,11 +62,11 @@ impl RunWorker {
     }
 
     fn profile_verification(&mut self, job: &VerifyJob, files: &Files) -> Result<ProfileReport, String> {
-        let loaded = verify::load(job, files)?;
+        let mut loaded = verify::load(job, files)?;
         // SAFETY: the run stage closes no descriptor.
         unsafe { self.run.lock_in(files.zygote()) }.map_err(|error| describe(&error))?;
         let start = Instant::now();
-        let prepared = match verify::prepare(job, loaded.document) {
+        let prepared = match verify::prepare(job, &mut loaded) {
             Ok(prepared) => prepared,
             Err(refused) => return finish(ProfiledReport::Verify(*refused), &Profile::new(), 0),
         };

@@ -1,17 +1,20 @@
 //! A transaction in a jailed child: libraries are loaded first; everything that hostile bytes decide comes after the
 //! process has entered the run stage.
 
-use std::{cell::RefCell, cmp::Reverse, os::fd::AsFd, rc::Rc, sync::Arc, time::Instant};
+use std::{
+    cell::RefCell, cmp::Reverse, collections::HashMap, mem::MaybeUninit, os::fd::AsFd, rc::Rc, sync::Arc,
+    time::Instant,
+};
 
-use antares_abi::Seen;
+use antares_abi::{Seen, Sha256Digest};
 use antares_pool::{
     Files, NativeEnd,
     job::{
-        self, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, LeftOut, LibraryOf, Lines, Rules, Tier,
-        TransactionForm, VerifyJob, VerifyOutcome, VerifyReport,
+        self, DEBUG_BYTES_LEAST, DOCUMENT_BYTES_MAX, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, LeftOut, LibraryOf, Lines,
+        Rules, SharedCell, Tier, TransactionForm, VerifyJob, VerifyOutcome, VerifyReport,
     },
 };
-use antares_transaction::{Environment, Fields, Mock, MockError};
+use antares_transaction::{Environment, Mock, MockError, SharedData};
 use antares_verifier::{
     CellName, Engine, GroupKind, GroupReport, PrepareError, Prepared, Selection, StopHandle, TierCycles,
     TransactionLimits, TransactionOutcome, TransactionReport, Verifier,
@@ -33,6 +36,10 @@ const VALUES_HEAP_BYTES: usize = 96 << 20;
 /// puts them together.
 const HEAP_PER_TRANSACTION_BYTE: usize = 6;
 
+/// Bytes that verifications may have taken at a time, beside the files that the worker maps, for it to do another one: more than two
+/// machines take, and what is reckoned with for a worker that waits.
+const WARM_BYTES_MAX: u64 = 32 << 20;
+
 /// Programs without native code that are remembered until the end.
 const UNKNOWN_MAX: usize = 64;
 /// Heap for the programs that are reported as hot: their bytes, and the frame that they travel in; and before, for all code that scripts
@@ -41,64 +48,131 @@ const HOT_HEAP_BYTES: usize = (4 * HOT_PROGRAMS_MAX + 2 * UNKNOWN_MAX) * HOT_BYT
 /// Cycles that make a program worth compiling: some milliseconds of interpretation.
 const HOT_CYCLES_MIN: u64 = 1_000_000;
 
-/// What a verification needs that can only be had before the run stage.
+/// What a verification needs that can only be had before the run stage. Another one of the same tenant may use it too.
 pub(crate) struct Loaded {
-    pub(crate) document: Vec<u8>,
-    libraries: Vec<Library>,
-    /// The ELFs of libraries that were not made of cells.
-    beside: Vec<Bytes>,
+    /// The transaction of the only verification there will be, if it is in a file.
+    document: Option<Vec<u8>>,
+    libraries: Vec<Loadable>,
+    /// Data of cells, by ckb's hash of it.
+    cells: HashMap<[u8; 32], Bytes>,
+    /// Bytes of files that are mapped.
+    mapped_bytes: u64,
+    /// The most memory that the process had before it verified anything.
+    base_bytes: u64,
+    /// Bytes of debug output that there is memory for.
+    debug_bytes_max: u64,
+    /// Whether it may be used again.
+    pub(crate) stays: bool,
+}
+
+/// A library, and what it was made of once that is known.
+struct Loadable {
+    digest: Sha256Digest,
+    /// The ELF, if that is no cell.
+    elf: Option<Bytes>,
+    code: LibraryOrProgram,
+}
+
+enum LibraryOrProgram {
+    /// None if ckb-vm does not load its ELF.
+    Library(Option<Library>),
+    Program(Arc<Program>),
 }
 
 /// Reads the files, loads the libraries, takes memory. The next step is the run stage.
 pub(crate) fn load(job: &VerifyJob, files: &Files) -> Result<Loaded, String> {
-    let debug_bytes = usize::try_from(job.debug_bytes_max).unwrap_or(usize::MAX);
+    let debug_bytes_max = job.debug_bytes_max.max(DEBUG_BYTES_LEAST);
+    reserve(job, debug_bytes_max)?;
+    let document = match &*job.document {
+        [] => Some(files.elf().map_err(|error| format!("cannot read the transaction: {error}"))?),
+        _ => None,
+    };
+    let length = document.as_ref().map_or(job.document.len(), Vec::len) as u64;
+    if length != job.transaction_bytes {
+        return Err("the transaction has not the length that the job says".to_owned());
+    }
+    // The supervisor verified each library's digest and shape after it was sealed: these are the same bytes.
+    let beside = job.libraries.iter().filter(|of| matches!(of, LibraryOf::Beside)).count();
+    let count = job.libraries.len();
+    if files.extras().len() != count + beside + job.cells.len() || job.library_digests.len() != count {
+        return Err("there are not as many files as the job says".to_owned());
+    }
+    let map = |index| files.map_extra(index).map_err(|error| format!("cannot map a file: {error}"));
+    let (mut libraries, mut beside) = (Vec::new(), count..);
+    for ((of, digest), file) in job.libraries.iter().zip(&job.library_digests).zip(files.extras()) {
+        let library = Library::load(file.as_fd()).and_then(|library| library.with_frames(file));
+        let code = LibraryOrProgram::Library(Some(library.map_err(|error| describe(&error))?));
+        let elf = match of {
+            LibraryOf::Cell { .. } => None,
+            LibraryOf::Beside => beside.next().map(map).transpose()?,
+        };
+        libraries.push(Loadable { digest: *digest, elf, code });
+    }
+    let mut cells = HashMap::new();
+    for (cell, index) in job.cells.iter().zip(beside) {
+        let data = map(index)?;
+        if data.len() as u64 != cell.bytes {
+            return Err("a cell has not the length that the job says".to_owned());
+        }
+        cells.insert(cell.data_hash, data);
+    }
+    let mapped_bytes = files.extras().filter_map(|file| Some(file.metadata().ok()?.len())).sum();
+    let base_bytes = peak_bytes().unwrap_or(0);
+    Ok(Loaded { document, libraries, cells, mapped_bytes, base_bytes, debug_bytes_max, stays: false })
+}
+
+/// Takes memory for a verification: what is parsed, run and told of it.
+fn reserve(job: &VerifyJob, debug_bytes_max: u64) -> Result<(), String> {
+    let debug_bytes = usize::try_from(debug_bytes_max).unwrap_or(usize::MAX);
     let document_bytes = usize::try_from(job.transaction_bytes).unwrap_or(usize::MAX);
     let heap = [
         VERIFY_HEAP_BYTES + VALUES_HEAP_BYTES + DEBUG_HEAP_BYTES + HOT_HEAP_BYTES,
         HEAP_PER_DEBUG_BYTE.saturating_mul(debug_bytes.min(antares_pool::REPORT_BYTES_MAX)),
-        HEAP_PER_TRANSACTION_BYTE.saturating_mul(document_bytes),
+        // The next one may be as long as a job carries.
+        HEAP_PER_TRANSACTION_BYTE.saturating_mul(document_bytes.max(DOCUMENT_BYTES_MAX)),
     ];
     if !reserve_heap(heap.into_iter().fold(0, usize::saturating_add)) {
         return Err("cannot reserve heap".to_owned());
     }
     reserve_machines().map_err(|error| describe(&error))?;
-    prepare_thread().map_err(|error| describe(&error))?;
-    let document = files.elf().map_err(|error| format!("cannot read the transaction: {error}"))?;
-    if document.len() != document_bytes {
-        return Err("the transaction has not the length that the job says".to_owned());
-    }
-    // The supervisor verified each library's digest and shape after it was sealed: these are the same bytes.
-    let beside = job.libraries.iter().filter(|of| matches!(of, LibraryOf::Beside)).count();
-    if files.extras().len() != job.libraries.len() + beside {
-        return Err("there are not as many files as the job says".to_owned());
-    }
-    let files_of_libraries = files.extras().take(job.libraries.len());
-    let libraries = files_of_libraries.map(|file| Library::load(file.as_fd())?.with_frames(file));
-    let libraries = libraries.collect::<Result<Vec<_>, _>>().map_err(|error| describe(&error))?;
-    let beside = (job.libraries.len()..files.extras().len()).map(|index| files.extra(index).map(Bytes::from));
-    let beside = beside.collect::<Result<Vec<_>, _>>();
-    let beside = beside.map_err(|error| format!("cannot read a program: {error}"))?;
-    Ok(Loaded { document, libraries, beside })
+    prepare_thread().map_err(|error| describe(&error))
 }
 
 /// Reads the transaction and finds its cells, or says why that is not possible.
-pub(crate) fn prepare(job: &VerifyJob, document: Vec<u8>) -> Result<Prepared, Box<VerifyReport>> {
-    let mock = read(job.form, &document).map_err(|error| {
+pub(crate) fn prepare(job: &VerifyJob, loaded: &mut Loaded) -> Result<Prepared, Box<VerifyReport>> {
+    let refused = |error: MockError| {
         let path = error.path().map(ToOwned::to_owned);
         Box::new(VerifyReport::Refused { path, detail: error.to_string() })
-    })?;
-    drop(document);
-    Prepared::new(&mock, &environment(job.rules)).map_err(|error| Box::new(refused(&error)))
+    };
+    let shared = |cell: &SharedCell| {
+        let data = loaded.cells.get(&cell.data_hash)?.clone();
+        Some(SharedData { data, data_hash: cell.data_hash })
+    };
+    let shared: Vec<_> = job.cells.iter().map_while(shared).collect();
+    let file = loaded.document.take();
+    let document = file.as_deref().unwrap_or(&job.document);
+    let mock = read(job.form, document, &shared).map_err(refused)?;
+    drop(file);
+    Prepared::new(&mock, &environment(job.rules)).map_err(|error| Box::new(self::refused(&error)))
 }
 
 /// Reads the transaction and runs its scripts.
-pub(crate) fn verify(job: &VerifyJob, loaded: Loaded) -> Result<VerifyReport, String> {
+pub(crate) fn verify(job: &VerifyJob, loaded: &mut Loaded) -> Result<VerifyReport, String> {
+    if job.debug_bytes_max > loaded.debug_bytes_max {
+        // The supervisor sends no such job.
+        return Err("no memory for so much debug output".to_owned());
+    }
+    if job.cells.iter().any(|cell| !loaded.cells.contains_key(&cell.data_hash)) {
+        // Nor this one.
+        return Err("a cell is not there".to_owned());
+    }
+    loaded.stays = false;
     let start = Instant::now();
-    let prepared = match prepare(job, loaded.document) {
+    let prepared = match prepare(job, loaded) {
         Ok(prepared) => prepared,
         Err(refused) => return Ok(*refused),
     };
-    let programs = programs(job, loaded.libraries, loaded.beside, &prepared);
+    let programs = loaded.programs(job, &prepared);
     let libraries = programs.clone();
     let read_us = micros(start);
     let unknown = Rc::new(RefCell::new(Vec::new()));
@@ -119,7 +193,55 @@ pub(crate) fn verify(job: &VerifyJob, loaded: Loaded) -> Result<VerifyReport, St
     let run_us = micros(start);
     let samples = profile::samples_of_groups(&report, samples.take()).map(Box::new);
     let found = Found { hot, seen: seen(&session, &libraries), ran: ran(&session, &libraries), samples };
+    loaded.stays = !job.is_alone && !job.document.is_empty() && loaded.is_small();
     to_report(report, found, read_us, run_us)
+}
+
+impl Loaded {
+    /// The libraries of `job` with what they were made of, by their number. A library whose cell is not there, or is no ELF that ckb-vm
+    /// loads, is of no use.
+    fn programs(&mut self, job: &VerifyJob, prepared: &Prepared) -> Vec<(u32, Arc<Program>)> {
+        let mut programs = Vec::new();
+        for ((of, digest), number) in job.libraries.iter().zip(&job.library_digests).zip(0..) {
+            let loadable = self.libraries.iter_mut().find(|loadable| loadable.digest == *digest);
+            let Some(Loadable { elf, code, .. }) = loadable else { continue };
+            if let LibraryOrProgram::Library(library) = code {
+                let elf = match of {
+                    LibraryOf::Cell { data_hash } => {
+                        self.cells.get(data_hash).cloned().or_else(|| prepared.find_data(data_hash))
+                    }
+                    LibraryOf::Beside => elf.clone(),
+                };
+                let Some(elf) = elf else { continue };
+                let program = library.take().and_then(|library| Program::new(elf, library).ok());
+                let Some(program) = program else { continue };
+                *code = LibraryOrProgram::Program(Arc::new(program));
+            }
+            if let LibraryOrProgram::Program(program) = code {
+                programs.push((number, program.clone()));
+            }
+        }
+        programs
+    }
+
+    /// Whether the process has never had so much memory that it had better end than wait.
+    fn is_small(&self) -> bool {
+        let beside = self.base_bytes.saturating_add(self.mapped_bytes);
+        peak_bytes().is_some_and(|peak| peak.saturating_sub(beside) <= WARM_BYTES_MAX)
+    }
+}
+
+/// The most memory that this process has had at a time. None if the kernel does not tell.
+fn peak_bytes() -> Option<u64> {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the kernel fills the structure, which is plain numbers.
+    let usage = unsafe {
+        if libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) != 0 {
+            return None;
+        }
+        usage.assume_init()
+    };
+    u64::try_from(usage.ru_maxrss).ok().map(|kibibytes| kibibytes << 10)
 }
 
 /// What was found out on the way.
@@ -202,36 +324,11 @@ impl Engine for Native {
     }
 }
 
-fn read(form: TransactionForm, document: &[u8]) -> Result<Mock, MockError> {
+fn read(form: TransactionForm, document: &[u8], shared: &[SharedData]) -> Result<Mock, MockError> {
     match form {
         TransactionForm::Json => Mock::from_json(document),
-        TransactionForm::Molecule => {
-            let fields: Fields<'_> = postcard::from_bytes(document).map_err(|error| MockError::Molecule {
-                path: "transaction".to_owned(),
-                detail: error.to_string(),
-            })?;
-            Mock::from_molecule(&fields)
-        }
+        TransactionForm::Molecule => Mock::from_document(document, shared),
     }
-}
-
-/// The libraries with what they were made of, by their number. A library whose cell is not there, or is no ELF that ckb-vm loads, is of no
-/// use.
-fn programs(
-    job: &VerifyJob,
-    libraries: Vec<Library>,
-    beside: Vec<Bytes>,
-    prepared: &Prepared,
-) -> Vec<(u32, Arc<Program>)> {
-    let mut beside = beside.into_iter();
-    let program = |((of, number), library): ((&LibraryOf, u32), Library)| {
-        let elf: Bytes = match of {
-            LibraryOf::Cell { data_hash } => prepared.find_data(data_hash)?,
-            LibraryOf::Beside => beside.next()?,
-        };
-        Some((number, Arc::new(Program::new(elf, library).ok()?)))
-    };
-    job.libraries.iter().zip(0..).zip(libraries).filter_map(program).collect()
 }
 
 fn environment(rules: Rules) -> Environment {

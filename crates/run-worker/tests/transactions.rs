@@ -11,8 +11,12 @@ use std::{
 
 use antares_pool::{
     Pool, PoolConfig, Sealed, Verdict,
-    job::{ProfileJob, ProfiledReport, Rules, Tier, TransactionForm, VerifyJob, VerifyOutcome, VerifyReport},
+    job::{
+        ProfileJob, ProfiledReport, Rules, Tier, TransactionForm, VerifyFiles, VerifyJob, VerifyOutcome,
+        VerifyReport,
+    },
 };
+use bytes::Bytes;
 
 /// `addi a7, zero, 93`, `ecall`: ends with the number in a0.
 const EXIT: [u32; 2] = [0x05d0_0893, 0x0000_0073];
@@ -61,7 +65,8 @@ fn transaction(code: &[u32], witnesses: &str) -> String {
 fn verify(pool: &Pool, text: &[u8], form: TransactionForm) -> Verdict<VerifyReport> {
     let job = job(text, form);
     let file = Sealed::new("transaction", text).unwrap();
-    pool.verify(&job, &file, &[], Instant::now() + Duration::from_secs(60)).unwrap()
+    let files = VerifyFiles { document: Some(&file), ..VerifyFiles::default() };
+    pool.verify(&job, &files, Instant::now() + Duration::from_secs(60)).unwrap()
 }
 
 fn job(text: &[u8], form: TransactionForm) -> VerifyJob {
@@ -73,7 +78,11 @@ fn job(text: &[u8], form: TransactionForm) -> VerifyJob {
         cycles_max: 100_000_000,
         debug_bytes_max: 1 << 20,
         transaction_bytes: text.len() as u64,
+        document: Bytes::new(),
         libraries: Vec::new(),
+        library_digests: Vec::new(),
+        cells: Vec::new(),
+        is_alone: false,
         sample_cycles: 0,
         sample_salt: 0,
     }

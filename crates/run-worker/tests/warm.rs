@@ -2,8 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::{
-    fs::{self, File},
-    os::unix::fs::FileExt,
     path::PathBuf,
     thread,
     time::{Duration, Instant},
@@ -15,9 +13,12 @@ use antares_pool::{
     job::{BatchJob, RunJob, RunOutcome, Tier},
 };
 
+#[path = "scripts/memory.rs"]
+mod memory;
 #[path = "scripts/short.rs"]
 mod short;
 
+use memory::{find, workers};
 use short::{COUNT, EXIT, FIRST_BYTE, PRINT, elf};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -37,17 +38,6 @@ fn job(args: &[&[u8]]) -> RunJob {
         sample_cycles: 0,
         sample_salt: 0,
     }
-}
-
-/// Children of the zygote of `pool` that are in the run stage; not the one that waits for its first job.
-fn workers(pool: &Pool) -> Vec<u32> {
-    let zygote = pool.stats().zygote_pid.unwrap();
-    let numbers = fs::read_to_string(format!("/proc/{zygote}/task/{zygote}/children")).unwrap();
-    let is_running = |number: &u32| {
-        let status = fs::read_to_string(format!("/proc/{number}/status")).unwrap_or_default();
-        status.contains("Seccomp_filters:\t3")
-    };
-    numbers.split_whitespace().map(|number| number.parse().unwrap()).filter(is_running).collect()
 }
 
 #[test]
@@ -79,27 +69,6 @@ fn runs_of_one_script_share_a_worker_and_nothing_else() {
     assert_eq!((stats.spawned_total, stats.reused_total, stats.resting), (1, 3, 1));
 }
 
-/// Places in the writable memory of process `number` where `canary` is. None if we may not look.
-fn find(number: u32, canary: &[u8]) -> Option<Vec<u64>> {
-    let memory = File::open(format!("/proc/{number}/mem")).ok()?;
-    let maps = fs::read_to_string(format!("/proc/{number}/maps")).ok()?;
-    let mut found = Vec::new();
-    for line in maps.lines().filter(|line| line.split(' ').nth(1).unwrap().starts_with("rw")) {
-        let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
-        let [start, end] = [start, end].map(|text| u64::from_str_radix(text, 16).unwrap());
-        let mut page = vec![0; 1 << 20];
-        let mut at = start;
-        while at < end {
-            let count = usize::try_from(end - at).unwrap().min(page.len());
-            memory.read_exact_at(&mut page[..count], at).ok()?;
-            let hits = page[..count].windows(canary.len()).enumerate();
-            found.extend(hits.filter(|(_, window)| *window == canary).map(|(offset, _)| at + offset as u64));
-            at += count as u64;
-        }
-    }
-    Some(found)
-}
-
 #[test]
 fn a_worker_that_rests_holds_nothing_of_the_run_before() {
     let pool = start();
@@ -113,7 +82,7 @@ fn a_worker_that_rests_holds_nothing_of_the_run_before() {
     let until = Instant::now() + Duration::from_secs(2);
     loop {
         // The answer comes before the wiping.
-        match find(worker, &canary[..21]) {
+        match find(worker, &canary[..21], "rw") {
             None => return println!("skipped: the memory of other processes may not be read here"),
             Some(places) if places.is_empty() => break,
             Some(places) => assert!(Instant::now() < until, "found at {places:x?}"),
@@ -121,5 +90,5 @@ fn a_worker_that_rests_holds_nothing_of_the_run_before() {
         thread::yield_now();
     }
     // It would have been found: our own memory has it.
-    assert_ne!(find(std::process::id(), &canary[..21]), Some(Vec::new()));
+    assert_ne!(find(std::process::id(), &canary[..21], "rw"), Some(Vec::new()));
 }

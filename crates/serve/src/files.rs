@@ -17,7 +17,7 @@ const FILES_PER_WORKER: u64 = 4;
 #[derive(Debug, thiserror::Error)]
 #[error(
     "this process may have {allowed} files open (RLIMIT_NOFILE), and its configuration can need {needed}: raise the limit, or lower \
-     listen.connections_max, listen.calls_max or runner.ready_entries_max"
+     listen.connections_max, listen.calls_max, runner.ready_entries_max or runner.hot_cells_entries_max"
 )]
 pub struct TooFewFiles {
     allowed: u64,
@@ -47,13 +47,11 @@ pub(crate) fn allow_files(config: &Config) -> Result<(), TooFewFiles> {
 fn files_of(config: &Config) -> u64 {
     let runner = &config.runner;
     let partial = if config.role == Role::Runner { 0 } else { config.compiler.partial_uploads_max };
+    let kept = runner.ready_entries_max.saturating_add(runner.hot_cells_entries_max);
     let (workers, ready) = match config.role {
         Role::Compiler => (config.compiler.workers_max, 0),
-        Role::Runner => (runner.workers_max + runner.idle_workers_max, runner.ready_entries_max),
-        Role::Both => (
-            config.compiler.workers_max + runner.workers_max + runner.idle_workers_max,
-            runner.ready_entries_max,
-        ),
+        Role::Runner => (runner.workers_max + runner.idle_workers_max, kept),
+        Role::Both => (config.compiler.workers_max + runner.workers_max + runner.idle_workers_max, kept),
     };
     let calls = (config.listen.calls_max as u64).saturating_mul(FILES_PER_CALL);
     (config.listen.connections_max as u64)

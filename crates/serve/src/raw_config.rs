@@ -316,6 +316,10 @@ pub struct RawRunner {
     pub ready_bytes_max: u64,
     /// Scripts and artifacts kept ready in memory, each of which takes a file descriptor.
     pub ready_entries_max: u64,
+    /// Data of cells that transactions name by digest, kept in memory, bytes: whole pages, and one page more for each.
+    pub hot_cells_bytes_max: u64,
+    /// Cells whose data is kept in memory, each of which takes a file descriptor.
+    pub hot_cells_entries_max: u64,
     /// Cycles between the samples of profiles, on average; 0 for no profiles.
     pub sample_cycles: u64,
     /// How long profiles are kept, milliseconds.
@@ -469,6 +473,8 @@ impl Default for RawRunner {
             debug_bytes_max: DEBUG_BYTES_MAX,
             ready_bytes_max: 256 * MIB,
             ready_entries_max: 1_024,
+            hot_cells_bytes_max: 256 * MIB,
+            hot_cells_entries_max: 1_024,
             sample_cycles: 2_097_152,
             profile_keep_ms: 3_600_000,
             recheck_one_in: 10_000,

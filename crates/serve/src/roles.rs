@@ -111,9 +111,11 @@ pub fn need(method: &str) -> Need {
         ("externalscaler.ExternalScaler", "IsActive" | "StreamIsActive" | "GetMetricSpec" | "GetMetrics") => {
             Need::Role(CallerRole::Scale)
         }
-        ("antares.v1.RunnerService", "Execute" | "ExecuteBatch" | "ExecuteSession" | "VerifyTransaction") => {
-            Need::Role(CallerRole::Execute)
-        }
+        (
+            "antares.v1.RunnerService",
+            "Execute" | "ExecuteBatch" | "ExecuteSession" | "VerifyTransaction" | "VerifyBatch"
+            | "VerifySession",
+        ) => Need::Role(CallerRole::Execute),
         (
             "antares.v1.ProfileService",
             "ListProfiles" | "GetProfile" | "TopFunctions" | "GetCallGraph" | "DiffProfiles" | "GetInsights",

@@ -161,6 +161,8 @@ pub(crate) fn check_runner(raw: &RawRunner, checker: &mut Checker) {
         ("runner.reuse_runs_max", raw.reuse_runs_max),
         ("runner.ready_bytes_max", raw.ready_bytes_max),
         ("runner.ready_entries_max", raw.ready_entries_max),
+        ("runner.hot_cells_bytes_max", raw.hot_cells_bytes_max),
+        ("runner.hot_cells_entries_max", raw.hot_cells_entries_max),
     ] {
         checker.positive(key, value);
     }

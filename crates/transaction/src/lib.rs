@@ -4,6 +4,7 @@
 //! template::expand       a text with placeholders for files      -> JSON
 //! Mock::from_json        ckb-debugger's mock transaction (JSON)  -> Mock
 //! Mock::from_molecule    the same in molecule encoding           -> Mock
+//! Mock::document         the same, as workers read it           -> bytes
 //! groups                 the scripts that run, and their cells  -> [Group]
 //! programs               the cells that are worth compiling      -> [ProgramCandidate]
 //! ```
@@ -11,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod document;
 mod environment;
 mod error;
 mod groups;
@@ -19,8 +21,9 @@ mod mock;
 mod programs;
 pub mod template;
 
+pub use document::Share;
 pub use environment::Environment;
 pub use error::{CellPlace, MockError, Problem};
 pub use groups::{Group, groups};
-pub use mock::{CellFields, DepFields, Fields, Mock};
-pub use programs::{ProgramCandidate, programs};
+pub use mock::{CellData, CellFields, DepFields, Fields, Mock, SharedData, data_hash, hashed_bytes};
+pub use programs::{ProgramCandidate, is_program, programs};

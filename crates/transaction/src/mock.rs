@@ -1,6 +1,12 @@
 //! A transaction together with the cells and headers that it uses, from ckb-debugger's JSON or from molecule.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use ckb_mock_tx_types::{MockCellDep, MockInfo, MockInput, MockTransaction, ReprMockTransaction};
 use ckb_types::{
@@ -19,9 +25,49 @@ use crate::{
 };
 
 /// A transaction and everything that its scripts may look at. Checked: each cell and header that the transaction names is
-/// there, once, and nothing else is.
+/// there, once, and nothing else is. Cheap to clone.
 #[derive(Clone)]
-pub struct Mock(MockTransaction);
+pub struct Mock {
+    mock: Arc<MockTransaction>,
+    hashes: Arc<DataHashes>,
+}
+
+/// ckb's hashes of the data of cells, where they are known, in the order of the mock information.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DataHashes {
+    pub(crate) inputs: Vec<Option<[u8; 32]>>,
+    pub(crate) cell_deps: Vec<Option<[u8; 32]>>,
+}
+
+/// Data of cells that is elsewhere already, and need neither be copied nor hashed.
+#[derive(Clone, Debug)]
+pub struct SharedData {
+    /// The data.
+    pub data: Bytes,
+    /// ckb's hash of it.
+    pub data_hash: [u8; 32],
+}
+
+/// Data of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CellData<'a> {
+    /// Here.
+    Inline(&'a [u8]),
+    /// Beside the transaction: the number of a [`SharedData`].
+    Shared(u32),
+}
+
+impl Default for CellData<'_> {
+    fn default() -> Self {
+        Self::Inline(&[])
+    }
+}
+
+impl<'a> From<&'a [u8]> for CellData<'a> {
+    fn from(data: &'a [u8]) -> Self {
+        Self::Inline(data)
+    }
+}
 
 /// A cell in molecule encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +75,8 @@ pub struct CellFields<'a> {
     /// `CellOutput`.
     pub output: &'a [u8],
     /// Its data, as it is.
-    pub data: &'a [u8],
+    #[serde(borrow)]
+    pub data: CellData<'a>,
     /// Hash of the block that the cell is in, for scripts that ask for its header.
     pub block_hash: Option<[u8; 32]>,
 }
@@ -39,6 +86,8 @@ pub struct CellFields<'a> {
 pub struct DepFields<'a> {
     /// `OutPoint`.
     pub out_point: &'a [u8],
+    /// Its `CellDep`, where that does not follow from the transaction: it is listed as code and as a group.
+    pub cell_dep: Option<&'a [u8]>,
     /// The cell.
     #[serde(borrow)]
     pub cell: CellFields<'a>,
@@ -79,16 +128,17 @@ impl Mock {
         })?;
         reader.end().map_err(|error| explain(text, String::new(), &error))?;
         check_lengths_of(&repr)?;
-        Self::checked(repr.into())
+        Self::checked(repr.into(), DataHashes::default())
     }
 
-    /// Reads the parts in molecule encoding. In errors, paths are those of [`Fields`] or of the JSON form.
+    /// Reads the parts in molecule encoding, with data from `shared` where they name it. In errors, paths are those of
+    /// [`Fields`] or of the JSON form.
     ///
     /// # Errors
     /// The first part that is malformed, or what does not fit together.
-    pub fn from_molecule(fields: &Fields<'_>) -> Result<Self, MockError> {
-        check_length(fields.bytes())?;
-        let tx: Transaction = decode("tx", fields.tx)?;
+    pub fn from_molecule(fields: &Fields<'_>, shared: &[SharedData]) -> Result<Self, MockError> {
+        check_length(fields.bytes(shared))?;
+        let tx: Transaction = decode(|| "tx".to_owned(), fields.tx)?;
         let raw = tx.raw();
         check_lengths(&[
             ("cell_deps", fields.cell_deps.len()),
@@ -106,49 +156,96 @@ impl Mock {
             let problem = Problem::InputCount { cells: fields.inputs.len(), inputs: inputs.len() };
             return Err(MockError::at("inputs", problem));
         }
-        let mut info = MockInfo::default();
+        let (mut info, mut hashes) = (MockInfo::default(), DataHashes::default());
         for (index, (input, cell)) in inputs.into_iter().zip(&fields.inputs).enumerate() {
-            let output: CellOutput = decode(&format!("inputs[{index}].output"), cell.output)?;
-            let (data, header) = (Bytes::copy_from_slice(cell.data), block_hash(cell));
-            info.inputs.push(MockInput { input, output, data, header });
+            let output: CellOutput = decode(|| format!("inputs[{index}].output"), cell.output)?;
+            let (data, hash) = data(|| format!("inputs[{index}].data"), cell.data, shared)?;
+            info.inputs.push(MockInput { input, output, data, header: block_hash(cell) });
+            hashes.inputs.push(hash);
         }
         let listed: HashMap<Vec<u8>, CellDep> =
             raw.cell_deps().into_iter().map(|dep| (dep.out_point().as_slice().to_vec(), dep)).collect();
         for (index, dep) in fields.cell_deps.iter().enumerate() {
-            let out_point: OutPoint = decode(&format!("cell_deps[{index}].out_point"), dep.out_point)?;
-            let output: CellOutput = decode(&format!("cell_deps[{index}].cell.output"), dep.cell.output)?;
-            // What the transaction does not list itself is a member of a group, and those are code.
-            let code = CellDep::new_builder().out_point(out_point.clone()).dep_type(DepType::Code).build();
-            let cell_dep = listed.get(dep.out_point).cloned().unwrap_or(code);
-            let (data, header) = (Bytes::copy_from_slice(dep.cell.data), block_hash(&dep.cell));
-            info.cell_deps.push(MockCellDep { cell_dep, output, data, header });
+            let out_point: OutPoint = decode(|| format!("cell_deps[{index}].out_point"), dep.out_point)?;
+            let output: CellOutput = decode(|| format!("cell_deps[{index}].cell.output"), dep.cell.output)?;
+            let cell_dep = match (dep.cell_dep, listed.get(dep.out_point)) {
+                (Some(cell_dep), _) => decode(|| format!("cell_deps[{index}].cell_dep"), cell_dep)?,
+                (None, Some(listed)) => listed.clone(),
+                // What the transaction does not list itself is a member of a group, and those are code.
+                (None, None) => CellDep::new_builder().out_point(out_point).dep_type(DepType::Code).build(),
+            };
+            let (data, hash) = data(|| format!("cell_deps[{index}].cell.data"), dep.cell.data, shared)?;
+            info.cell_deps.push(MockCellDep { cell_dep, output, data, header: block_hash(&dep.cell) });
+            hashes.cell_deps.push(hash);
         }
         for (index, header) in fields.headers.iter().enumerate() {
-            let header: Header = decode(&format!("headers[{index}]"), header)?;
+            let header: Header = decode(|| format!("headers[{index}]"), header)?;
             info.header_deps.push(header.into_view());
         }
         let extension =
             |(hash, bytes): &([u8; 32], &[u8])| (Byte32::new(*hash), Bytes::copy_from_slice(bytes));
         info.extensions = fields.extensions.iter().map(extension).collect();
-        Self::checked(MockTransaction { mock_info: info, tx })
+        Self::checked(MockTransaction { mock_info: info, tx }, hashes)
     }
 
-    fn checked(mock: MockTransaction) -> Result<Self, MockError> {
+    fn checked(mock: MockTransaction, hashes: DataHashes) -> Result<Self, MockError> {
         check(&mock)?;
-        Ok(Self(mock))
+        Ok(Self { mock: Arc::new(mock), hashes: Arc::new(hashes) })
     }
 
     /// The transaction and its cells as ckb's own types.
     #[must_use]
     pub fn as_ckb(&self) -> &MockTransaction {
-        &self.0
+        &self.mock
+    }
+
+    /// The hashes that are known; the lists may be short.
+    pub(crate) fn known_hashes(&self) -> &DataHashes {
+        &self.hashes
+    }
+
+    pub(crate) fn parts_mut(&mut self) -> (&mut MockTransaction, &mut DataHashes) {
+        (Arc::make_mut(&mut self.mock), Arc::make_mut(&mut self.hashes))
+    }
+
+    /// ckb's hash of the data of an entry of `mock_info.inputs`, computed if it is not known.
+    #[must_use]
+    pub fn input_data_hash(&self, index: usize) -> [u8; 32] {
+        let known = self.hashes.inputs.get(index).copied().flatten();
+        known.unwrap_or_else(|| data_hash(&self.mock.mock_info.inputs[index].data))
+    }
+
+    /// The same of an entry of `mock_info.cell_deps`.
+    #[must_use]
+    pub fn dep_data_hash(&self, index: usize) -> [u8; 32] {
+        let known = self.hashes.cell_deps.get(index).copied().flatten();
+        known.unwrap_or_else(|| data_hash(&self.mock.mock_info.cell_deps[index].data))
     }
 }
 
+/// ckb's hash of the data of a cell.
+#[must_use]
+pub fn data_hash(data: &[u8]) -> [u8; 32] {
+    HASHED_BYTES.fetch_add(data.len() as u64, Ordering::Relaxed);
+    CellOutput::calc_data_hash(data).into()
+}
+
+/// Bytes of cells' data that this process has hashed for [`data_hash`] so far.
+#[must_use]
+pub fn hashed_bytes() -> u64 {
+    HASHED_BYTES.load(Ordering::Relaxed)
+}
+
+static HASHED_BYTES: AtomicU64 = AtomicU64::new(0);
+
 impl Fields<'_> {
-    /// Bytes of all parts together.
-    fn bytes(&self) -> usize {
-        let cell = |cell: &CellFields<'_>| cell.output.len() + cell.data.len();
+    /// Bytes of all parts together, with all data that they name, as often as they do.
+    fn bytes(&self, shared: &[SharedData]) -> usize {
+        let data = |data: CellData<'_>| match data {
+            CellData::Inline(data) => data.len(),
+            CellData::Shared(number) => at(shared, number).map_or(0, |shared| shared.data.len()),
+        };
+        let cell = |cell: &CellFields<'_>| cell.output.len() + data(cell.data);
         self.tx.len()
             + self.inputs.iter().map(cell).sum::<usize>()
             + self.cell_deps.iter().map(|dep| dep.out_point.len() + cell(&dep.cell)).sum::<usize>()
@@ -190,9 +287,27 @@ fn check_lengths_of(repr: &ReprMockTransaction) -> Result<(), MockError> {
     ])
 }
 
-fn decode<T: Entity>(path: &str, bytes: &[u8]) -> Result<T, MockError> {
-    T::from_slice(bytes)
-        .map_err(|error| MockError::Molecule { path: path.to_owned(), detail: error.to_string() })
+fn decode<T: Entity>(path: impl FnOnce() -> String, bytes: &[u8]) -> Result<T, MockError> {
+    T::from_slice(bytes).map_err(|error| MockError::Molecule { path: path(), detail: error.to_string() })
+}
+
+fn at(shared: &[SharedData], number: u32) -> Option<&SharedData> {
+    shared.get(usize::try_from(number).ok()?)
+}
+
+/// The data that is meant, and its hash if that is known.
+fn data(
+    path: impl FnOnce() -> String,
+    data: CellData<'_>,
+    shared: &[SharedData],
+) -> Result<(Bytes, Option<[u8; 32]>), MockError> {
+    match data {
+        CellData::Inline(data) => Ok((Bytes::copy_from_slice(data), None)),
+        CellData::Shared(number) => match at(shared, number) {
+            Some(shared) => Ok((shared.data.clone(), Some(shared.data_hash))),
+            None => Err(MockError::Molecule { path: path(), detail: format!("there is no data {number}") }),
+        },
+    }
 }
 
 fn block_hash(cell: &CellFields<'_>) -> Option<Byte32> {

@@ -2,12 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use ckb_types::{
-    bytes::Bytes,
-    core::ScriptHashType,
-    packed::{CellOutput, Script},
-    prelude::*,
-};
+use ckb_types::{bytes::Bytes, core::ScriptHashType, packed::Script, prelude::*};
 
 use crate::{Environment, Mock, limits::PROGRAMS_MAX};
 
@@ -29,15 +24,16 @@ pub struct ProgramCandidate {
 /// another.)
 #[must_use]
 pub fn programs(mock: &Mock, environment: &Environment) -> Vec<ProgramCandidate> {
-    let mock = mock.as_ckb();
+    let (hashes, mock) = (mock, mock.as_ckb());
     let scripts = scripts(mock);
     let version =
         |script: &Script| environment.vm_version(ScriptHashType::try_from(script.hash_type()).ok()?);
     let callers: BTreeSet<u32> = scripts.iter().filter_map(version).collect();
     let mut candidates: Vec<(bool, ProgramCandidate)> = Vec::new();
     let mut known: HashMap<[u8; 32], usize> = HashMap::new();
-    for dep in mock.mock_info.cell_deps.iter().filter(|dep| is_program(&dep.data)) {
-        let data_hash: [u8; 32] = CellOutput::calc_data_hash(&dep.data).into();
+    let deps = mock.mock_info.cell_deps.iter().enumerate();
+    for (index, dep) in deps.filter(|(_, dep)| is_program(&dep.data)) {
+        let data_hash = hashes.dep_data_hash(index);
         let type_hash = dep.output.type_().to_opt().map(|script| script.calc_script_hash());
         let is_code_of = |script: &&Script| match ScriptHashType::try_from(script.hash_type()) {
             Ok(ScriptHashType::Type) => type_hash.as_ref() == Some(&script.code_hash()),
@@ -80,7 +76,8 @@ fn scripts(mock: &ckb_mock_tx_types::MockTransaction) -> Vec<Script> {
 
 /// Whether `bytes` begin as a little-endian 64-bit RISC-V ELF with an executable segment. Fields are at the offsets of
 /// the ELF-64 object file format, version 1.5.
-fn is_program(bytes: &[u8]) -> bool {
+#[must_use]
+pub fn is_program(bytes: &[u8]) -> bool {
     const RISC_V: u16 = 243;
     const LOAD: u32 = 1;
     const EXECUTABLE: u32 = 1;

@@ -2,13 +2,13 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use ckb_mock_tx_types::MockTransaction;
+use antares_transaction::{Mock, SharedData};
 use ckb_traits::{CellDataProvider, ExtensionProvider, HeaderProvider};
 use ckb_types::{
     bytes::Bytes,
     core::{
         EpochNumberWithFraction, HeaderView, TransactionInfo,
-        cell::{CellMeta, CellMetaBuilder, CellProvider, CellStatus, HeaderChecker},
+        cell::{CellMeta, CellProvider, CellStatus, HeaderChecker},
         error::OutPointError,
     },
     packed::{self, Byte32, CellOutput, OutPoint},
@@ -28,17 +28,22 @@ struct Tables {
 impl Cells {
     /// The tables of `mock`, which was checked to be complete. Where a cell is given both as code and as a group, the
     /// first one counts.
-    pub(crate) fn new(mock: &MockTransaction) -> Self {
-        let info = &mock.mock_info;
+    pub(crate) fn new(mock: &Mock) -> Self {
+        let info = &mock.as_ckb().mock_info;
         let mut cells = HashMap::new();
-        let deps = info.cell_deps.iter();
-        let deps = deps.map(|dep| (dep.cell_dep.out_point(), &dep.output, &dep.data, &dep.header));
-        let inputs = info.inputs.iter();
-        let inputs =
-            inputs.map(|input| (input.input.previous_output(), &input.output, &input.data, &input.header));
-        for (out_point, output, data, header) in deps.chain(inputs) {
-            let key = out_point_key(&out_point);
-            cells.entry(key).or_insert_with(|| cell(out_point, output, data, header.as_ref()));
+        for (index, dep) in info.cell_deps.iter().enumerate() {
+            let out_point = dep.cell_dep.out_point();
+            cells.entry(out_point_key(&out_point)).or_insert_with(|| {
+                let data = SharedData { data: dep.data.clone(), data_hash: mock.dep_data_hash(index) };
+                cell(out_point, &dep.output, data, dep.header.as_ref())
+            });
+        }
+        for (index, input) in info.inputs.iter().enumerate() {
+            let out_point = input.input.previous_output();
+            cells.entry(out_point_key(&out_point)).or_insert_with(|| {
+                let data = SharedData { data: input.data.clone(), data_hash: mock.input_data_hash(index) };
+                cell(out_point, &input.output, data, input.header.as_ref())
+            });
         }
         let headers = info.header_deps.iter().map(|header| (header.hash().into(), header.clone()));
         let extensions =
@@ -51,14 +56,18 @@ impl Cells {
     }
 }
 
-fn cell(out_point: OutPoint, output: &CellOutput, data: &Bytes, block_hash: Option<&Byte32>) -> CellMeta {
+fn cell(out_point: OutPoint, output: &CellOutput, data: SharedData, block_hash: Option<&Byte32>) -> CellMeta {
     // Of the block only its hash can be asked for; the rest is what ckb-mock-tx-types gives.
     let epoch = EpochNumberWithFraction::new(0, 0, 1800);
     let block_hash = block_hash.cloned().unwrap_or_default();
-    CellMetaBuilder::from_cell_output(output.clone(), data.clone())
-        .out_point(out_point)
-        .transaction_info(TransactionInfo::new(0, epoch, block_hash, 0))
-        .build()
+    CellMeta {
+        cell_output: output.clone(),
+        out_point,
+        transaction_info: Some(TransactionInfo::new(0, epoch, block_hash, 0)),
+        data_bytes: data.data.len() as u64,
+        mem_cell_data_hash: Some(data.data_hash.into()),
+        mem_cell_data: Some(data.data),
+    }
 }
 
 fn out_point_key(out_point: &OutPoint) -> [u8; OutPoint::TOTAL_SIZE] {

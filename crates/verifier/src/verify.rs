@@ -1,9 +1,12 @@
 //! The verification itself: which groups there are, in which order they run, and what becomes of each.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    sync::{Arc, OnceLock},
+};
 
 use antares_transaction::{Environment, Mock};
-use ckb_chain_spec::consensus::{ConsensusBuilder, TYPE_ID_CODE_HASH};
+use ckb_chain_spec::consensus::{Consensus, ConsensusBuilder, TYPE_ID_CODE_HASH};
 use ckb_script::{
     RunMode, ScriptError, ScriptGroup, TransactionScriptsVerifier, TxVerifyEnv, generate_ckb_syscalls,
     types::{DebugPrinter, TerminatedResult},
@@ -98,9 +101,9 @@ impl Prepared {
     /// # Errors
     /// ckb's resolution refuses the transaction.
     pub fn new(mock: &Mock, environment: &Environment) -> Result<Self, PrepareError> {
-        let mock = mock.as_ckb();
         let cells = Cells::new(mock);
-        let resolved = resolve_transaction(mock.core_transaction(), &mut HashSet::new(), &cells, &cells)?;
+        let resolved =
+            resolve_transaction(mock.as_ckb().core_transaction(), &mut HashSet::new(), &cells, &cells)?;
         Ok(Self { cells, resolved, environment: *environment })
     }
 
@@ -127,7 +130,7 @@ impl<E: Engine> Verifier<E> {
     #[must_use]
     pub fn new(prepared: Prepared, limits: TransactionLimits, engine: E, cancel: StopHandle) -> Self {
         let Prepared { cells, resolved, environment } = prepared;
-        let consensus = ConsensusBuilder::default().hardfork_switch(environment.hard_forks()).build();
+        let consensus = Consensus { hardfork_switch: environment.hard_forks(), ..any_consensus() };
         let epoch = EpochNumberWithFraction::new(environment.epoch, 0, 1);
         let header = HeaderView::new_advanced_builder().epoch(epoch).build();
         let log = Log::new(limits.debug_bytes_max);
@@ -250,6 +253,12 @@ impl<E: Engine> Verifier<E> {
             }
         })
     }
+}
+
+/// A consensus of which scripts see the hard forks alone. Its genesis block takes longer to make than a short script runs.
+fn any_consensus() -> Consensus {
+    static CONSENSUS: OnceLock<Consensus> = OnceLock::new();
+    CONSENSUS.get_or_init(|| ConsensusBuilder::default().build()).clone()
 }
 
 /// What ckb-script makes of an error of the VM (`verify.rs`, `map_vm_internal_error`).

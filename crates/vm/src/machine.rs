@@ -150,7 +150,7 @@ impl Machine {
     ) -> Result<(Report, Recording), VmError> {
         let mut sampler = Sampler::new(sampling);
         let (vm_version, isa) = (script.vm_version, script.isa);
-        let program = sampler.program(Recorded { elf: Some(script.elf.clone()), vm_version, isa });
+        let program = sampler.program(Recorded::new(Some(script.elf.clone()), vm_version, isa));
         self.sampled = Some(Sampled::new(sampler, ROOT, vec![program]));
         let result = self.run(script, limits, tier, library);
         let sampled = self.sampled.take();
@@ -204,7 +204,7 @@ impl Machine {
     /// Runs the loaded program, which is `script`, and records it.
     fn trace(&mut self, script: &RunScript<'_>, recording: &mut Recording) -> Outcome {
         let (vm_version, isa) = (script.vm_version, script.isa);
-        let program = recording.program(Recorded { elf: Some(script.elf.clone()), vm_version, isa });
+        let program = recording.program(Recorded::new(Some(script.elf.clone()), vm_version, isa));
         let mut calls = Calls::new(ROOT, program, 0);
         let mut tracer = Tracer::new(&self.vm.machine);
         let result = tracer.run(&mut self.vm.machine, &mut calls, recording, &mut 0);

@@ -75,11 +75,21 @@ pub struct Core {
     wiper: Wiper,
 }
 
+/// The memory of a machine that is not there, all of it zeros.
+pub(crate) struct CoreMemory {
+    mapping: Mapping,
+    wiper: Wiper,
+}
+
+fn new_wiper() -> Wiper {
+    Wiper::new(HEAD..MEMORY_END, Order::Any)
+}
+
 impl Core {
     /// Maps a machine, or takes one from the reserve. [`Core::reset`] makes it ready for a program.
     pub(crate) fn map() -> Result<Self, VmError> {
-        let mapping = match reserve::CORES.take() {
-            Some(mapping) => mapping,
+        let CoreMemory { mapping, wiper } = match reserve::CORES.take() {
+            Some(memory) => memory,
             None => Self::map_memory()?,
         };
         let machine = mapping.at(BASE - HEAD_BYTES).cast::<AsmCoreMachine>();
@@ -94,12 +104,12 @@ impl Core {
             protected: Pages::default(),
             filled: None,
             is_clear: true,
-            wiper: Wiper::new(HEAD..MEMORY_END, Order::Any),
+            wiper,
         })
     }
 
     /// Maps the memory of a machine.
-    pub(crate) fn map_memory() -> Result<Mapping, VmError> {
+    pub(crate) fn map_memory() -> Result<CoreMemory, VmError> {
         let failed = |source: io::Error| VmError::Map { what: "guest memory", bytes: TOTAL, source };
         let mut mapping = Mapping::reserve(TOTAL).map_err(failed)?;
         for part in [HOST..HOST + PAGE_BYTES, HEAD..MEMORY_END, STATE..TABLE + PAGE_BYTES] {
@@ -108,7 +118,7 @@ impl Core {
         // SAFETY: the table's page was just opened, and starts at a page.
         unsafe { mapping.at(TABLE).cast::<HostTable>().write(hidden::table(mapping.at(HOST).cast())) };
         mapping.protect(TABLE..TABLE + PAGE_BYTES).map_err(failed)?;
-        Ok(mapping)
+        Ok(CoreMemory { mapping, wiper: new_wiper() })
     }
 
     fn mapping(&mut self) -> &mut Mapping {
@@ -296,7 +306,9 @@ impl Drop for Core {
         }
         self.clear();
         if let Some(mapping) = self.mapping.take() {
-            reserve::CORES.give(mapping);
+            // It knows the mapping's pages.
+            let wiper = std::mem::replace(&mut self.wiper, new_wiper());
+            reserve::CORES.give(CoreMemory { mapping, wiper });
         }
     }
 }

@@ -199,7 +199,7 @@ impl DefaultMachineRunner for ProfiledMachine {
             place => above(recording, last.and_then(|last| calls.get(&last)), place),
         };
         let (vm_version, isa) = (self.vm.version(), self.vm.isa());
-        let recorded = recording.program(Recorded { elf: Some(program.clone()), vm_version, isa });
+        let recorded = recording.program(Recorded::new(Some(program.clone()), vm_version, isa));
         *generations += 1;
         self.generation = Some(*generations);
         calls.insert(id, Calls::new(context, recorded, *generations));

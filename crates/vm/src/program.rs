@@ -1,17 +1,22 @@
 //! A program with its native code, and how it is recognised in guest memory.
 
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
-use antares_abi::{FrameAt, LOADED_CODE_HEAD_BYTES, LoadedCode};
+use antares_abi::{FrameAt, LOADED_CODE_HEAD_BYTES, LoadedCode, Sha256Digest};
 use bytes::Bytes;
 use ckb_vm::{CoreMachine, Error, elf::parse_elf, memory::FLAG_EXECUTABLE};
 
-use crate::{Library, code::Code, limits::LOADS_MAX, memory::Core, pages::Pages};
+use crate::{Library, code::Code, limits::LOADS_MAX, memory::Core, pages::Pages, recording::Recorded};
 
 /// A compiled ELF, or compiled code that scripts load at run time ([`LoadedCode`]).
 #[derive(Debug)]
 pub struct Program {
     elf: Bytes,
+    /// Digest of the ELF, once a profile asked for it.
+    digest: Arc<OnceLock<Sha256Digest>>,
     library: Library,
     regions: Vec<Region>,
     /// All pages of the regions.
@@ -60,7 +65,7 @@ impl Program {
         let pages = regions.iter().map(|region| region.pages.start as u64..region.pages.end as u64);
         let pages = pages.map(Pages::holding).fold(Pages::default(), Pages::or);
         let avoided = if is_loaded_code || library.stores_anywhere() { Pages::default() } else { pages };
-        Ok(Self { regions, pages, avoided, is_loaded_code, elf, library })
+        Ok(Self { regions, pages, avoided, is_loaded_code, elf, digest: Arc::default(), library })
     }
 
     fn regions_of_elf(elf: &Bytes, library: &Library) -> Result<Vec<Region>, Error> {
@@ -161,9 +166,12 @@ impl Programs {
         self.look(core);
     }
 
-    /// The ELFs of all programs that there is native code for, in the order of [`Code::texts`].
-    pub(crate) fn elfs(&self) -> impl Iterator<Item = &Bytes> {
-        self.known.iter().map(|program| &program.elf)
+    /// All programs that there is native code for, in the order of [`Code::texts`], as ones that run in this version.
+    pub(crate) fn recorded(&self, vm_version: u32, isa: u8) -> impl Iterator<Item = Recorded> {
+        self.known.iter().map(move |program| {
+            let digest = program.digest.clone();
+            Recorded { elf: Some(program.elf.clone()), vm_version, isa, digest }
+        })
     }
 
     /// Those that are in the machine's memory.

@@ -1,6 +1,5 @@
 //! Recordings as profiles.
 
-use antares_abi::Sha256Digest;
 use antares_profile::{Frame, NodeId, Profile, ProfiledProgram, ProgramId, Value, limits::NODES_MAX};
 
 use crate::recording::{Place, ROOT, Recording, Step};
@@ -103,7 +102,7 @@ impl Recording {
     /// By number here, the programs in `profile`.
     fn add_programs(&self, profile: &mut Profile) -> Vec<Option<ProgramId>> {
         let programs = self.programs().iter().map(|recorded| {
-            let elf = recorded.elf.as_ref().map(|elf| Sha256Digest::of(elf));
+            let elf = recorded.digest();
             profile.program(&ProfiledProgram { elf, vm_version: recorded.vm_version, isa: recorded.isa })
         });
         programs.collect()
@@ -168,7 +167,7 @@ mod tests {
     #[test]
     fn cheap_contexts_are_folded_and_nothing_is_lost() {
         let mut recording = Recording::default();
-        let program = recording.program(Recorded { elf: None, vm_version: 2, isa: 3 });
+        let program = recording.program(Recorded::new(None, 2, 3));
         let (outer, _) = recording.context(ROOT, Place::Code { program, pc: 4 });
         let (inner, _) = recording.context(outer, Place::Code { program, pc: 8 });
         let (spawned, _) = recording.context(inner, Place::Spawn(1));

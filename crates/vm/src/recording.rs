@@ -3,8 +3,10 @@
 use std::{
     collections::HashMap,
     hash::{BuildHasherDefault, Hasher},
+    sync::{Arc, OnceLock},
 };
 
+use antares_abi::Sha256Digest;
 use bytes::Bytes;
 use ckb_vm::{
     ckb_vm_definitions::{
@@ -66,9 +68,21 @@ pub struct Recorded {
     pub vm_version: u32,
     /// ISA flags.
     pub isa: u8,
+    /// Digest of the ELF, once somebody has computed it, where it is kept: a program may be recorded many times.
+    pub(crate) digest: Arc<OnceLock<Sha256Digest>>,
 }
 
 impl Recorded {
+    /// One that is recorded for the first time.
+    pub(crate) fn new(elf: Option<Bytes>, vm_version: u32, isa: u8) -> Self {
+        Self { elf, vm_version, isa, digest: Arc::default() }
+    }
+
+    /// Digest of the ELF.
+    pub(crate) fn digest(&self) -> Option<Sha256Digest> {
+        self.elf.as_ref().map(|elf| *self.digest.get_or_init(|| Sha256Digest::of(elf)))
+    }
+
     /// Whether they are equal; at once if they share their ELF.
     fn is(&self, other: &Self) -> bool {
         let is_elf = match (&self.elf, &other.elf) {

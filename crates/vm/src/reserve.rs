@@ -5,13 +5,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::{
     VmError,
     limits::{MACHINES_MAX, NATIVE_STACK_BYTES},
-    mapping::Mapping,
-    memory::Core,
+    memory::{Core, CoreMemory},
     stack::NativeStack,
 };
 
 /// Memory of machines, all of it zeros.
-pub(crate) static CORES: Reserve<Mapping> = Reserve::new();
+pub(crate) static CORES: Reserve<CoreMemory> = Reserve::new();
 /// Native stacks of the default size.
 pub(crate) static STACKS: Reserve<NativeStack> = Reserve::new();
 

@@ -33,7 +33,6 @@ use crate::{
     prepare_thread,
     profiled::process_id,
     program::Programs,
-    recording::Recorded,
     reserve::STACKS,
     sampler::Sampled,
     session::MachineSession,
@@ -306,8 +305,8 @@ impl NativeMachine {
         let mut sampler = self.session.take_sampler()?;
         let root = sampler.lineage().root(self.id());
         let (vm_version, isa) = (self.vm.machine.version(), self.vm.machine.isa());
-        let elfs = self.programs.elfs().map(|elf| Recorded { elf: Some(elf.clone()), vm_version, isa });
-        let programs = elfs.map(|program| sampler.program(program)).collect();
+        let recorded = self.programs.recorded(vm_version, isa);
+        let programs = recorded.map(|program| sampler.program(program)).collect();
         Some(Sampled::new(sampler, root, programs))
     }
 
@@ -470,7 +469,9 @@ impl Drop for NativeMachine {
             // Whoever copied the machine's registers has stale ones.
             self.session.lose_registers();
         }
-        if let Some(stack) = self.stack.take() {
+        if let Some(mut stack) = self.stack.take() {
+            // Whoever has it next may be another transaction's machine.
+            stack.wipe();
             STACKS.give(stack);
         }
         self.session.machine_gone();

@@ -146,7 +146,7 @@ impl Tracer {
         self.active = None;
         *execs += 1;
         let context = above(recording, Some(calls), Place::Exec(*execs));
-        let program = recording.program(Recorded { elf: None, vm_version: vm.version(), isa: vm.isa() });
+        let program = recording.program(Recorded::new(None, vm.version(), vm.isa()));
         calls.replace(context, program);
     }
 }

@@ -207,7 +207,7 @@ they write to memory files. */}}
 
 {{/* Memory of run workers, of those that wait, and of what is kept ready, MiB. */}}
 {{- define "antares.runningMiB" -}}
-{{- add (mul 32 (add (int .Values.runner.workers) (int .Values.runner.idleWorkers))) (int .Values.runner.readyMiB) -}}
+{{- add (mul 32 (add (int .Values.runner.workers) (int .Values.runner.idleWorkers))) (add (int .Values.runner.readyMiB) (int .Values.runner.hotCellsMiB)) -}}
 {{- end -}}
 
 {{/* Resources with the memory limit that holds all of it: `dict "own" RESOURCES "MiB" LIST`. */}}
@@ -368,7 +368,7 @@ sandbox:
 {{- end -}}
 
 {{- define "antares.running" -}}
-{{- $own := dict "runner" (dict "workers_max" (int .Values.runner.workers) "idle_workers_max" (int .Values.runner.idleWorkers) "ready_bytes_max" (mul 1048576 (int .Values.runner.readyMiB))) -}}
+{{- $own := dict "runner" (dict "workers_max" (int .Values.runner.workers) "idle_workers_max" (int .Values.runner.idleWorkers) "ready_bytes_max" (mul 1048576 (int .Values.runner.readyMiB)) "hot_cells_bytes_max" (mul 1048576 (int .Values.runner.hotCellsMiB))) -}}
 {{- if .Values.signing.trustedConfigMap }}{{ $_ := set $own "signing" (dict "trusted" "/etc/antares-trusted/trusted.json") }}{{ end -}}
 {{- toJson $own -}}
 {{- end -}}

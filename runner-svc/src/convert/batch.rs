@@ -120,6 +120,8 @@ pub(crate) fn batch_executed(
             queue_us: account.coarse_us(microseconds(execution.queue)),
             load_us: account.coarse_us(load_us),
             run_us: account.coarse_us(run_us),
+            parse_us: 0,
+            wall_us: account.coarse_us(microseconds(execution.wall)),
         }),
         results: execution.results.into_iter().map(|ended| batch_result(ended, account)).collect(),
         artifact: Some(artifact_use(execution.native)),

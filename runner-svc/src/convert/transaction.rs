@@ -1,17 +1,22 @@
 //! Verifications of transactions between wire types and ours.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use antares_pool::job::{self, TransactionForm, VerifyOutcome};
-use antares_proto::v1::{self, rules::Rules, script_group::Cell, verify_transaction_request::Transaction};
+use antares_admin::operation_error;
+use antares_pool::job::{self, VerifyOutcome};
+use antares_proto::v1::{
+    self, rules::Rules, script_group::Cell, shared_transaction_result::Result as Outcome,
+    verify_transaction_request::Transaction,
+};
 use antares_serve::{Account, Fault, RawRunner};
-use antares_transaction::{CellFields, DepFields, Environment, Fields};
-use bytes::Bytes;
+use antares_transaction::Environment;
+use tonic::Status;
 
 use super::{Violations, artifact_use, fallback_name, microseconds, recheck, run_limits, tier};
 use crate::{
     ended::Ended,
     hot::Interpreted,
+    parts::{CellPart, DataPart, DepPart, Parts, Source},
     programs::ProgramUse,
     status::transaction_fault,
     tenant::Tenant,
@@ -33,14 +38,15 @@ pub(crate) fn verify_order(
         wrong.note("transaction", "is needed: mock_json or fields");
     }
     let (tier, source) = wrong.unless_any(tier.zip(request.transaction))?;
-    let (form, transaction) = match source {
-        Transaction::MockJson(json) => (TransactionForm::Json, json),
-        Transaction::Fields(fields) => (TransactionForm::Molecule, encode(&fields)?),
+    let source = match source {
+        Transaction::MockJson(json) => Source::Json(json),
+        Transaction::Fields(fields) => Source::Parts(Box::new(parts(fields)?)),
     };
     Ok(VerifyOrder {
         tenant: Tenant::default(),
-        form,
-        transaction,
+        arrived: Instant::now(),
+        resolving: Duration::ZERO,
+        source,
         environment,
         group: group.flatten(),
         tier,
@@ -86,46 +92,58 @@ fn group(group: v1::ScriptGroup, wrong: &mut Violations) -> Option<(job::GroupKi
     kind.zip(cell)
 }
 
-/// The parts of a transaction in the form that workers read.
-fn encode(fields: &v1::TransactionFields) -> Result<Bytes, Fault> {
-    let hash = |path: String, bytes: &[u8]| {
-        let problem = format!("must be 32 bytes, is {}", bytes.len());
-        <[u8; 32]>::try_from(bytes).map_err(|_| transaction_fault(&path, &format!("{path}: {problem}")))
-    };
-    fn cell<'a>(
-        path: &str,
-        cell: &'a v1::CellFields,
-        hash: impl Fn(String, &[u8]) -> Result<[u8; 32], Fault>,
-    ) -> Result<CellFields<'a>, Fault> {
-        let block_hash = cell.block_hash.as_ref().map(|bytes| hash(format!("{path}.block_hash"), bytes));
-        Ok(CellFields { output: &cell.output, data: &cell.data, block_hash: block_hash.transpose()? })
-    }
-    let absent = v1::CellFields::default();
-    let inputs = fields.inputs.iter().enumerate();
-    let deps = fields.cell_deps.iter().enumerate();
-    let extensions = fields.extensions.iter().enumerate();
-    let fields = Fields {
-        tx: &fields.tx,
+/// The parts of a transaction.
+fn parts(fields: v1::TransactionFields) -> Result<Parts, Fault> {
+    let inputs = fields.inputs.into_iter().enumerate();
+    let extensions = fields.extensions.into_iter().enumerate();
+    Ok(Parts {
+        tx: fields.tx,
         inputs: inputs
-            .map(|(at, input)| cell(&format!("inputs[{at}]"), input, hash))
+            .map(|(at, input)| cell(|| format!("inputs[{at}]"), input))
             .collect::<Result<_, _>>()?,
-        cell_deps: deps
-            .map(|(at, dep)| {
-                let path = format!("cell_deps[{at}].cell");
-                let cell = cell(&path, dep.cell.as_ref().unwrap_or(&absent), hash)?;
-                Ok(DepFields { out_point: &dep.out_point, cell })
-            })
-            .collect::<Result<_, Fault>>()?,
-        headers: fields.headers.iter().map(|header| &**header).collect(),
+        cell_deps: dep_parts(fields.cell_deps)?,
+        headers: fields.headers,
         extensions: extensions
             .map(|(at, extension)| {
-                let block_hash = hash(format!("extensions[{at}].block_hash"), &extension.block_hash)?;
-                Ok((block_hash, &*extension.extension))
+                let block_hash = hash(|| format!("extensions[{at}].block_hash"), &extension.block_hash)?;
+                Ok((block_hash, extension.extension))
             })
             .collect::<Result<_, Fault>>()?,
+    })
+}
+
+/// Cells of a list called `cell_deps`.
+pub(crate) fn dep_parts(deps: Vec<v1::CellDepFields>) -> Result<Vec<DepPart>, Fault> {
+    let part = |(at, dep): (usize, v1::CellDepFields)| {
+        let cell = cell(|| format!("cell_deps[{at}].cell"), dep.cell.unwrap_or_default())?;
+        Ok(DepPart { out_point: dep.out_point, cell })
     };
-    let encoded = postcard::to_stdvec(&fields).map_err(|error| Fault::internal(&error))?;
-    Ok(encoded.into())
+    deps.into_iter().enumerate().map(part).collect()
+}
+
+fn cell(path: impl Fn() -> String, cell: v1::CellFields) -> Result<CellPart, Fault> {
+    let block_hash = cell.block_hash.map(|bytes| hash(|| format!("{}.block_hash", path()), &bytes));
+    let data = match cell.data_sha256 {
+        None => DataPart::Inline(cell.data),
+        Some(text) => {
+            let mistake = |problem: &str| {
+                let path = format!("{}.data_sha256", path());
+                transaction_fault(&path, &format!("{path}: {problem}"))
+            };
+            if !cell.data.is_empty() {
+                return Err(mistake("there is data already"));
+            }
+            DataPart::Stored(text.parse().map_err(|_| mistake("must be 64 hex digits"))?)
+        }
+    };
+    Ok(CellPart { output: cell.output, data, block_hash: block_hash.transpose()? })
+}
+
+fn hash(path: impl FnOnce() -> String, bytes: &[u8]) -> Result<[u8; 32], Fault> {
+    <[u8; 32]>::try_from(bytes).map_err(|_| {
+        let path = path();
+        transaction_fault(&path, &format!("{path}: must be 32 bytes, is {}", bytes.len()))
+    })
 }
 
 /// The answer to a verification.
@@ -151,6 +169,8 @@ pub(crate) fn verified(
         queue_us: account.coarse_us(microseconds(verification.queue)),
         load_us: 0,
         run_us: 0,
+        parse_us: account.coarse_us(microseconds(verification.parse)),
+        wall_us: account.coarse_us(microseconds(verification.wall)),
     };
     match verification.ended {
         Ended::Reported(verified) => {
@@ -168,6 +188,18 @@ pub(crate) fn verified(
     }
     response.timings = Some(timings);
     response
+}
+
+/// What came of a transaction of a batch or a session.
+pub(crate) fn shared_result(
+    id: u64,
+    answered: Result<v1::VerifyTransactionResponse, Status>,
+) -> v1::SharedTransactionResult {
+    let result = match answered {
+        Ok(response) => Outcome::Response(response),
+        Err(status) => Outcome::Error(operation_error(&status)),
+    };
+    v1::SharedTransactionResult { id, result: Some(result) }
 }
 
 fn outcome(outcome: VerifyOutcome) -> v1::VerifyOutcome {
@@ -234,7 +266,7 @@ fn hex(bytes: &[u8; 32]) -> String {
 #[cfg(test)]
 mod tests {
     use antares_serve::RawConfig;
-    use tonic::Status;
+    use bytes::Bytes;
     use tonic_types::StatusExt;
 
     use super::*;

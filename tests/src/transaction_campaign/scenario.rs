@@ -203,18 +203,23 @@ impl Scenario {
             tx: tx.as_slice(),
             inputs: cells
                 .iter()
-                .map(|(output, data)| CellFields { output: output.as_slice(), data, block_hash: None })
+                .map(|(output, data)| CellFields {
+                    output: output.as_slice(),
+                    data: data[..].into(),
+                    block_hash: None,
+                })
                 .collect(),
             cell_deps: deps
                 .iter()
                 .map(|(point, output, data)| DepFields {
                     out_point: point.as_slice(),
-                    cell: CellFields { output: output.as_slice(), data, block_hash: None },
+                    cell_dep: None,
+                    cell: CellFields { output: output.as_slice(), data: data[..].into(), block_hash: None },
                 })
                 .collect(),
             ..Fields::default()
         };
-        Mock::from_molecule(&fields).context("a scenario is no transaction")
+        Mock::from_molecule(&fields, &[]).context("a scenario is no transaction")
     }
 
     /// Puts an order that does nothing in the place of one.

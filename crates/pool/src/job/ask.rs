@@ -8,7 +8,7 @@ use super::{
     ProfileJob, ProfileReport, RunJob, RunReport, RunWorkerJob, RunWorkerReport, SAMPLES_BYTES_MAX,
     VerifyJob, VerifyReport,
 };
-use crate::{REPORT_BYTES_MAX, call::Job};
+use crate::{REPORT_BYTES_MAX, call::Job, started::Answers};
 
 /// Bytes of a report beside its debug output: the lengths of 65,536 lines, texts of errors, figures.
 const REPORT_OVERHEAD_BYTES: usize = 512 << 10;
@@ -65,10 +65,7 @@ impl Job for VerifyJob {
     }
 
     fn report(&self, reply: RunWorkerReport) -> Option<VerifyReport> {
-        match reply {
-            RunWorkerReport::Verify(report) => Some(report),
-            _ => None,
-        }
+        VerifyReport::of(reply)
     }
 }
 

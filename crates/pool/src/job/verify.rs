@@ -1,17 +1,18 @@
 //! Verification of a transaction: what is asked of a run worker, and what it answers.
 
-use antares_abi::Seen;
+use antares_abi::{Seen, Sha256Digest};
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::{Lines, Samples, Tier};
-use crate::early::NativeEnd;
+use crate::{Sealed, early::NativeEnd};
 
-/// How the transaction in the sealed file is encoded.
+/// How a transaction is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TransactionForm {
     /// ckb-debugger's JSON.
     Json,
-    /// The molecule fields of `antares_transaction::Fields`, in postcard.
+    /// The document of `antares_transaction::Mock`: its parts in molecule encoding, in postcard.
     Molecule,
 }
 
@@ -56,6 +57,31 @@ pub enum LibraryOf {
     Beside,
 }
 
+/// Data of cells that is in a file of its own, for workers to map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedCell {
+    /// ckb's hash of the data.
+    pub data_hash: [u8; 32],
+    /// Bytes of the data.
+    pub bytes: u64,
+}
+
+/// Bytes of a transaction that travels in its job, to whatever worker; a longer one is in a file, for a worker of its own.
+pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
+
+/// Files beside a verification, in the order that its job lists them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct VerifyFiles<'a> {
+    /// The transaction, if it is not in the job.
+    pub document: Option<&'a Sealed>,
+    /// Native code.
+    pub libraries: &'a [&'a Sealed],
+    /// The ELFs of those libraries that are [`LibraryOf::Beside`].
+    pub beside: &'a [&'a Sealed],
+    /// Data of cells.
+    pub cells: &'a [&'a Sealed],
+}
+
 /// A program that was met without native code and took many cycles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HotProgram {
@@ -90,8 +116,16 @@ pub struct VerifyJob {
     pub debug_bytes_max: u64,
     /// Bytes of the transaction; what parsing it may take is reserved by them.
     pub transaction_bytes: u64,
+    /// The transaction, if it is not in a file; at most [`DOCUMENT_BYTES_MAX`].
+    pub document: Bytes,
     /// What the libraries beside the job are, in their order.
     pub libraries: Vec<LibraryOf>,
+    /// Digests of the libraries, for a worker that has them already; filled in by the pool.
+    pub library_digests: Vec<Sha256Digest>,
+    /// Data of cells beside the job, in the order of their numbers in the transaction.
+    pub cells: Vec<SharedCell>,
+    /// Whether it is for a worker that did nothing before and does nothing after.
+    pub is_alone: bool,
     /// Cycles between the samples of its profile, on average; 0 for no profile. What the interpreter runs is not sampled.
     pub sample_cycles: u64,
     /// What the sample points follow from, with the group's number.
@@ -149,6 +183,13 @@ pub struct GroupReport {
     pub inputs: Vec<u32>,
     /// Outputs that have the script.
     pub outputs: Vec<u32>,
+}
+
+impl GroupReport {
+    /// Whether its script came to its own end in one tier, or did not run.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.restarted.is_none() && (self.error.is_none() || self.exit_code.is_some())
+    }
 }
 
 /// What a run worker answers to a [`VerifyJob`].

@@ -3,7 +3,7 @@
 use antares_abi::Sha256Digest;
 
 use super::*;
-use crate::wire::packet_pair;
+use crate::{reuse::Work, wire::packet_pair};
 
 fn ledger() -> Ledger {
     let ledger = Ledger::new(1, Reuse { idle_max: 1, ..Reuse::default() }, None).unwrap();
@@ -23,7 +23,8 @@ fn admit(ledger: &Ledger) -> Result<u64, PoolError> {
 }
 
 fn kind(script: u8) -> Kind {
-    Kind { tenant: "".into(), script: Sha256Digest([script; 32]), library: None }
+    let work = Work::Run { script: Sha256Digest([script; 32]), library: None };
+    Kind { tenant: "".into(), work }
 }
 
 /// Takes a slot for a job of `kind`, and rests when it is done.

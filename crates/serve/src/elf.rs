@@ -10,10 +10,11 @@ const IDENT: [u8; 7] = [0x7f, b'E', b'L', b'F', 2, 1, 1];
 const MACHINE: (usize, [u8; 2]) = (18, [243, 0]);
 
 /// Bytes of the head of a 64-bit ELF.
-pub(crate) const HEAD_BYTES: usize = 64;
+const HEAD_BYTES: usize = 64;
 
 /// What is wrong with `bytes`, or only the first of them that came; none if they can be the head of a script.
-pub(crate) fn mistake(bytes: &[u8]) -> Option<&'static str> {
+#[must_use]
+pub fn script_mistake(bytes: &[u8]) -> Option<&'static str> {
     let (at, machine) = MACHINE;
     if bytes.len() < HEAD_BYTES {
         return Some("is shorter than the head of an ELF");
@@ -38,9 +39,9 @@ mod tests {
     fn loaded_code_is_one() {
         let mut head = [0; HEAD_BYTES];
         head[..8].copy_from_slice(&LOADED_CODE_MAGIC);
-        assert_eq!(mistake(&head), None);
+        assert_eq!(script_mistake(&head), None);
         head[7] += 1;
-        assert!(mistake(&head).is_some());
+        assert!(script_mistake(&head).is_some());
     }
 
     #[test]
@@ -48,14 +49,14 @@ mod tests {
         let mut head = [0; HEAD_BYTES];
         head[..IDENT.len()].copy_from_slice(&IDENT);
         head[18] = 243;
-        assert_eq!(mistake(&head), None);
-        assert!(mistake(&head[..63]).unwrap().contains("shorter"));
+        assert_eq!(script_mistake(&head), None);
+        assert!(script_mistake(&head[..63]).unwrap().contains("shorter"));
         for (at, value, says) in
             [(0, 0, "no ELF"), (4, 1, "64-bit"), (5, 2, "little-endian"), (18, 62, "machine")]
         {
             let mut head = head;
             head[at] = value;
-            assert!(mistake(&head).unwrap().contains(says), "{at}");
+            assert!(script_mistake(&head).unwrap().contains(says), "{at}");
         }
     }
 }

@@ -1,0 +1,300 @@
+//! Transactions over the whole service, beside ckb-script with its assembly machine embedded here: the same transactions, in the same
+//! loop, on as many threads. Cells are named by reference; the library too has their hashes and has parsed nothing twice.
+
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
+
+use antares_abi::Sha256Digest;
+use antares_proto::v1::{
+    self, compiler_service_client::CompilerServiceClient, runner_service_client::RunnerServiceClient,
+    shared_transaction, upload_request, verify_transaction_request::Transaction,
+};
+use antares_tests::guests::debugger_examples;
+use antares_transaction::{Environment, Mock, SharedData, data_hash};
+use antares_verifier::{
+    Interpreter, Prepared, Selection, StopHandle, TransactionLimits, TransactionOutcome, Verifier,
+};
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use ckb_types::prelude::*;
+use serde_json::Value;
+use tonic::transport::{Channel, Endpoint};
+
+use super::{
+    Results,
+    grpc::{WARM_UP, many},
+    server::Server,
+};
+
+/// Threads of the embedded library, and clients of the service.
+const THREADS: [usize; 2] = [1, 2];
+const CLIENTS: [usize; 3] = [1, 8, 64];
+/// Transactions of a batch.
+const BATCH: usize = 64;
+/// Rounds of embedded library and service in turn.
+const ROUNDS: u32 = 3;
+const LIMITS: TransactionLimits = TransactionLimits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };
+
+/// A part of an answer's time, by its name.
+type Part = (&'static str, fn(&v1::Timings) -> u64);
+const PARTS: [Part; 6] = [
+    ("parse", |timings| timings.parse_us),
+    ("fetch", |timings| timings.fetch_us),
+    ("queue", |timings| timings.queue_us),
+    ("load", |timings| timings.load_us),
+    ("run", |timings| timings.run_us),
+    ("wall", |timings| timings.wall_us),
+];
+
+/// A transaction in both forms.
+struct Case {
+    name: &'static str,
+    mock: Mock,
+    request: v1::VerifyTransactionRequest,
+}
+
+pub(super) fn measure(time: Duration, results: &mut Results) -> Result<()> {
+    let server = Server::start("transactions", "")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let channel = Endpoint::from_shared(format!("http://{}", server.address))?.connect().await?;
+        for case in [signed("mock_tx")?, signed("dynamic")?, nothing()?] {
+            upload(&channel, &case.mock).await?;
+            one(&server, &channel, &case, time / ROUNDS, results).await.context(case.name)?;
+        }
+        Ok(())
+    })
+}
+
+/// Measures one transaction: embedded and served in turns.
+async fn one(
+    server: &Server,
+    channel: &Channel,
+    case: &Case,
+    time: Duration,
+    results: &mut Results,
+) -> Result<()> {
+    let name = case.name;
+    let clients = [RunnerServiceClient::new(channel.clone())];
+    let mut first = clients[0].clone();
+    let until = Instant::now() + WARM_UP;
+    while Instant::now() < until {
+        check(&first.verify_transaction(case.request.clone()).await?.into_inner())?;
+    }
+    let (mut embedded, mut unary, mut batched) = ([0.0; THREADS.len()], [0.0; CLIENTS.len()], 0.0);
+    let (mut times, mut parts, mut used) = (Vec::new(), [const { Vec::new() }; PARTS.len()], 0.0);
+    let batch = batch(case)?;
+    for _ in 0..ROUNDS {
+        for (threads, sum) in THREADS.iter().zip(&mut embedded) {
+            *sum += tokio::task::block_in_place(|| library(case, *threads, time))?;
+        }
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            let started = Instant::now();
+            let answer = first.verify_transaction(case.request.clone()).await?.into_inner();
+            times.push(started.elapsed());
+            check(&answer)?;
+            let timings = answer.timings.unwrap_or_default();
+            for (part, times) in PARTS.iter().zip(&mut parts) {
+                times.push(Duration::from_micros((part.1)(&timings)));
+            }
+        }
+        for (count, sum) in CLIENTS.iter().zip(&mut unary) {
+            let (made, _, took) = many(&clients, *count, time, async |mut client| {
+                check(&client.verify_transaction(case.request.clone()).await?.into_inner())
+            })
+            .await?;
+            *sum += made / took;
+        }
+        let before = server.processor_seconds();
+        let (made, _, took) = many(&clients, 2, time, async |mut client| {
+            let answer = client.verify_batch(batch.clone()).await?.into_inner();
+            answer.results.iter().try_for_each(|result| match &result.result {
+                Some(v1::shared_transaction_result::Result::Response(response)) => check(response),
+                other => anyhow::bail!("{other:?}"),
+            })
+        })
+        .await?;
+        batched += made * BATCH as f64 / took;
+        used += (server.processor_seconds() - before) * 1e6 / (made * BATCH as f64);
+    }
+    let rounds = f64::from(ROUNDS);
+    for (threads, sum) in THREADS.iter().zip(embedded) {
+        results.throughput(format!("{name}_library_{threads}_threads"), sum / rounds);
+    }
+    for (count, sum) in CLIENTS.iter().zip(unary) {
+        results.throughput(format!("{name}_unary_{count}"), sum / rounds);
+    }
+    results.throughput(format!("{name}_batched"), batched / rounds);
+    results.figure(format!("{name}_server_cpu_us"), used / rounds);
+    let best = unary.into_iter().chain([batched]).fold(f64::NAN, f64::max);
+    results.figure(format!("{name}_over_library"), best / embedded[THREADS.len() - 1]);
+    results.latency(format!("{name}_unary"), times);
+    for ((part, _), times) in PARTS.iter().zip(parts) {
+        results.latency(format!("{name}_{part}"), times);
+    }
+    Ok(())
+}
+
+/// Verifications a second by ckb-script, each from the bytes of the transaction and cells that are hashed.
+fn library(case: &Case, threads: usize, time: Duration) -> Result<f64> {
+    let cells = shared(&case.mock);
+    let document = case.mock_document(&cells);
+    let started = Instant::now();
+    let verify = || -> Result<u64> {
+        let mut count = 0;
+        while started.elapsed() < time {
+            let mock = Mock::from_document(&document, &cells)?;
+            let prepared = Prepared::new(&mock, &Environment::default())?;
+            let report =
+                Verifier::new(prepared, LIMITS, Interpreter, StopHandle::new()).verify(Selection::All)?;
+            ensure!(report.outcome == TransactionOutcome::Ok, "{report:?}");
+            count += 1;
+        }
+        Ok(count)
+    };
+    let counts = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(verify)).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("it does not panic"))
+            .collect::<Result<Vec<_>>>()
+    })?;
+    Ok(counts.iter().sum::<u64>() as f64 / started.elapsed().as_secs_f64())
+}
+
+impl Case {
+    fn mock_document(&self, cells: &[SharedData]) -> Vec<u8> {
+        let mut mock = self.mock.clone();
+        mock.take_shared(|data| cells.iter().find(|cell| cell.data == data).cloned());
+        mock.document(&mut |hash| {
+            cells.iter().zip(0..).find_map(|(cell, number)| (cell.data_hash == *hash).then_some(number))
+        })
+    }
+}
+
+/// The data of all cell deps, each once.
+fn shared(mock: &Mock) -> Vec<SharedData> {
+    let mut cells: Vec<SharedData> = Vec::new();
+    for data in mock.as_ckb().mock_info.cell_deps.iter().map(|dep| &dep.data) {
+        if !data.is_empty() && !cells.iter().any(|cell| cell.data == data) {
+            cells.push(SharedData { data: data.clone(), data_hash: data_hash(data) });
+        }
+    }
+    cells
+}
+
+/// An example of ckb-debugger's.
+fn signed(name: &'static str) -> Result<Case> {
+    case(name, Mock::from_json(&fs::read(debugger_examples()?.join(format!("{name}.json")))?)?)
+}
+
+/// The smallest of them with a lock that does nothing.
+fn nothing() -> Result<Case> {
+    let mut json: Value = serde_json::from_slice(&fs::read(debugger_examples()?.join("mock_tx.json"))?)?;
+    let elf = super::scripts::Script::trivial()?.elf;
+    let hex = |bytes: &[u8]| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
+    let lock = serde_json::json!({
+        "code_hash": format!("0x{}", hex(&data_hash(&elf))), "hash_type": "data1", "args": "0x"
+    });
+    let (mock, tx) =
+        json.as_object_mut().map(|all| (all["mock_info"].clone(), all["tx"].clone())).context("an object")?;
+    let (mut mock, mut tx) = (mock, tx);
+    let mut input = mock["inputs"][0].clone();
+    input["output"]["lock"] = lock;
+    input["output"]["type"] = Value::Null;
+    let mut dep = mock["cell_deps"][0].clone();
+    dep["data"] = format!("0x{}", hex(&elf)).into();
+    dep["cell_dep"]["dep_type"] = "code".into();
+    (tx["inputs"], tx["cell_deps"]) =
+        (vec![input["input"].clone()].into(), vec![dep["cell_dep"].clone()].into());
+    (tx["outputs"], tx["outputs_data"]) = (Value::Array(Vec::new()), Value::Array(Vec::new()));
+    (tx["witnesses"], tx["header_deps"]) = (Value::Array(Vec::new()), Value::Array(Vec::new()));
+    (mock["inputs"], mock["cell_deps"]) = (vec![input].into(), vec![dep].into());
+    mock["header_deps"] = Value::Array(Vec::new());
+    let json = serde_json::json!({ "mock_info": mock, "tx": tx });
+    case("nothing", Mock::from_json(&serde_json::to_vec(&json)?)?)
+}
+
+fn case(name: &'static str, mock: Mock) -> Result<Case> {
+    let (tx, info) = (&mock.as_ckb().tx, &mock.as_ckb().mock_info);
+    let copied = Bytes::copy_from_slice;
+    let hash = |data: &Bytes| (!data.is_empty()).then(|| Sha256Digest::of(data).to_string());
+    let deps = info.cell_deps.iter().map(|dep| v1::CellDepFields {
+        out_point: copied(dep.cell_dep.out_point().as_slice()),
+        cell: Some(v1::CellFields {
+            output: copied(dep.output.as_slice()),
+            data_sha256: hash(&dep.data),
+            block_hash: dep.header.as_ref().map(|hash| copied(hash.as_slice())),
+            ..v1::CellFields::default()
+        }),
+    });
+    let inputs = info.inputs.iter().map(|input| v1::CellFields {
+        output: copied(input.output.as_slice()),
+        data: input.data.clone(),
+        block_hash: input.header.as_ref().map(|hash| copied(hash.as_slice())),
+        ..v1::CellFields::default()
+    });
+    let fields = v1::TransactionFields {
+        tx: copied(tx.as_slice()),
+        inputs: inputs.collect(),
+        cell_deps: deps.collect(),
+        headers: info.header_deps.iter().map(|header| copied(header.data().as_slice())).collect(),
+        extensions: Vec::new(),
+    };
+    let request = v1::VerifyTransactionRequest {
+        transaction: Some(Transaction::Fields(fields)),
+        ..v1::VerifyTransactionRequest::default()
+    };
+    Ok(Case { name, mock, request })
+}
+
+/// A batch of the transaction, which shares its cell deps.
+fn batch(case: &Case) -> Result<v1::VerifyBatchRequest> {
+    let Some(Transaction::Fields(fields)) = case.request.transaction.clone() else {
+        anyhow::bail!("no fields");
+    };
+    let count = u32::try_from(fields.cell_deps.len())?;
+    let shared = v1::VerifyShared {
+        cell_deps: fields.cell_deps.clone(),
+        headers: fields.headers.clone(),
+        ..v1::VerifyShared::default()
+    };
+    let headers = (0..u32::try_from(fields.headers.len())?).collect::<Vec<_>>();
+    let own = v1::TransactionFields { cell_deps: Vec::new(), headers: Vec::new(), ..fields };
+    let transaction = |id: u64| v1::SharedTransaction {
+        id,
+        transaction: Some(shared_transaction::Transaction::Fields(own.clone())),
+        cell_deps: (0..count).collect(),
+        headers: headers.clone(),
+        ..v1::SharedTransaction::default()
+    };
+    let transactions = (0..BATCH as u64).map(transaction).collect();
+    Ok(v1::VerifyBatchRequest { shared: Some(shared), transactions })
+}
+
+async fn upload(channel: &Channel, mock: &Mock) -> Result<()> {
+    let mut compiler = CompilerServiceClient::new(channel.clone());
+    for cell in shared(mock) {
+        let header = v1::BlobHeader {
+            sha256: Sha256Digest::of(&cell.data).to_string(),
+            size_bytes: cell.data.len() as u64,
+            ..v1::BlobHeader::default()
+        };
+        let chunks = cell
+            .data
+            .chunks(256 << 10)
+            .map(|chunk| upload_request::Part::Chunk(Bytes::copy_from_slice(chunk)));
+        let parts: Vec<_> = std::iter::once(upload_request::Part::Header(header)).chain(chunks).collect();
+        let parts = parts.into_iter().map(|part| v1::UploadRequest { part: Some(part) });
+        compiler.upload(tokio_stream::iter(parts)).await?;
+    }
+    Ok(())
+}
+
+fn check(answer: &v1::VerifyTransactionResponse) -> Result<()> {
+    ensure!(answer.outcome() == v1::VerifyOutcome::Ok, "{answer:?}");
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! Workers as the kernel sees them: which there are, and what is in their memory.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt,
+};
+
+use antares_pool::Pool;
+
+/// Children of the zygote of `pool` that are in the run stage; not the one that waits for its first job.
+pub(crate) fn workers(pool: &Pool) -> Vec<u32> {
+    let zygote = pool.stats().zygote_pid.unwrap();
+    let numbers = fs::read_to_string(format!("/proc/{zygote}/task/{zygote}/children")).unwrap();
+    let is_running = |number: &u32| {
+        let status = fs::read_to_string(format!("/proc/{number}/status")).unwrap_or_default();
+        status.contains("Seccomp_filters:\t3")
+    };
+    numbers.split_whitespace().map(|number| number.parse().unwrap()).filter(is_running).collect()
+}
+
+/// Places in the memory of process `number` with `access` (`rw`) where `canary` is. None if we may not look.
+pub(crate) fn find(number: u32, canary: &[u8], access: &str) -> Option<Vec<u64>> {
+    let memory = File::open(format!("/proc/{number}/mem")).ok()?;
+    let maps = fs::read_to_string(format!("/proc/{number}/maps")).ok()?;
+    let mut found = Vec::new();
+    for line in maps.lines().filter(|line| line.split(' ').nth(1).unwrap().starts_with(access)) {
+        let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
+        let [start, end] = [start, end].map(|text| u64::from_str_radix(text, 16).unwrap());
+        let mut page = vec![0; 1 << 20];
+        let mut at = start;
+        while at < end {
+            let count = usize::try_from(end - at).unwrap().min(page.len());
+            memory.read_exact_at(&mut page[..count], at).ok()?;
+            at += count as u64;
+            // Most of it nobody has touched.
+            if page[..count].iter().fold(0, |all, byte| all | byte) == 0 {
+                continue;
+            }
+            let at = at - count as u64;
+            let hits = page[..count].windows(canary.len()).enumerate();
+            found.extend(hits.filter(|(_, window)| *window == canary).map(|(offset, _)| at + offset as u64));
+        }
+    }
+    Some(found)
+}

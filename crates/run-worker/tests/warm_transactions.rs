@@ -1,0 +1,216 @@
+//! A worker that verifies transaction after transaction: what it shares between them, and what it forgets.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+
+#[path = "scripts/elf.rs"]
+mod elf;
+#[path = "scripts/memory.rs"]
+mod memory;
+
+use std::{
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
+
+use antares_pool::{
+    Pool, PoolConfig, Reuse, Sealed, Verdict,
+    job::{
+        GroupReport, Rules, SharedCell, Tier, TransactionForm, VerifyFiles, VerifyJob, VerifyOutcome,
+        VerifyReport,
+    },
+};
+use antares_transaction::{Mock, SharedData, data_hash};
+use bytes::Bytes;
+use memory::{find, workers};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAGE: u32 = 4096;
+const ECALL: u32 = 0x73;
+const ZERO: u32 = 0;
+const T0: u32 = 5;
+const A0: u32 = 10;
+const A7: u32 = 17;
+
+fn lui(to: u32, number: u32) -> u32 {
+    ((number / PAGE) << 12) | (to << 7) | 0x37
+}
+
+fn addi(to: u32, from: u32, number: i32) -> u32 {
+    (number.cast_unsigned() << 20) | (from << 15) | (to << 7) | 0x13
+}
+
+/// Loads up to `length` bytes by system call `number` from entry 0 of `source` to `to`.
+fn load(number: i32, source: i32, to: u32, length: u32) -> Vec<u32> {
+    let [a1, a2, a3, a4] = [A0 + 1, A0 + 2, A0 + 3, A0 + 4];
+    let store_length = (T0 << 20) | (a1 << 15) | (3 << 12) | 0x23;
+    let mut code = vec![lui(A0, to), lui(a1, 0xf_f000), lui(T0, length), store_length];
+    code.extend([addi(a2, ZERO, 0), addi(a3, ZERO, 0), addi(a4, ZERO, source)]);
+    code.extend([lui(A7, PAGE), addi(A7, A7, number - 4096), ECALL]);
+    code
+}
+
+/// Loads its witness and the data of a cell dep, prints the witness, and exits with what was in a byte that it then changes: 0, unless
+/// memory keeps what was there before.
+fn script() -> Vec<u8> {
+    const LOAD_WITNESS: i32 = 2074;
+    const LOAD_CELL_DATA: i32 = 2092;
+    let mut code = load(LOAD_CELL_DATA, 3, 0x20_0000, 2 * PAGE);
+    code.extend(load(LOAD_WITNESS, 1, 0x10_0000, 2 * PAGE));
+    code.extend([lui(A0, 0x10_0000), lui(A7, PAGE), addi(A7, A7, 2177 - 4096), ECALL]);
+    let load_byte = (T0 << 15) | (4 << 12) | (A0 << 7) | 0x03;
+    let store_byte = (7 << 20) | (T0 << 15) | 0x23;
+    code.extend([lui(T0, 0x18_0000), load_byte, addi(7, ZERO, 7), store_byte, addi(A7, ZERO, 93), ECALL]);
+    elf::elf(&code)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A transaction whose lock is `script`, the second of two cell deps of which the first has `data`.
+fn transaction(script: &[u8], data: &[u8], witness: &[u8]) -> Mock {
+    let zeros = "0".repeat(63);
+    let place = |last: u8| format!("{{\"tx_hash\":\"0x{zeros}{last}\",\"index\":\"0x0\"}}");
+    let input = format!("{{\"since\":\"0x0\",\"previous_output\":{}}}", place(1));
+    let dep = |last: u8| format!("{{\"out_point\":{},\"dep_type\":\"code\"}}", place(last));
+    let code_hash = hex(&data_hash(script));
+    let lock = format!("{{\"code_hash\":\"0x{code_hash}\",\"hash_type\":\"data1\",\"args\":\"0x\"}}");
+    let output = format!("{{\"capacity\":\"0x1\",\"lock\":{lock},\"type\":null}}");
+    let mock_dep = |last: u8, data: &[u8]| {
+        format!("{{\"cell_dep\":{},\"output\":{output},\"data\":\"0x{}\"}}", dep(last), hex(data))
+    };
+    let (first, second) = (mock_dep(2, data), mock_dep(3, script));
+    let (witness, deps) = (hex(witness), format!("{},{}", dep(2), dep(3)));
+    let text = format!(
+        "{{\"mock_info\":{{\"inputs\":[{{\"input\":{input},\"output\":{output},\"data\":\"0x\"}}],\
+         \"cell_deps\":[{first},{second}],\"header_deps\":[]}},\"tx\":{{\"version\":\"0x0\",\
+         \"cell_deps\":[{deps}],\"header_deps\":[],\"inputs\":[{input}],\"outputs\":[],\
+         \"outputs_data\":[],\"witnesses\":[\"0x{witness}\"]}}}}"
+    );
+    Mock::from_json(text.as_bytes()).unwrap()
+}
+
+/// Cells in files of their own.
+struct Shared(Vec<(Sealed, [u8; 32])>);
+
+impl Shared {
+    fn new(cells: &[&[u8]]) -> Self {
+        Self(cells.iter().map(|data| (Sealed::new("cell", data).unwrap(), data_hash(data))).collect())
+    }
+
+    fn verify(&self, pool: &Pool, mut mock: Mock, change: impl FnOnce(&mut VerifyJob)) -> GroupReport {
+        mock.take_shared(|data| {
+            let data_hash = data_hash(data);
+            let is_shared = self.0.iter().any(|(_, hash)| *hash == data_hash);
+            is_shared.then(|| SharedData { data: data.clone(), data_hash })
+        });
+        let document = mock.document(&mut |hash| {
+            self.0.iter().zip(0..).find_map(|((_, shared), number)| (shared == hash).then_some(number))
+        });
+        let cells =
+            self.0.iter().map(|(file, data_hash)| SharedCell { data_hash: *data_hash, bytes: file.len() });
+        let mut job = VerifyJob {
+            form: TransactionForm::Molecule,
+            rules: Rules::default(),
+            group: None,
+            tier: Tier::Interpreter,
+            cycles_max: 100_000_000,
+            debug_bytes_max: 1 << 20,
+            transaction_bytes: document.len() as u64,
+            document: Bytes::from(document),
+            libraries: Vec::new(),
+            library_digests: Vec::new(),
+            cells: cells.collect(),
+            is_alone: false,
+            sample_cycles: 0,
+            sample_salt: 0,
+        };
+        change(&mut job);
+        let files: Vec<_> = self.0.iter().map(|(file, _)| file).collect();
+        let files = VerifyFiles { cells: &files, ..VerifyFiles::default() };
+        let verdict = pool.verify(&job, &files, Instant::now() + PATIENCE).unwrap();
+        let Verdict::Done(VerifyReport::Done { outcome, mut groups, .. }) = verdict else {
+            panic!("{verdict:?}")
+        };
+        assert!(matches!(outcome, VerifyOutcome::Ok | VerifyOutcome::Failed));
+        groups.remove(0)
+    }
+}
+
+fn pool() -> Pool {
+    let worker = PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker"));
+    Pool::start(PoolConfig::new(worker, 2)).unwrap()
+}
+
+/// The group's one line of output; its script found memory as it should be.
+fn line(group: &GroupReport) -> String {
+    assert_eq!((group.outcome, group.exit_code), (VerifyOutcome::Ok, Some(0)), "{group:?}");
+    group.debug.iter().collect()
+}
+
+#[test]
+fn transactions_over_the_same_cells_share_a_worker_and_nothing_else() {
+    let (pool, script, data) = (pool(), script(), b"some data".repeat(500));
+    let both = Shared::new(&[&data, &script]);
+    for number in 0..5 {
+        let witness = format!("witness {number}");
+        assert_eq!(
+            line(&both.verify(&pool, transaction(&script, &data, witness.as_bytes()), |_| {})),
+            witness
+        );
+    }
+    // One that needs less than the worker has.
+    let one = Shared::new(&[&script]);
+    assert_eq!(line(&one.verify(&pool, transaction(&script, b"other", b"fewer"), |_| {})), "fewer");
+    let stats = pool.stats();
+    assert_eq!((stats.spawned_total, stats.reused_total, stats.resting), (1, 5, 1));
+    // One that is not there, one of another tenant, and one that wants a worker for itself, which does not stay.
+    let other = Shared::new(&[&data, &script, b"another"]);
+    other.verify(&pool, transaction(&script, &data, b"more"), |_| {});
+    both.verify(&pool.of_tenant("other"), transaction(&script, &data, b"others'"), |_| {});
+    both.verify(&pool, transaction(&script, &data, b"alone"), |job| job.is_alone = true);
+    assert_eq!((pool.stats().spawned_total, pool.stats().reused_total), (4, 5));
+}
+
+#[test]
+fn what_does_not_end_well_does_not_stay() {
+    let (pool, script, data) = (pool(), script(), b"some data".to_vec());
+    let both = Shared::new(&[&data, &script]);
+    let out_of_cycles = both.verify(&pool, transaction(&script, &data, b"w"), |job| job.cycles_max = 3);
+    assert_eq!(out_of_cycles.error.unwrap().kind, "ExceededMaximumCycles");
+    assert_eq!(pool.stats().resting, 0);
+    // After as many as may be the worker is replaced.
+    let worker = PathBuf::from(env!("CARGO_BIN_EXE_antares-run-worker"));
+    let reuse = Reuse { runs_max: 2, ..Reuse::default() };
+    let pool = Pool::start(PoolConfig { reuse, ..PoolConfig::new(worker, 2) }).unwrap();
+    for _ in 0..4 {
+        line(&both.verify(&pool, transaction(&script, &data, b"w"), |_| {}));
+    }
+    assert_eq!((pool.stats().spawned_total, pool.stats().reused_total), (2, 2));
+}
+
+#[test]
+fn a_worker_that_rests_holds_nothing_of_the_transaction_before() {
+    let (pool, script) = (pool(), script());
+    // As long as a page, so that no one copy of it is cut at the end of what is read at a time.
+    let cycle = |text: &[u8]| -> Vec<u8> { text.iter().copied().cycle().take(4096).collect() };
+    let (canary, cell) = (cycle(b"a canary that sings, "), cycle(b"data in a cell of all"));
+    let both = Shared::new(&[&cell, &script]);
+    assert_eq!(line(&both.verify(&pool, transaction(&script, &cell, &canary), |_| {})).as_bytes(), canary);
+    let [worker] = workers(&pool)[..] else { panic!("{:?}", workers(&pool)) };
+    let until = Instant::now() + PATIENCE;
+    for gone in [&canary[..16], &cell[..16]] {
+        loop {
+            // The answer comes before the wiping.
+            match find(worker, gone, "rw") {
+                None => return println!("skipped: the memory of other processes may not be read here"),
+                Some(places) if places.is_empty() => break,
+                Some(places) => assert!(Instant::now() < until, "found at {places:x?}"),
+            }
+            thread::yield_now();
+        }
+    }
+    // They would have been found: the cell is mapped, and can only be read.
+    assert_ne!(find(worker, &cell[..16], "r-"), Some(Vec::new()));
+    assert_ne!(find(std::process::id(), &canary[..16], "rw"), Some(Vec::new()));
+}

@@ -1,0 +1,92 @@
+//! A transaction as it travels to a worker: its parts in molecule encoding, in postcard; data that is beside it is named by number.
+
+use std::collections::HashMap;
+
+use ckb_types::{bytes::Bytes, packed::Byte32, prelude::*};
+
+use crate::{CellData, CellFields, DepFields, Fields, Mock, MockError, SharedData};
+
+/// As which number the data of a cell, with this hash, is beside a document, if it is there.
+pub type Share<'a> = dyn FnMut(&[u8; 32]) -> Option<u32> + 'a;
+
+impl Mock {
+    /// The transaction for a worker. Only data whose hash is known may be beside it.
+    pub fn document(&self, share: &mut Share<'_>) -> Vec<u8> {
+        let (tx, info) = (&self.as_ckb().tx, &self.as_ckb().mock_info);
+        let places = info.inputs.iter().zip(0..).map(|(input, at)| (input.input.as_slice(), at));
+        let places: HashMap<&[u8], usize> = places.collect();
+        // Checked: each is there. They are told in the order of the transaction.
+        let spent = tx.raw().inputs().into_iter().filter_map(|input| places.get(input.as_slice()).copied());
+        let inputs = spent.map(|at| {
+            let cell = &info.inputs[at];
+            let data = told(&cell.data, self.known_hashes().inputs.get(at), share);
+            CellFields { output: cell.output.as_slice(), data, block_hash: cell.header.as_ref().map(bytes) }
+        });
+        let inputs = inputs.collect();
+        let out_points: Vec<_> = info.cell_deps.iter().map(|dep| dep.cell_dep.out_point()).collect();
+        let cell_deps = info.cell_deps.iter().zip(&out_points).enumerate().map(|(at, (dep, out_point))| {
+            let data = told(&dep.data, self.known_hashes().cell_deps.get(at), share);
+            let block_hash = dep.header.as_ref().map(bytes);
+            let cell = CellFields { output: dep.output.as_slice(), data, block_hash };
+            DepFields { out_point: out_point.as_slice(), cell_dep: Some(dep.cell_dep.as_slice()), cell }
+        });
+        let cell_deps = cell_deps.collect();
+        let headers: Vec<_> = info.header_deps.iter().map(|header| header.data()).collect();
+        let fields = Fields {
+            tx: tx.as_slice(),
+            inputs,
+            cell_deps,
+            headers: headers.iter().map(|header| header.as_slice()).collect(),
+            extensions: info.extensions.iter().map(|(hash, extension)| (bytes(hash), &**extension)).collect(),
+        };
+        postcard::to_stdvec(&fields).expect("writing to memory does not fail, and all lengths are known")
+    }
+
+    /// Reads what [`Mock::document`] gave.
+    ///
+    /// # Errors
+    /// As [`Mock::from_molecule`].
+    pub fn from_document(document: &[u8], shared: &[SharedData]) -> Result<Self, MockError> {
+        let fields: Fields<'_> = postcard::from_bytes(document).map_err(|error| MockError::Molecule {
+            path: "transaction".to_owned(),
+            detail: error.to_string(),
+        })?;
+        Self::from_molecule(&fields, shared)
+    }
+
+    /// Data of cells whose hash is not known, and which `is_wanted`; each place once.
+    pub fn unhashed(&self, is_wanted: impl Fn(&Bytes) -> bool) -> Vec<Bytes> {
+        let (info, known) = (&self.as_ckb().mock_info, self.known_hashes());
+        let is_unknown = |hash: Option<&Option<[u8; 32]>>| hash.copied().flatten().is_none();
+        let inputs = info.inputs.iter().enumerate().filter(|(at, _)| is_unknown(known.inputs.get(*at)));
+        let deps = info.cell_deps.iter().enumerate().filter(|(at, _)| is_unknown(known.cell_deps.get(*at)));
+        let data = inputs.map(|(_, input)| &input.data).chain(deps.map(|(_, dep)| &dep.data));
+        data.filter(|data| is_wanted(data)).cloned().collect()
+    }
+
+    /// Takes data of cells from elsewhere: `found` gives for data whose hash is not known, by its place in memory, the same data and its
+    /// hash.
+    pub fn take_shared(&mut self, found: impl Fn(&Bytes) -> Option<SharedData>) {
+        let (mock, hashes) = self.parts_mut();
+        let (inputs, deps) = (mock.mock_info.inputs.len(), mock.mock_info.cell_deps.len());
+        hashes.inputs.resize(inputs, None);
+        hashes.cell_deps.resize(deps, None);
+        let inputs = mock.mock_info.inputs.iter_mut().map(|input| &mut input.data).zip(&mut hashes.inputs);
+        let deps = mock.mock_info.cell_deps.iter_mut().map(|dep| &mut dep.data).zip(&mut hashes.cell_deps);
+        for (data, hash) in inputs.chain(deps).filter(|(_, hash)| hash.is_none()) {
+            if let Some(shared) = found(data) {
+                (*data, *hash) = (shared.data, Some(shared.data_hash));
+            }
+        }
+    }
+}
+
+/// The data of a cell with this hash, if that is known.
+fn told<'a>(data: &'a Bytes, hash: Option<&Option<[u8; 32]>>, share: &mut Share<'_>) -> CellData<'a> {
+    let number = hash.and_then(Option::as_ref).and_then(share);
+    number.map_or(CellData::Inline(data), CellData::Shared)
+}
+
+fn bytes(hash: &Byte32) -> [u8; 32] {
+    hash.clone().into()
+}

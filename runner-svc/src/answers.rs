@@ -1,0 +1,91 @@
+//! The two streams of a session: its messages, and its answers, which hold what they take until the caller takes them.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use antares_serve::{Fault, HeldBytes, caller_s};
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc},
+    time::{timeout, timeout_at},
+};
+use tokio_stream::Stream;
+use tonic::{Status, Streaming};
+
+/// What an answer holds until it is taken.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    /// Of the budget for bytes.
+    _bytes: HeldBytes,
+    /// Of what the session may have in progress.
+    _turn: Option<OwnedSemaphorePermit>,
+}
+
+impl Held {
+    pub(crate) fn of(bytes: HeldBytes, turn: Option<OwnedSemaphorePermit>) -> Self {
+        Self { _bytes: bytes, _turn: turn }
+    }
+}
+
+/// An answer of a session, and what it holds.
+pub(crate) type Answer<T> = (Result<T, Status>, Held);
+
+/// Where the answers of a session go.
+pub(crate) type Answers<T> = mpsc::Sender<Answer<T>>;
+
+/// The answers of a session as its caller takes them.
+pub(crate) struct AnswerStream<T>(pub(crate) mpsc::Receiver<Answer<T>>);
+
+impl<T> Stream for AnswerStream<T> {
+    type Item = Result<T, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(context).map(|answer| answer.map(|(answer, _held)| answer))
+    }
+}
+
+/// Has `steps` done until they end, the caller goes away, or the time is over; how that was is the last answer.
+pub(crate) async fn serve<T>(
+    answers: &Answers<T>,
+    deadline: Instant,
+    steps: impl Future<Output = Result<(), Status>>,
+) {
+    // The place of the last word is taken now: a caller that takes no answers is told why they end.
+    let Ok(last_word) = answers.clone().try_reserve_owned() else { return };
+    let ended = tokio::select! {
+        ended = timeout_at(deadline.into(), steps) => {
+            ended.unwrap_or_else(|_| Err(Fault::call_deadline().into()))
+        }
+        // The caller has gone away.
+        () = answers.closed() => return,
+    };
+    if let Err(status) = ended {
+        last_word.send((Err(status), Held::default()));
+    }
+}
+
+/// The next message of a session; none at its end. A session that waits for nothing, and whose caller sends nothing, is ended.
+pub(crate) async fn next_message<M>(
+    messages: &mut Streaming<M>,
+    idle_ms: u64,
+    is_waiting: impl Fn() -> bool,
+) -> Result<Option<M>, Status> {
+    loop {
+        match timeout(Duration::from_millis(idle_ms), messages.message()).await {
+            Ok(message) => return message.map_err(caller_s),
+            Err(_) if is_waiting() => {}
+            Err(_) => {
+                let problem = format!("no input came for {idle_ms} ms");
+                return Err(Fault::aborted("SESSION_IDLE", problem).into());
+            }
+        }
+    }
+}
+
+/// What is wrong with a session whose first message is another one.
+pub(crate) fn no_start() -> Status {
+    let problem = "must be the first message";
+    Fault::invalid("REQUEST_INVALID", format!("start {problem}")).violation("start", problem).into()
+}

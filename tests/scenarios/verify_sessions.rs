@@ -1,0 +1,305 @@
+//! Transactions that share cells, in batches and sessions: each has the verdict of a call for it alone, whatever happens to others, to
+//! its session or to its server.
+
+use std::{
+    collections::{HashMap, HashSet},
+    env,
+    time::Duration,
+};
+
+use antares_proto::v1::{
+    self, Tier, VerifyOutcome, shared_transaction, shared_transaction_result::Result as Outcome,
+    verify_session_request::Message, verify_session_response::Message as Told,
+    verify_transaction_request::Transaction,
+};
+use antares_tests::asm::encode;
+use bytes::Bytes;
+use ckb_types::{packed, prelude::*};
+use tokio::{sync::mpsc, time::timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Streaming};
+
+use crate::{
+    client::{Client, reason},
+    server::{PATIENCE, Server},
+    transactions::{elf, fields, with_dep, with_lock},
+};
+
+/// Distinct transactions of the session; another number with ANTARES_SESSION_TRANSACTIONS.
+const TRANSACTIONS: u64 = 500;
+/// Calls for single transactions at once.
+const CALLS: usize = 8;
+/// Bytes of a cell that is no program.
+const BLOB_BYTES: usize = 1 << 20;
+
+/// A lock that counts down from the first two bytes of the witness, and exits with the first.
+fn lock() -> Vec<u8> {
+    let li = |register, value| encode::i(0x13, 0, register, 0, value);
+    elf(&[
+        encode::i(0x13, 0, 2, 2, -16),
+        li(5, 2),
+        encode::s(3, 2, 5, 0),
+        encode::i(0x13, 0, 10, 2, 8),
+        encode::i(0x13, 0, 11, 2, 0),
+        li(12, 0),
+        li(13, 0),
+        li(14, 1),
+        li(17, 2047),
+        encode::i(0x13, 0, 17, 17, 2074 - 2047),
+        0x73,
+        encode::i(0x03, 5, 6, 2, 8),
+        encode::i(0x13, 0, 6, 6, 1),
+        encode::i(0x13, 0, 6, 6, -1),
+        encode::b(1, 6, 0, -4).unwrap(),
+        encode::i(0x03, 0, 10, 2, 8),
+        li(17, 93),
+        0x73,
+    ])
+}
+
+/// Transactions of one lock that differ in their witness.
+struct Transactions {
+    whole: v1::TransactionFields,
+}
+
+impl Transactions {
+    fn new(lock: &[u8]) -> Self {
+        let json = with_dep(&with_lock(lock), &vec![7; BLOB_BYTES]);
+        Self { whole: fields(json.as_bytes()) }
+    }
+
+    fn shared(&self) -> v1::VerifyShared {
+        v1::VerifyShared { cell_deps: self.whole.cell_deps.clone(), ..Default::default() }
+    }
+
+    fn alone(&self, number: u64) -> v1::TransactionFields {
+        let witness = packed::Bytes::from(u16::try_from(number).unwrap().to_le_bytes().to_vec());
+        let tx = packed::Transaction::from_slice(&self.whole.tx).unwrap();
+        let tx = tx.as_builder().witnesses(vec![witness]).build();
+        v1::TransactionFields { tx: Bytes::copy_from_slice(tx.as_slice()), ..self.whole.clone() }
+    }
+
+    fn whole(&self, number: u64) -> v1::VerifyTransactionRequest {
+        let transaction = Some(Transaction::Fields(self.alone(number)));
+        v1::VerifyTransactionRequest { transaction, ..Default::default() }
+    }
+
+    fn one(&self, number: u64) -> v1::SharedTransaction {
+        let fields = v1::TransactionFields { cell_deps: Vec::new(), ..self.alone(number) };
+        v1::SharedTransaction {
+            id: number,
+            transaction: Some(shared_transaction::Transaction::Fields(fields)),
+            cell_deps: vec![0, 1],
+            ..Default::default()
+        }
+    }
+}
+
+/// What of an answer depends on the transaction alone.
+fn judged(answer: &v1::VerifyTransactionResponse) -> (i32, u64, Vec<(Option<i32>, u64)>) {
+    let groups = answer.groups.iter().map(|group| (group.exit_code, group.cycles)).collect();
+    (answer.outcome, answer.cycles, groups)
+}
+
+fn code(number: u64) -> i32 {
+    i32::from(number.to_le_bytes()[0].cast_signed())
+}
+
+/// One verdict for each, none lost, and that of a call for it alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_of_transactions_outlives_its_servers() {
+    let count = env::var("ANTARES_SESSION_TRANSACTIONS").ok().and_then(|text| text.parse().ok());
+    let count: u64 = count.unwrap_or(TRANSACTIONS);
+    let folders: [_; 2] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
+    let mut servers: Vec<Server> = folders.iter().map(Server::start).collect();
+    let urls = servers.iter().map(|server| format!("http://{}", server.address));
+    let client = antares_client::Client::builder().servers(urls).build().unwrap();
+    let transactions = std::sync::Arc::new(Transactions::new(&lock()));
+    let (sender, inputs) = mpsc::channel(1);
+    let sent = transactions.clone();
+    tokio::spawn(async move {
+        for number in 0..count {
+            sender.send(sent.one(number)).await.unwrap();
+        }
+    });
+    let mut session = client.verify_session(transactions.shared(), ReceiverStream::new(inputs));
+    let mut verdicts = HashMap::new();
+    while let Some(answer) = timeout(PATIENCE, session.next()).await.unwrap() {
+        let answer = answer.unwrap();
+        let before = verdicts.insert(answer.id, judged(&answer.result.unwrap()));
+        assert_eq!(before, None, "{} has two answers", answer.id);
+        let answered = verdicts.len() as u64;
+        if answered == count / 3 || answered == 2 * count / 3 {
+            // Both of them, one after the other, so that it is the session's own, too.
+            for (server, folder) in servers.iter_mut().zip(&folders) {
+                let address = server.address.clone();
+                server.kill();
+                *server = Server::start_again(&address, folder);
+            }
+        }
+    }
+    assert_eq!(verdicts.len() as u64, count);
+    let cycles: HashSet<u64> = verdicts.values().map(|(_, cycles, _)| *cycles).collect();
+    assert_eq!(cycles.len() as u64, count, "each transaction is another one");
+    for first in (0..count).step_by(CALLS) {
+        let calls: Vec<_> = (first..count.min(first + CALLS as u64))
+            .map(|number| {
+                let (client, whole) = (client.clone(), transactions.whole(number));
+                (number, tokio::spawn(async move { client.verify_transaction(whole).await }))
+            })
+            .collect();
+        for (number, call) in calls {
+            let alone = judged(&call.await.unwrap().unwrap());
+            assert_eq!(alone.2[0].0, Some(code(number)), "{number}");
+            assert_eq!(verdicts[&number], alone, "{number}");
+        }
+    }
+    let sent: f64 = servers.iter().map(|server| server.metric("antares_hot_cells")).sum();
+    assert!(sent >= 2.0, "what transactions share is kept");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_one_transaction_of_a_batch_touches_no_other() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(&data);
+    let mut client = Client::connect(&server).await;
+    let transactions = Transactions::new(&lock());
+    let mut batch = v1::VerifyBatchRequest {
+        shared: Some(transactions.shared()),
+        transactions: (0..40).map(|number| transactions.one(number)).collect(),
+    };
+    batch.transactions[3].cell_deps = vec![0, 2];
+    batch.transactions[4].cell_deps = vec![0];
+    batch.transactions[5].transaction = None;
+    batch.transactions[6].cell_deps.clear();
+    let Some(shared_transaction::Transaction::Fields(fields)) = &mut batch.transactions[6].transaction else {
+        panic!("fields")
+    };
+    fields.cell_deps = transactions.whole.cell_deps.clone();
+    fields.cell_deps[1].cell.as_mut().unwrap().data = Bytes::new();
+    fields.cell_deps[1].cell.as_mut().unwrap().data_sha256 = Some("ab".repeat(32));
+    let answer = client.runner.verify_batch(batch.clone()).await.unwrap().into_inner();
+    let ids: Vec<_> = answer.results.iter().map(|result| result.id).collect();
+    assert_eq!(ids, (0..40).collect::<Vec<_>>());
+    let mut errors = Vec::new();
+    for result in answer.results {
+        match result.result.unwrap() {
+            Outcome::Response(response) => assert_eq!(response.groups[0].exit_code, Some(code(result.id))),
+            Outcome::Error(error) => errors.push((result.id, error)),
+        }
+    }
+    let told: Vec<_> = errors.iter().map(|(id, error)| (*id, error.reason.as_str())).collect();
+    let expected =
+        [(3, "REQUEST_INVALID"), (4, "TRANSACTION_INVALID"), (5, "REQUEST_INVALID"), (6, "SCRIPT_NOT_FOUND")];
+    assert_eq!(told, expected);
+    assert_eq!(errors[0].1.violations[0].field, "cell_deps[1]");
+    assert!(
+        errors.iter().all(|(_, error)| error.retry_after_ms.is_none() && !error.status_details.is_empty())
+    );
+
+    batch.transactions[1].id = 0;
+    let twice = client.runner.verify_batch(batch.clone()).await.unwrap_err();
+    assert_eq!((twice.code(), reason(&twice).as_str()), (Code::InvalidArgument, "REQUEST_INVALID"));
+    batch.transactions.clear();
+    assert_eq!(client.runner.verify_batch(batch.clone()).await.unwrap_err().code(), Code::InvalidArgument);
+    batch.shared.as_mut().unwrap().tier = 9;
+    batch.transactions = vec![transactions.one(0)];
+    assert_eq!(client.runner.verify_batch(batch).await.unwrap_err().code(), Code::InvalidArgument);
+}
+
+type Messages = mpsc::Sender<v1::VerifySessionRequest>;
+
+/// A session that has begun.
+async fn open(
+    client: &mut Client,
+    shared: v1::VerifyShared,
+) -> (Messages, Streaming<v1::VerifySessionResponse>) {
+    let (sender, messages) = mpsc::channel(1024);
+    send(&sender, Message::Start(shared)).await;
+    let mut told = client.runner.verify_session(ReceiverStream::new(messages)).await.unwrap().into_inner();
+    let first = timeout(PATIENCE, told.message()).await.unwrap().unwrap().unwrap();
+    assert!(matches!(first.message, Some(Told::Started(started)) if started.transactions_max > 0));
+    (sender, told)
+}
+
+async fn send(sender: &Messages, message: Message) {
+    sender.send(v1::VerifySessionRequest { message: Some(message) }).await.unwrap();
+}
+
+async fn result(told: &mut Streaming<v1::VerifySessionResponse>) -> v1::SharedTransactionResult {
+    let next = timeout(PATIENCE, told.message()).await.unwrap().unwrap().unwrap();
+    let Some(Told::Result(result)) = next.message else { panic!("{next:?}") };
+    result
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_is_given_up_ends_and_the_session_goes_on() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, "[runner]\nworkers_max = 1\n");
+    let mut client = Client::connect(&server).await;
+    let endless = Transactions::new(&elf(&[encode::jal(0, 0).unwrap()]));
+    let shared = v1::VerifyShared {
+        limits: Some(v1::RunLimits { max_cycles: Some(1_000_000_000_000), ..Default::default() }),
+        tier: Tier::Interpreter.into(),
+        ..endless.shared()
+    };
+    let (sender, mut told) = open(&mut client, shared).await;
+    // The only worker is busy with the first; the others wait for it.
+    for number in 0..3 {
+        send(&sender, Message::Transaction(endless.one(number))).await;
+    }
+    for number in [1, 0, 2, 7] {
+        send(&sender, Message::Cancel(number)).await;
+    }
+    let mut given_up = HashSet::new();
+    for _ in 0..3 {
+        let result = result(&mut told).await;
+        let Some(Outcome::Error(error)) = result.result else { panic!("{result:?}") };
+        assert_eq!(error.code, i32::from(Code::Cancelled));
+        given_up.insert(result.id);
+    }
+    assert_eq!(given_up, HashSet::from([0, 1, 2]));
+    // The worker is free, and the number too.
+    let mut over = endless.one(0);
+    over.transaction = None;
+    send(&sender, Message::Transaction(over)).await;
+    assert!(
+        matches!(result(&mut told).await.result, Some(Outcome::Error(error)) if error.reason == "REQUEST_INVALID")
+    );
+    drop(sender);
+    assert!(timeout(PATIENCE, told.message()).await.unwrap().unwrap().is_none());
+    let mut alone = Transactions::new(&lock()).whole(3);
+    alone.tier = Tier::Interpreter.into();
+    let alone = client.runner.verify_transaction(alone).await.unwrap().into_inner();
+    assert_eq!(alone.groups[0].exit_code, Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_than_there_is_room_for_waits_and_is_not_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&data, "[runner]\nworkers_max = 1\nqueue_max = 1\n");
+    let mut client = Client::connect(&server).await;
+    let transactions = Transactions::new(&lock());
+    let (sender, mut told) = open(&mut client, transactions.shared()).await;
+    for number in 0..100 {
+        send(&sender, Message::Transaction(transactions.one(number))).await;
+    }
+    // A number that waits for its answer is no other's, and what came before is answered all the same.
+    let mut ids = HashSet::new();
+    while ids.len() < 100 {
+        let result = result(&mut told).await;
+        let Some(Outcome::Response(response)) = result.result else { panic!("{result:?}") };
+        assert_eq!(response.groups[0].exit_code, Some(code(result.id)));
+        let expected = if code(result.id) == 0 { VerifyOutcome::Ok } else { VerifyOutcome::Failed };
+        assert_eq!(response.outcome(), expected);
+        assert!(ids.insert(result.id));
+    }
+    send(&sender, Message::Start(v1::VerifyShared::default())).await;
+    let status = timeout(PATIENCE, told.message()).await.unwrap().unwrap_err();
+    assert_eq!((status.code(), reason(&status).as_str()), (Code::InvalidArgument, "REQUEST_INVALID"));
+    // Nobody hears of it: the session is dropped with all that it has in progress.
+    let (sender, told) = open(&mut client, transactions.shared()).await;
+    send(&sender, Message::Transaction(transactions.one(1))).await;
+    drop(told);
+    timeout(Duration::from_secs(60), sender.closed()).await.unwrap();
+}
