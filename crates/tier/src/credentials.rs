@@ -5,8 +5,12 @@
 use std::{env, fs, os::unix::fs::MetadataExt as _, path::PathBuf};
 
 /// Files that a client reads when it is made, by the names that the environment has for them.
-const READ_ONCE: [&str; 4] =
-    ["GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH", "SERVICE_ACCOUNT", "GOOGLE_APPLICATION_CREDENTIALS"];
+const READ_ONCE: [&str; 4] = [
+    "GOOGLE_SERVICE_ACCOUNT",
+    "GOOGLE_SERVICE_ACCOUNT_PATH",
+    "SERVICE_ACCOUNT",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+];
 
 /// What the file has for one profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -85,7 +85,10 @@ const TOLD_BY: &[(FailureKind, &[&str])] = &[
             "incorrectly configured region",
         ],
     ),
-    (FailureKind::Throttled, &["<Code>SlowDown<", "<Code>ServerBusy<", "<Code>TooManyRequests<", "status code: 429"]),
+    (
+        FailureKind::Throttled,
+        &["<Code>SlowDown<", "<Code>ServerBusy<", "<Code>TooManyRequests<", "status code: 429"],
+    ),
     (
         FailureKind::Refused,
         &[
@@ -105,7 +108,8 @@ const TOLD_BY: &[(FailureKind, &[&str])] = &[
 ];
 
 /// What says of an object alone that it is not there.
-const ABSENT: &[&str] = &["<Code>NoSuchKey<", "<Code>BlobNotFound<", "<Code>NoSuchVersion<", "<Code>NoSuchObject<"];
+const ABSENT: &[&str] =
+    &["<Code>NoSuchKey<", "<Code>BlobNotFound<", "<Code>NoSuchVersion<", "<Code>NoSuchObject<"];
 
 fn one_line(text: &str) -> String {
     let plain = text.chars().map(|each| if each.is_control() { ' ' } else { each });
@@ -251,7 +255,11 @@ mod tests {
             (false, "400: <Error><Code>ExpiredToken</Code></Error>", Some(FailureKind::Refused)),
             (false, "403: <Code>RequestTimeTooSkewed</Code>", Some(FailureKind::ClockSkew)),
             (false, "400: <Code>AuthorizationHeaderMalformed</Code>", Some(FailureKind::OtherRegion)),
-            (false, "this normally indicates an incorrectly configured region", Some(FailureKind::OtherRegion)),
+            (
+                false,
+                "this normally indicates an incorrectly configured region",
+                Some(FailureKind::OtherRegion),
+            ),
             (false, "non-2xx status code: 503: <Code>SlowDown</Code>", Some(FailureKind::Throttled)),
             (false, "non-2xx status code: 500: oh", Some(FailureKind::ServerError)),
             (false, "whatever", Some(FailureKind::Other)),

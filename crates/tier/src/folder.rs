@@ -16,7 +16,9 @@ use std::{
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use rustix::{
-    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, renameat, statat, unlinkat},
+    fs::{
+        AtFlags, CWD, Dir, FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, renameat, statat, unlinkat,
+    },
     io::Errno,
 };
 

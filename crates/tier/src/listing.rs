@@ -101,7 +101,9 @@ mod tests {
         ] {
             assert!(check(page.as_bytes()).is_ok(), "{page}");
         }
-        for page in ["", "{}", "<html><body>Sign in</body></html>", "<?xml version=\"1.0\"?><Error/>", "\u{1}"] {
+        for page in
+            ["", "{}", "<html><body>Sign in</body></html>", "<?xml version=\"1.0\"?><Error/>", "\u{1}"]
+        {
             assert!(check(page.as_bytes()).is_err(), "{page}");
         }
     }

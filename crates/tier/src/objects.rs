@@ -150,9 +150,7 @@ impl Inner {
                 return Ok(answer);
             }
             Ok(Err(failure)) => (failure, false),
-            Err(_) => {
-                (Failure::new(FailureKind::Late, &format!("it took more than {deadline_ms} ms")), true)
-            }
+            Err(_) => (Failure::new(FailureKind::Late, &format!("it took more than {deadline_ms} ms")), true),
         };
         self.breaker.note(false, Instant::now());
         self.failures.note(self.place.url(), operation, &failure);
@@ -272,7 +270,8 @@ impl Shared {
     /// The tier at `place`. Call it within a runtime: what is offered is written by tasks of it.
     #[must_use]
     pub fn open(place: StoreLocation, config: SharedConfig) -> Self {
-        let units = (config.get_bytes_max as u64).div_ceil(UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS as u64);
+        let units =
+            (config.get_bytes_max as u64).div_ceil(UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS as u64);
         let room_units = u32::try_from(units).unwrap_or(u32::MAX);
         let inner = Inner {
             place,

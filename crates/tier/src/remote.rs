@@ -94,7 +94,9 @@ impl Inner {
                     *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
                     tracing::info!("credentials of the shared tier were read again");
                 }
-                Some(Err(error)) => tracing::warn!(%error, "changed credentials are of no use: the old ones stay"),
+                Some(Err(error)) => {
+                    tracing::warn!(%error, "changed credentials are of no use: the old ones stay")
+                }
                 None => tracing::warn!("changed credentials are incomplete: the old ones stay"),
             }
             *lock(&renewal.seen) = now;
@@ -210,8 +212,10 @@ impl Remote {
         let (mut token, mut seen) = (None, HashSet::new());
         for _ in 0..PAGES_MAX {
             let options = PaginatedListOptions { page_token: token, ..PaginatedListOptions::default() };
-            let page = tokio::time::timeout(PAGE_TIME_MAX, pages.list_paginated(Some(&folder), options)).await;
-            let page = page.map_err(|_| Failure::new(FailureKind::Late, "a page of the list takes too long"))?;
+            let page =
+                tokio::time::timeout(PAGE_TIME_MAX, pages.list_paginated(Some(&folder), options)).await;
+            let page =
+                page.map_err(|_| Failure::new(FailureKind::Late, "a page of the list takes too long"))?;
             let page = page.map_err(|error| failed(&error))?;
             if !page.result.objects.iter().filter_map(|object| listed(space, object)).all(&mut *each) {
                 return Ok(());

@@ -60,7 +60,11 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_an_error_and_gives_its_place_back() {
         let threads = Threads::new(1);
-        let work = || if std::env::args().count() > 0 { panic!("as it should") };
+        let work = || {
+            if std::env::args().count() > 0 {
+                panic!("as it should")
+            }
+        };
         threads.run(work).await.unwrap_err();
         assert_eq!(threads.run(|| 7).await.unwrap(), 7);
     }

@@ -99,7 +99,10 @@ async fn what_a_store_refuses_for_is_told_by_kind_and_is_no_miss() {
         let place = StoreLocation::s3_at(&server(move |_| (status, what.clone())), "bucket").unwrap();
         let shared = Shared::open(place, patient());
         let got = shared.get(Space::Script, [1; 32]).await;
-        assert!(matches!(&got, Err(TierError::Failed { kind: k, .. }) if *k == kind), "{status} {text}: {got:?}");
+        assert!(
+            matches!(&got, Err(TierError::Failed { kind: k, .. }) if *k == kind),
+            "{status} {text}: {got:?}"
+        );
         let stats = shared.stats();
         assert_eq!((counted(&shared, kind), stats.failed, stats.misses), (1, 1, 0), "{text}");
     }
@@ -123,7 +126,9 @@ async fn lists_end_whatever_answers() {
             let token = pages.fetch_add(1, Relaxed) % 2;
             (
                 200,
-                format!("<ListBucketResult><NextContinuationToken>{token}</NextContinuationToken></ListBucketResult>"),
+                format!(
+                    "<ListBucketResult><NextContinuationToken>{token}</NextContinuationToken></ListBucketResult>"
+                ),
             )
         }
     };
@@ -159,7 +164,11 @@ fn renewed_credentials_are_taken() {
     let takes = wanted.clone();
     let address = server(move |request| {
         let id = format!("credential={}/", takes.lock().unwrap()).to_lowercase();
-        if request.to_lowercase().contains(&id) { (404, code("NoSuchKey")) } else { (403, code("ExpiredToken")) }
+        if request.to_lowercase().contains(&id) {
+            (404, code("NoSuchKey"))
+        } else {
+            (403, code("ExpiredToken"))
+        }
     });
     // The store takes the new ones as soon as they are in the file.
     let seen = file.with_extension("new");
