@@ -141,6 +141,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_directory_is_nobody_elses() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("deep/cache");
+        let config = CacheConfig { allow_any_filesystem: true, ..CacheConfig::new(&dir, 1 << 20) };
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        drop(claim(&config).unwrap());
+        assert_eq!((mode(&dir), mode(&dir.join(LOCK_FILE))), (0o700, 0o600));
+        // As an earlier version left it.
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
+        drop(claim(&config).unwrap());
+        assert_eq!(mode(&dir), 0o700);
+    }
+
+    #[test]
     fn network_and_overlay_file_systems_are_refused_by_name() {
         for (magic, name) in [(0x6969, "NFS"), (0x794c_7630, "overlay"), (0x6573_5546, "FUSE")] {
             match check_filesystem(Path::new("/cache"), magic) {

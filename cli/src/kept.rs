@@ -278,11 +278,11 @@ mod tests {
         let long = format!("{}.tar.gz", key(3));
         for name in others.into_iter().chain([long.as_str()]) {
             fs::write(folder.path().join(name), vec![1; 64]).unwrap();
-            fs::File::open(folder.path().join(name)).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+            File::open(folder.path().join(name)).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
             assert!(!is_ours(name), "{name}");
         }
         fs::write(folder.path().join(".tmp-7"), "old").unwrap();
-        let left = fs::File::open(folder.path().join(".tmp-7")).unwrap();
+        let left = File::open(folder.path().join(".tmp-7")).unwrap();
         left.set_modified(SystemTime::UNIX_EPOCH).unwrap();
         for number in 0..u64::try_from(KEPT_FILES_MAX).unwrap() + 8 {
             kept.folder.write(&key(number).to_string(), &[b"x"]).unwrap();
