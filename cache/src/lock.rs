@@ -3,14 +3,14 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{Read, Seek, Write},
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{DirBuilderExt as _, MetadataExt, OpenOptionsExt as _, PermissionsExt as _},
     path::Path,
     thread,
     time::{Duration, Instant},
 };
 
 use rustix::{
-    fs::{FlockOperation, flock, fstatfs},
+    fs::{FlockOperation, OFlags, flock, fstatfs},
     io::Errno,
 };
 
@@ -55,16 +55,28 @@ impl DirLock {
     }
 }
 
+/// What tenants have uploaded is nobody else's to read, whatever the umask was when the directory was made.
+fn keep_from_others(dir: &Path) {
+    let Ok(found) = fs::metadata(dir) else { return };
+    if found.mode() & 0o077 != 0 {
+        // A volume that is another's stays as it was mounted.
+        drop(fs::set_permissions(dir, fs::Permissions::from_mode(0o700)));
+    }
+}
+
 /// Makes the directory, checks its file system and takes its lock.
 pub(crate) fn claim(config: &CacheConfig) -> Result<DirLock, CacheError> {
     let dir = &config.dir;
-    fs::create_dir_all(dir).map_err(CacheError::io("make", dir))?;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(CacheError::io("make", dir))?;
+    keep_from_others(dir);
     let path = dir.join(LOCK_FILE);
     let mut file = OpenOptions::new()
         .read(true)
         .write(true)
         .create(true)
         .truncate(false)
+        .mode(0o600)
+        .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
         .open(&path)
         .map_err(CacheError::io("open", &path))?;
     if !config.allow_any_filesystem {
@@ -127,6 +139,20 @@ fn boot_id() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_directory_is_nobody_elses() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("deep/cache");
+        let config = CacheConfig { allow_any_filesystem: true, ..CacheConfig::new(&dir, 1 << 20) };
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        drop(claim(&config).unwrap());
+        assert_eq!((mode(&dir), mode(&dir.join(LOCK_FILE))), (0o700, 0o600));
+        // As an earlier version left it.
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
+        drop(claim(&config).unwrap());
+        assert_eq!(mode(&dir), 0o700);
+    }
 
     #[test]
     fn network_and_overlay_file_systems_are_refused_by_name() {

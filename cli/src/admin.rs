@@ -28,7 +28,7 @@ enum AdminCommand {
         #[command(flatten)]
         server: ServerArgs,
     },
-    /// Revoke a key that signs native code, or the digest of a shared object
+    /// Revoke a key that signs native code, a shared object, or all native code of a script
     Revoke {
         /// Id or SHA-256
         name: String,

@@ -3,18 +3,19 @@
 
 use std::{
     env,
-    fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Read as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    fs::File,
+    io::{self, Read as _},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
 use antares_abi::{ArtifactKey, CompileOptions, Hints, Sha256Digest};
 use antares_pool::{LeftEarly, NativeEnd, Sealed, verify_library};
-use rustix::fs::OFlags;
 
-use crate::limits::{KEPT_AGAIN_AFTER, KEPT_BYTES_MAX, KEPT_FILES_MAX, LIBRARY_BYTES_MAX};
+use crate::{
+    limits::{KEPT_AGAIN_AFTER, KEPT_BYTES_MAX, KEPT_FILES_MAX, LIBRARY_BYTES_MAX},
+    own_folder::{OwnFolder, TEMPORARY},
+};
 
 /// What every file begins with; the last byte is the version of the format.
 const MAGIC: &[u8; 8] = b"antkept\x01";
@@ -36,7 +37,7 @@ const HINT_ROUNDS_MAX: u32 = 8;
 /// The folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
-    folder: PathBuf,
+    folder: OwnFolder,
 }
 
 impl Kept {
@@ -48,23 +49,19 @@ impl Kept {
         base.filter(|_| !is_off).and_then(|base| Self::at(&base.join("antares")))
     }
 
-    /// This folder, made if it is not there. It must be ours alone: what is in it is run.
+    /// This folder, made if it is not there. It must be ours alone, and the way there: what is in it is run.
     pub(crate) fn at(folder: &Path) -> Option<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).ok()?;
-        let found = fs::symlink_metadata(folder).ok()?;
-        let is_ours = found.is_dir() && is_private(&found);
-        is_ours.then(|| Self { folder: folder.to_owned() })
+        Some(Self { folder: OwnFolder::open(folder).ok()? })
     }
 
     /// Where it is.
     pub(crate) fn folder(&self) -> &Path {
-        &self.folder
+        self.folder.path()
     }
 
     /// The library with this key. A file that is not as it was written is removed.
     pub(crate) fn get(&self, key: ArtifactKey) -> Option<Sealed> {
-        let path = self.path(key);
-        let file = open(&path).ok()?;
+        let file = self.folder.read(&key.to_string()).ok()?;
         // Hashed once, as it is sealed.
         let library = unchecked(&file, key).and_then(|(digest, bytes)| {
             let sealed = Sealed::new("library", &bytes).ok()?;
@@ -74,14 +71,14 @@ impl Kept {
         match &library {
             // What was used last goes last. It is no matter if that fails.
             Some(_) => drop(file.set_modified(SystemTime::now())),
-            None => drop(fs::remove_file(&path)),
+            None => self.folder.remove(&key.to_string()),
         }
         library
     }
 
     /// Whether there is a library with this key.
     pub(crate) fn has(&self, key: ArtifactKey) -> bool {
-        self.path(key).exists()
+        self.folder.modified(&key.to_string()).is_some()
     }
 
     /// Keeps a library, and lets old ones go. Others see the whole file or none. That it fails is no matter.
@@ -89,7 +86,7 @@ impl Kept {
         if library.len() as u64 > LIBRARY_BYTES_MAX {
             return Ok(());
         }
-        self.write(&self.path(key), key, library)
+        self.write(&key.to_string(), key, library)
     }
 
     /// Where the script with this digest was seen to go, by runs on this machine; none where nothing was seen.
@@ -117,25 +114,20 @@ impl Kept {
 
     /// Keeps something of another kind than libraries. That it fails is no matter: what is not kept is found out again.
     pub(crate) fn put_as(&self, kind: &str, key: ArtifactKey, content: &[u8]) {
-        drop(self.write(&self.path(key).with_extension(kind), key, content));
+        drop(self.write(&name(key, kind), key, content));
     }
 
     /// What was kept so.
     pub(crate) fn get_as(&self, kind: &str, key: ArtifactKey) -> Option<Vec<u8>> {
-        let file = open(&self.path(key).with_extension(kind)).ok()?;
+        let file = self.folder.read(&name(key, kind)).ok()?;
         let content = read(&file, key);
         // What was used last goes last, as with libraries.
         drop(file.set_modified(SystemTime::now()));
         content
     }
 
-    fn write(&self, path: &Path, key: ArtifactKey, content: &[u8]) -> io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
-        file.write_all(MAGIC)?;
-        file.write_all(&key.0)?;
-        file.write_all(&Sha256Digest::of(content).0)?;
-        file.write_all(content)?;
-        file.persist(path).map_err(|error| error.error)?;
+    fn write(&self, name: &str, key: ArtifactKey, content: &[u8]) -> io::Result<()> {
+        self.folder.write(name, &[MAGIC, &key.0, &Sha256Digest::of(content).0, content])?;
         self.make_room();
         Ok(())
     }
@@ -143,25 +135,21 @@ impl Kept {
     /// Notes that there will be no library with this key, so that nobody tries again soon.
     pub(crate) fn mark(&self, key: ArtifactKey) {
         // Without the mark it is tried again, no more.
-        drop(File::create(self.path(key).with_extension(WITHOUT)));
+        let mark = self.folder.touch(&name(key, WITHOUT));
+        drop(mark.and_then(|mark| mark.set_modified(SystemTime::now())));
     }
 
     /// Whether that was noted lately.
     pub(crate) fn is_marked(&self, key: ArtifactKey) -> bool {
-        let mark = fs::metadata(self.path(key).with_extension(WITHOUT)).and_then(|mark| mark.modified());
-        mark.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < KEPT_AGAIN_AFTER))
+        let mark = self.folder.modified(&name(key, WITHOUT));
+        mark.is_some_and(|at| at.elapsed().is_ok_and(|age| age < KEPT_AGAIN_AFTER))
     }
 
     /// The right to compile in the background, for as long as the file lives: one process at a time has it.
     pub(crate) fn turn(&self) -> Option<File> {
-        let path = self.folder.join("compiling.lock");
-        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path).ok()?;
+        let file = self.folder.touch("compiling.lock").ok()?;
         file.try_lock().ok()?;
         Some(file)
-    }
-
-    fn path(&self, key: ArtifactKey) -> PathBuf {
-        self.folder.join(key.to_string())
     }
 
     /// Whether a run begins in the interpreter, since the last ones left this library before their end; that is counted.
@@ -187,27 +175,30 @@ impl Kept {
 
     /// Removes what was used longest ago until the rest fits.
     fn make_room(&self) {
-        let Ok(entries) = fs::read_dir(&self.folder) else { return };
-        let mut files = Vec::new();
-        for entry in entries.flatten() {
-            let Ok(found) = entry.metadata() else { continue };
-            let at = found.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-            if found.is_file() && entry.file_name() != "compiling.lock" {
-                files.push((at, found.len(), entry.path()));
-            }
-        }
+        let Ok(mut files) = self.folder.files(is_ours) else { return };
         files.sort();
-        let (mut bytes, mut count) = (files.iter().map(|file| file.1).sum::<u64>(), files.len());
-        for (at, length, path) in files {
-            let is_left_over = path.extension().is_none_or(|end| end != WITHOUT) && is_temporary(&path, at);
-            if bytes > KEPT_BYTES_MAX || count > KEPT_FILES_MAX || is_left_over {
-                // Another command may have been faster.
-                let _ = fs::remove_file(&path);
-                bytes -= length;
+        let (mut bytes, mut count) = (files.iter().map(|file| file.length).sum::<u64>(), files.len());
+        for file in files {
+            if bytes > KEPT_BYTES_MAX || count > KEPT_FILES_MAX || is_left_over(&file.name, file.modified) {
+                self.folder.remove(&file.name);
+                bytes -= file.length;
                 count -= 1;
             }
         }
     }
+}
+
+/// Name of the file of a kind.
+fn name(key: ArtifactKey, kind: &str) -> String {
+    format!("{key}.{kind}")
+}
+
+/// Whether a file has a name that we give: a key, perhaps with a kind; or that of one that is being written.
+fn is_ours(name: &str) -> bool {
+    let (key, kind) = name.split_once('.').unwrap_or((name, "library"));
+    let is_key = key.len() == 64 && key.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    is_key && !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        || name.strip_prefix(TEMPORARY).is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// What hints are kept under: those of another engine are as good.
@@ -218,18 +209,8 @@ fn hints_key(elf: Sha256Digest, options: CompileOptions) -> Sha256Digest {
 }
 
 /// What a command that was killed left behind.
-fn is_temporary(path: &Path, at: SystemTime) -> bool {
-    let is_named = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".tmp"));
-    is_named && at.elapsed().is_ok_and(|age| age > Duration::from_secs(3600))
-}
-
-fn is_private(found: &fs::Metadata) -> bool {
-    found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o022 == 0
-}
-
-fn open(path: &Path) -> io::Result<File> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
-    OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)
+fn is_left_over(name: &str, at: SystemTime) -> bool {
+    name.starts_with(TEMPORARY) && at.elapsed().is_ok_and(|age| age > Duration::from_secs(3600))
 }
 
 /// The library in a file, if the file is ours and as it was written.
@@ -242,9 +223,6 @@ fn read(file: &File, key: ArtifactKey) -> Option<Vec<u8>> {
 fn unchecked(file: &File, key: ArtifactKey) -> Option<(Sha256Digest, Vec<u8>)> {
     let found = file.metadata().ok()?;
     let length = found.len().checked_sub(HEAD_BYTES as u64).filter(|length| *length <= LIBRARY_BYTES_MAX)?;
-    if !found.is_file() || !is_private(&found) {
-        return None;
-    }
     let (mut head, mut content) = ([0; HEAD_BYTES], vec![0; usize::try_from(length).ok()?]);
     let mut file = file;
     file.read_exact(&mut head).ok()?;
@@ -255,11 +233,18 @@ fn unchecked(file: &File, key: ArtifactKey) -> Option<(Sha256Digest, Vec<u8>)> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::{
+        fs,
+        os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    };
 
     use antares_pool::{EARLY_RUNS_MIN, EARLY_TRY_ONE_IN};
 
     use super::*;
+
+    fn path(kept: &Kept, key: ArtifactKey) -> PathBuf {
+        kept.folder().join(key.to_string())
+    }
 
     fn key(number: u64) -> ArtifactKey {
         Sha256Digest::of(&number.to_le_bytes())
@@ -274,7 +259,7 @@ mod tests {
         let megabytes = vec![7; 16 << 20];
         for number in 0..20 {
             kept.put(key(number), &megabytes).unwrap();
-            assert_eq!(mode(&kept.path(key(number))), 0o600);
+            assert_eq!(mode(&path(&kept, key(number))), 0o600);
         }
         let files =
             || fs::read_dir(kept.folder()).unwrap().map(|file| file.unwrap().metadata().unwrap().len());
@@ -283,28 +268,55 @@ mod tests {
     }
 
     #[test]
+    fn files_that_are_not_ours_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = Kept::at(folder.path()).unwrap();
+        let others = ["notes.txt", ".tmpabc", "ABC", "compiling.lock", ".tmp-x"];
+        let long = format!("{}.tar.gz", key(3));
+        for name in others.into_iter().chain([long.as_str()]) {
+            fs::write(folder.path().join(name), vec![1; 64]).unwrap();
+            File::open(folder.path().join(name)).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+            assert!(!is_ours(name), "{name}");
+        }
+        fs::write(folder.path().join(".tmp-7"), "old").unwrap();
+        let left = File::open(folder.path().join(".tmp-7")).unwrap();
+        left.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        for number in 0..u64::try_from(KEPT_FILES_MAX).unwrap() + 8 {
+            kept.folder.write(&key(number).to_string(), &[b"x"]).unwrap();
+        }
+        kept.put(key(0), b"library").unwrap();
+        for name in others.into_iter().chain([long.as_str()]) {
+            assert!(folder.path().join(name).exists(), "{name}");
+        }
+        assert!(!folder.path().join(".tmp-7").exists());
+        assert_eq!(kept.folder.files(is_ours).unwrap().len(), KEPT_FILES_MAX);
+    }
+
+    #[test]
     fn only_what_was_written_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let kept = Kept::at(folder.path()).unwrap();
         kept.put(key(1), b"some bytes").unwrap();
-        let content = |number| read(&open(&kept.path(key(number))).unwrap(), key(number));
+        let content = |number| {
+            kept.folder.read(&key(number).to_string()).ok().and_then(|file| read(&file, key(number)))
+        };
         assert_eq!(content(1).unwrap(), b"some bytes");
         // It is no library, though.
         assert!(kept.get(key(1)).is_none() && !kept.has(key(1)));
         kept.put(key(1), b"some bytes").unwrap();
-        fs::copy(kept.path(key(1)), kept.path(key(2))).unwrap();
+        fs::copy(path(&kept, key(1)), path(&kept, key(2))).unwrap();
         assert_eq!(content(2), None, "under another key");
-        let mut bytes = fs::read(kept.path(key(1))).unwrap();
+        let mut bytes = fs::read(path(&kept, key(1))).unwrap();
         *bytes.last_mut().unwrap() ^= 1;
-        fs::write(kept.path(key(1)), &bytes).unwrap();
+        fs::write(path(&kept, key(1)), &bytes).unwrap();
         assert_eq!(content(1), None, "damaged");
-        fs::write(kept.path(key(1)), &bytes[..10]).unwrap();
+        fs::write(path(&kept, key(1)), &bytes[..10]).unwrap();
         assert_eq!(content(1), None, "cut off");
-        fs::set_permissions(kept.path(key(2)), fs::Permissions::from_mode(0o666)).unwrap();
+        fs::set_permissions(path(&kept, key(2)), fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(content(2), None, "anybody's");
-        fs::remove_file(kept.path(key(2))).unwrap();
-        std::os::unix::fs::symlink(kept.path(key(1)), kept.path(key(2))).unwrap();
-        assert!(open(&kept.path(key(2))).is_err(), "a link");
+        fs::remove_file(path(&kept, key(2))).unwrap();
+        std::os::unix::fs::symlink(path(&kept, key(1)), path(&kept, key(2))).unwrap();
+        assert!(kept.folder.read(&key(2).to_string()).is_err(), "a link");
     }
 
     #[test]

@@ -30,7 +30,7 @@ enum KeysCommand {
         /// Id of a key that was generated here
         id: Option<String>,
     },
-    /// Revoke a key, or the digest of a shared object: both are misses from then on
+    /// Revoke a key, a shared object, or all native code of a script: they are misses from then on
     Revoke {
         /// Id or SHA-256
         name: String,

@@ -29,6 +29,7 @@ mod local;
 mod meanwhile;
 mod native;
 mod output;
+mod own_folder;
 mod profile;
 mod progress;
 #[cfg(feature = "server")]

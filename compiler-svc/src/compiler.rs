@@ -396,7 +396,7 @@ impl Shared {
 
     async fn make(&self, order: &Order, elf: Bytes) -> Result<Arc<Artifact>, CompileError> {
         let (summary, library) = self.work(order, elf).await?;
-        self.signing.allows(&summary.sha256)?;
+        self.signing.allows(&summary.sha256, &order.script)?;
         let cache = self.cache.clone();
         let (key, kept, script, digest) = (order.key, order.kept_key(), order.script, summary.sha256);
         let manifest = self.signing.sign(&Facts { key, script, digest, length: library.len() });

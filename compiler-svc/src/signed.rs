@@ -53,12 +53,16 @@ impl Signing {
     }
 
     /// Whether native code with this digest may be given to anybody. Compiles are reproducible: what was revoked comes back.
-    pub(crate) fn allows(&self, digest: &Sha256Digest) -> Result<(), CompileError> {
-        if !self.trust.keyring().is_digest_revoked(digest) {
+    pub(crate) fn allows(&self, digest: &Sha256Digest, script: &Sha256Digest) -> Result<(), CompileError> {
+        let keyring = self.trust.keyring();
+        let detail = if keyring.is_digest_revoked(script) {
+            format!("all native code of the script {script} was revoked")
+        } else if keyring.is_digest_revoked(digest) {
+            format!("its native code, {digest}, was revoked")
+        } else {
             return Ok(());
-        }
+        };
         self.note(Refusal::DigestRevoked);
-        let detail = format!("its native code, {digest}, was revoked");
         Err(CompileError::Refused { reason: REVOKED.to_owned(), detail })
     }
 

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use antares_serve::{Metrics, set_gauge, set_total};
-use antares_tier::{BreakerState, Memory, Shared};
+use antares_tier::{BreakerState, FailureKind, Memory, Shared};
 use prometheus::{HistogramVec, IntCounterVec};
 
 /// Bounds of reads, seconds: from memory to an object store far away.
@@ -79,6 +79,11 @@ fn export(metrics: &Metrics, reads: IntCounterVec, shared: Shared, memory: Arc<M
         "Writes to the shared tier by what became of them; those retried are counted once more when they end.",
         &["result"],
     );
+    let failures = metrics.counters(
+        "antares_tier_failures_total",
+        "Requests to the shared tier (reads, writes, look-ups, removals) that failed, by why.",
+        &["kind"],
+    );
     let waiting =
         metrics.gauge("antares_tier_writes_waiting", "Entries that wait to be written to the shared tier.");
     let waiting_bytes = metrics.gauge("antares_tier_writes_waiting_bytes", "Their bytes.");
@@ -108,6 +113,9 @@ fn export(metrics: &Metrics, reads: IntCounterVec, shared: Shared, memory: Arc<M
             ("dropped", now.uploads.dropped),
         ] {
             set_total(&writes.with_label_values(&[result]), total);
+        }
+        for (kind, total) in FailureKind::ALL.into_iter().zip(now.failures) {
+            set_total(&failures.with_label_values(&[kind.name()]), total);
         }
         set_gauge(&waiting, now.uploads.waiting);
         set_gauge(&waiting_bytes, now.uploads.waiting_bytes);

@@ -79,6 +79,7 @@ fn limits(config: &Config, tier: &SharedTier) -> SharedConfig {
         put_time_max: tier.put_time_max,
         upload_time_max: tier.upload_time_max,
         gets_max: tier.gets_max,
+        get_bytes_max: tier.get_bytes_max,
         puts_max: tier.puts_max,
         queue_max: tier.queue_max,
         queue_bytes_max: tier.queue_bytes_max,

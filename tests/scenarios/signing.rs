@@ -188,6 +188,21 @@ async fn native_code_that_is_not_for_here_and_now_is_never_run() {
     server.stop();
 }
 
+/// With the digest of the script goes all native code of it, whichever generator made it, also after the entries are put back.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_revoked_script_runs_natively() {
+    let (data, elf) = compiled().await;
+    keys(&data, &["revoke", &Sha256Digest::of(&elf).to_string()]);
+    let server = Server::start_with(&data, "");
+    let mut client = Client::connect(&server).await;
+    for _ in 0..3 {
+        let answer = client.execute(stored(&elf, &[], Tier::Auto)).await.unwrap();
+        assert_eq!((exit_code(&answer), answer.tiers.unwrap().native_cycles), (Some(RIGHT), 0));
+        let status = client.execute(stored(&elf, &[], Tier::Native)).await.unwrap_err();
+        assert_eq!(&*reason(&status), "ARTIFACT_REVOKED", "{status}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_compiler_makes_again_of_a_revoked_artifact_is_not_run() {
     let (data, elf) = compiled().await;

@@ -4,6 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    time::{Duration, Instant},
 };
 
 use antares_abi::{CodeTier, CompileOptions, Isa, Sha256Digest};
@@ -16,6 +17,9 @@ use crate::{
     client::{Client, exit_code, reason, stored},
     server::{Server, until},
 };
+
+/// How long a tier may take to be asked again.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn sections(folder: &Path, more: &str) -> String {
     // A read may take its time on a slow machine.
@@ -222,4 +226,54 @@ async fn people_warm_a_server_and_look_at_the_tier() {
     assert!(status == Some(0) && told.starts_with("0 entries"), "{told}");
     let (status, told) = antares(&["cache", "ls", "--shared", "http://somewhere/else"]);
     assert!(status == Some(2) && told.contains("s3://bucket/prefix"), "{told}");
+}
+
+/// An answer of a script that nobody has: what asks the shared tier and finds nothing.
+async fn absent(client: &mut Client, script: Sha256Digest) {
+    let request = v1::CompileRequest { script_sha256: script.to_string(), ..v1::CompileRequest::default() };
+    let status = client.compiler.compile(request).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::NotFound, "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tier_of_fifos_or_without_its_folder_costs_its_hits_and_nothing_else() {
+    let [data, parent] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let tier = parent.path().join("tier");
+    let elf = guests::bytes("exit-imc").unwrap();
+    let server = Server::start_with(&data, &sections(&tier, "memory_bytes_max = 0\n"));
+    made_by(&server, &elf).await;
+    let fifos: Vec<_> = (0..40_u8).map(|number| Sha256Digest::of(&[number])).collect();
+    for fifo in &fifos {
+        let name = fifo.to_string();
+        let folder = tier.join("v1/script").join(&name[..2]);
+        fs::create_dir_all(&folder).unwrap();
+        let (mode, kind) = (rustix::fs::Mode::from(0o600), rustix::fs::FileType::Fifo);
+        rustix::fs::mknodat(rustix::fs::CWD, folder.join(name), kind, mode, 0).unwrap();
+    }
+    let mut client = Client::connect(&server).await;
+    for fifo in &fifos {
+        absent(&mut client, *fifo).await;
+    }
+    assert_eq!(reads(&server, "shared", "damaged"), 40.0);
+    assert_eq!(server.metric("antares_tier_breaker_state{state=\"closed\"}"), 1.0);
+    let answer = client.execute(stored(&elf, &[], Tier::Native)).await.unwrap();
+    assert!(exit_code(&answer).is_some() && server.is_ready());
+    // The folder is gone, as a volume that is not mounted.
+    fs::rename(&tier, parent.path().join("elsewhere")).unwrap();
+    absent(&mut client, Sha256Digest::of(b"nobody")).await;
+    // It asks for native code, for what others have learnt, and for the script.
+    let failures = server.metric("antares_tier_failures_total{kind=\"no_bucket\"}");
+    assert!(failures >= 1.0 && reads(&server, "shared", "failed") >= 1.0, "{failures}");
+    client.execute(stored(&elf, &[], Tier::Native)).await.unwrap();
+    fs::rename(parent.path().join("elsewhere"), &tier).unwrap();
+    let misses = reads(&server, "shared", "miss");
+    let end = Instant::now() + PATIENCE;
+    for number in 0_u32.. {
+        absent(&mut client, Sha256Digest::of(&number.to_le_bytes())).await;
+        if reads(&server, "shared", "miss") > misses {
+            break;
+        }
+        assert!(Instant::now() < end, "it is back, and not asked");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }

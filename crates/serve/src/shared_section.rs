@@ -19,6 +19,8 @@ pub struct RawShared {
     pub get_ms_max: u64,
     /// Reads at once; more are misses.
     pub gets_max: u64,
+    /// Bytes of entries that reads under way may hold, all together; more wait.
+    pub get_bytes_max: u64,
     /// How long one attempt of a write may take, milliseconds.
     pub put_ms_max: u64,
     /// Writes at once.
@@ -39,6 +41,7 @@ impl Default for RawShared {
             url: String::new(),
             get_ms_max: 1_000,
             gets_max: 64,
+            get_bytes_max: 256 << 20,
             put_ms_max: 30_000,
             puts_max: 4,
             upload_ms_max: 600_000,
@@ -60,6 +63,8 @@ pub struct SharedTier {
     pub get_time_max: Duration,
     /// Reads at once.
     pub gets_max: usize,
+    /// Bytes of entries that reads under way may hold.
+    pub get_bytes_max: usize,
     /// How long one attempt of a write may take.
     pub put_time_max: Duration,
     /// Writes at once.
@@ -81,6 +86,7 @@ pub(crate) fn check_shared(config: &RawConfig, checker: &mut Checker) -> Option<
         trusts_writers: config.signing.keys.is_empty(),
         get_time_max: checker.time("shared.get_ms_max", raw.get_ms_max),
         gets_max: checker.count("shared.gets_max", raw.gets_max),
+        get_bytes_max: checker.count("shared.get_bytes_max", raw.get_bytes_max),
         put_time_max: checker.time("shared.put_ms_max", raw.put_ms_max),
         puts_max: checker.count("shared.puts_max", raw.puts_max),
         upload_time_max: checker.time("shared.upload_ms_max", raw.upload_ms_max),

@@ -1,4 +1,4 @@
-//! Leaves a tier alone that failed several times in a row.
+//! Leaves a tier alone that failed several times in a row, or too often lately: a success between failures is no excuse.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -8,7 +8,13 @@ use std::{
 /// Failures in a row after which a tier is left alone.
 const FAILURES_MAX: u32 = 3;
 
-/// How long it is left alone at first; each failed probe doubles it.
+/// Requests that count as lately.
+const LATELY: u32 = 20;
+
+/// Failures among them after which it is left alone too.
+const FAILURES_LATELY_MAX: u32 = 5;
+
+/// How long it is left alone at first; each failed probe, and each time that it opens again soon, doubles it.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 
 /// How long it is left alone at most.
@@ -28,6 +34,11 @@ pub enum BreakerState {
 #[derive(Debug)]
 struct State {
     failures: u32,
+    /// A bit for each of the last requests, the last one lowest: 1 where it failed.
+    lately: u32,
+    /// Successes in a row; beyond [`LATELY`] what was is forgotten.
+    successes: u32,
+    /// How long it is left alone when it opens next.
     pause: Duration,
     /// Until when nothing goes through.
     until: Option<Instant>,
@@ -40,7 +51,14 @@ pub(crate) struct Breaker(Mutex<State>);
 
 impl Default for Breaker {
     fn default() -> Self {
-        Self(Mutex::new(State { failures: 0, pause: PAUSE_MIN, until: None, is_probed: false }))
+        Self(Mutex::new(State {
+            failures: 0,
+            lately: 0,
+            successes: 0,
+            pause: PAUSE_MIN,
+            until: None,
+            is_probed: false,
+        }))
     }
 }
 
@@ -66,16 +84,26 @@ impl Breaker {
     pub(crate) fn note(&self, is_well: bool, now: Instant) {
         let mut state = self.lock();
         if is_well {
-            *state = State { failures: 0, pause: PAUSE_MIN, until: None, is_probed: false };
+            if state.is_probed {
+                // It is tried again; what was before does not count twice.
+                (state.until, state.is_probed, state.lately) = (None, false, 0);
+            }
+            state.failures = 0;
+            state.lately = (state.lately << 1) & ((1 << LATELY) - 1);
+            state.successes = state.successes.saturating_add(1);
+            if state.successes > LATELY {
+                state.pause = PAUSE_MIN;
+            }
             return;
         }
         state.failures = state.failures.saturating_add(1);
-        if state.is_probed {
-            state.pause = (state.pause * 2).min(PAUSE_MAX);
-        }
+        state.lately = (state.lately << 1 | 1) & ((1 << LATELY) - 1);
+        state.successes = 0;
+        let is_bad = state.failures >= FAILURES_MAX || state.lately.count_ones() >= FAILURES_LATELY_MAX;
         // Those that were on the way when it opened do not make it longer.
-        if state.is_probed || (state.failures >= FAILURES_MAX && state.until.is_none()) {
+        if state.is_probed || (is_bad && state.until.is_none()) {
             state.until = Some(now + state.pause);
+            state.pause = (state.pause * 2).min(PAUSE_MAX);
             state.is_probed = false;
         }
     }
@@ -128,5 +156,35 @@ mod tests {
         assert!(breaker.admits(now), "a probe whose caller went away is made again");
         breaker.note(true, now);
         assert!(breaker.admits(now) && breaker.admits(now));
+    }
+
+    #[test]
+    fn successes_between_failures_do_not_keep_it_closed() {
+        let (breaker, mut now) = (Breaker::default(), Instant::now());
+        let mut pauses = Vec::new();
+        for _ in 0..4 {
+            let mut requests = 0;
+            // Each third request hangs.
+            while breaker.state() == BreakerState::Closed {
+                breaker.note(requests % 3 != 0, now);
+                requests += 1;
+                assert!(requests <= LATELY, "it is never left alone");
+            }
+            let begin = now;
+            while !breaker.admits(now) {
+                now += Duration::from_millis(100);
+            }
+            pauses.push(now - begin);
+            breaker.note(true, now);
+            assert_eq!(breaker.state(), BreakerState::Closed);
+        }
+        assert_eq!(pauses, [500, 1_000, 2_000, 4_000].map(Duration::from_millis), "longer each time");
+        for _ in 0..=LATELY {
+            breaker.note(true, now);
+        }
+        for _ in 0..FAILURES_MAX {
+            breaker.note(false, now);
+        }
+        assert!(breaker.admits(now + PAUSE_MIN), "it was well for long");
     }
 }

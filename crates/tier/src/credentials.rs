@@ -1,8 +1,16 @@
-//! Credentials of S3 from the file that its other tools keep them in.
+//! Credentials of S3 from the file that its other tools keep them in; and whether files with credentials of any kind have changed.
 //!
-//! The environment, roles of pods and of machines are the client's own; the file it does not read.
+//! The environment, web identities, roles of pods and of machines are the client's own, which renews them; that file it does not read.
 
-use std::{env, fs, path::PathBuf};
+use std::{env, fs, os::unix::fs::MetadataExt as _, path::PathBuf};
+
+/// Files that a client reads when it is made, by the names that the environment has for them.
+const READ_ONCE: [&str; 4] = [
+    "GOOGLE_SERVICE_ACCOUNT",
+    "GOOGLE_SERVICE_ACCOUNT_PATH",
+    "SERVICE_ACCOUNT",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+];
 
 /// What the file has for one profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,15 +20,43 @@ pub(crate) struct FileCredentials {
     pub(crate) token: Option<String>,
 }
 
-/// The credentials of the profile in force; none where the environment has some, or there is no such file.
-pub(crate) fn of_file() -> Option<FileCredentials> {
-    if env::var_os("AWS_ACCESS_KEY_ID").is_some() {
+/// The file for S3; none where what comes before it is there: keys in the environment, or a web identity.
+fn path() -> Option<PathBuf> {
+    let is_set = |name: &str| env::var_os(name).is_some();
+    if is_set("AWS_ACCESS_KEY_ID") || is_set("AWS_WEB_IDENTITY_TOKEN_FILE") && is_set("AWS_ROLE_ARN") {
         return None;
     }
-    let path = match env::var_os("AWS_SHARED_CREDENTIALS_FILE") {
-        Some(path) => PathBuf::from(path),
-        None => PathBuf::from(env::var_os("HOME")?).join(".aws/credentials"),
-    };
+    match env::var_os("AWS_SHARED_CREDENTIALS_FILE") {
+        Some(path) => Some(PathBuf::from(path)),
+        None => Some(PathBuf::from(env::var_os("HOME")?).join(".aws/credentials")),
+    }
+}
+
+/// What is seen of the files with credentials; another one when they change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp(Vec<Option<[i64; 5]>>);
+
+impl Stamp {
+    /// Reads their metadata, links followed: where secrets are mounted, a link changes.
+    pub(crate) fn now() -> Self {
+        let others = READ_ONCE.iter().filter_map(|name| env::var_os(name).map(PathBuf::from));
+        let seen = path().into_iter().chain(others).map(|path| {
+            let found = fs::metadata(path).ok()?;
+            let [file, length] = [found.ino(), found.len()].map(u64::cast_signed);
+            Some([found.mtime(), found.mtime_nsec(), found.ctime_nsec(), file, length])
+        });
+        Self(seen.collect())
+    }
+
+    /// Whether the files are there and have credentials: one that is just written may not.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.0.iter().any(Option::is_some) && path().is_none_or(|path| !path.exists() || of_file().is_some())
+    }
+}
+
+/// The credentials of the profile in force; none where others come before them, or there is no such file.
+pub(crate) fn of_file() -> Option<FileCredentials> {
+    let path = path()?;
     let profile = env::var("AWS_PROFILE").unwrap_or_else(|_| "default".to_owned());
     parse(&fs::read_to_string(path).ok()?, &profile)
 }

@@ -5,22 +5,31 @@
 //! object holds is checked against its name and its digest before it is handed out; who made it is the caller's to verify.
 #![forbid(unsafe_code)]
 
+mod backend;
 mod breaker;
 mod credentials;
+mod failure;
+mod folder;
+mod found;
+mod listing;
 mod local;
 mod memory;
 mod object;
 mod objects;
 mod place;
+mod remote;
 mod stats;
+mod threads;
 mod tier;
 mod upload;
 
 pub use antares_cache::Space;
 pub use breaker::BreakerState;
+pub use failure::FailureKind;
+pub use found::ListedObject;
 pub use memory::Memory;
 pub use object::{HEAD_BYTES, Unsound};
-pub use objects::{ListedObject, Shared, SharedConfig};
+pub use objects::{Shared, SharedConfig};
 pub use place::{PlaceError, StoreLocation};
 pub use stats::{SharedStats, UploadStats};
 pub use tier::{CacheTier, TierError};

@@ -5,7 +5,11 @@ use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio::task::spawn_blocking;
 
-use crate::{CacheTier, Space, TierError};
+use crate::{CacheTier, FailureKind, Space, TierError};
+
+fn failed(error: &dyn std::error::Error) -> TierError {
+    TierError::Failed { kind: FailureKind::Other, detail: error.to_string() }
+}
 
 /// Runs `work` where it may block.
 async fn on_disk<T: Send + 'static>(
@@ -14,7 +18,7 @@ async fn on_disk<T: Send + 'static>(
 ) -> Result<T, TierError> {
     let cache = cache.clone();
     let joined = spawn_blocking(move || work(&cache)).await;
-    joined.map_err(|error| TierError::Failed { detail: error.to_string() })
+    joined.map_err(|error| failed(&error))
 }
 
 impl CacheTier for Cache {
@@ -25,7 +29,7 @@ impl CacheTier for Cache {
     fn get(&self, space: Space, key: [u8; 32]) -> BoxFuture<'_, Result<Option<Bytes>, TierError>> {
         async move {
             let got = on_disk(self, move |cache| cache.get(space, key)).await?;
-            let got = got.map_err(|error| TierError::Failed { detail: error.to_string() })?;
+            let got = got.map_err(|error| failed(&error))?;
             Ok(got.map(Bytes::from))
         }
         .boxed()
@@ -36,7 +40,7 @@ impl CacheTier for Cache {
             match on_disk(self, move |cache| cache.put(space, key, &bytes)).await? {
                 Ok(Put::Stored | Put::AlreadyThere) => Ok(()),
                 Ok(Put::Rejected(rejection)) => Err(TierError::NoRoom { detail: format!("{rejection:?}") }),
-                Err(error) => Err(TierError::Failed { detail: error.to_string() }),
+                Err(error) => Err(failed(&error)),
             }
         }
         .boxed()

@@ -24,6 +24,9 @@ pub enum Unsound {
     /// Its bytes are not those that were put.
     #[error("its bytes are not those that were stored")]
     OtherBytes,
+    /// It is no regular file.
+    #[error("it is no regular file")]
+    Irregular,
     /// It is longer than any entry may be.
     #[error("it is longer than any entry may be")]
     TooLong,
@@ -47,14 +50,20 @@ pub(crate) fn wrap(space: Space, key: [u8; 32], bytes: &[u8]) -> Bytes {
     object.freeze()
 }
 
-/// The bytes of the entry that `object` must be.
-pub(crate) fn unwrap(space: Space, key: [u8; 32], object: &Bytes) -> Result<Bytes, Unsound> {
+/// The digest in the head of `object`, which must be the entry's.
+pub(crate) fn digest_of(space: Space, key: [u8; 32], object: &[u8]) -> Result<&[u8], Unsound> {
     let head = object.get(..HEAD_BYTES).ok_or(Unsound::Malformed)?;
     let rest = head.strip_prefix(MAGIC).ok_or(Unsound::Malformed)?;
     let (id, digest) = rest.split_at(33);
     if id[0] != tag(space) || id[1..] != key {
         return Err(Unsound::OtherEntry);
     }
+    Ok(digest)
+}
+
+/// The bytes of the entry that `object` must be.
+pub(crate) fn unwrap(space: Space, key: [u8; 32], object: &Bytes) -> Result<Bytes, Unsound> {
+    let digest = digest_of(space, key, object)?;
     let bytes = object.slice(HEAD_BYTES..);
     if Sha256::digest(&bytes)[..] != *digest || (space == Space::Script && *digest != key) {
         return Err(Unsound::OtherBytes);

@@ -4,20 +4,24 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
 use antares_abi::LIBRARY_BYTES_MAX;
 use bytes::Bytes;
-use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture};
-use object_store::{ObjectStoreExt as _, PutPayload, WriteMultipart, path::Path};
+use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::BoxStream};
 use tokio::sync::Semaphore;
 
 use crate::{
-    CacheTier, SharedStats, Space, StoreLocation, TierError, Unsound,
+    CacheTier, ListedObject, SharedStats, Space, StoreLocation, TierError, Unsound,
     breaker::{Breaker, BreakerState},
-    object::{HEAD_BYTES, unwrap, wrap},
+    failure::{Failure, FailureKind, Failures},
+    found::{Found, hex},
+    object::{HEAD_BYTES, digest_of, unwrap, wrap},
     stats::{Reads, add},
     upload::Uploads,
 };
@@ -25,11 +29,8 @@ use crate::{
 /// Entries that are remembered to be there.
 const KNOWN_MAX: usize = 1 << 17;
 
-/// Objects beyond this are written in parts of this size, bytes.
-const PART_BYTES: usize = 8 << 20;
-
-/// Version of the layout, in the name of each object.
-const LAYOUT: &str = "v1";
+/// What the budget of reads is counted in, bytes.
+const UNIT_BYTES: u64 = 1 << 10;
 
 /// Limits of the shared tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub struct SharedConfig {
     pub upload_time_max: Duration,
     /// Reads at once.
     pub gets_max: usize,
+    /// Bytes of entries that reads under way may hold, all together; one that is longer takes all of it.
+    pub get_bytes_max: usize,
     /// Writes at once.
     pub puts_max: usize,
     /// Writes that wait.
@@ -59,25 +62,13 @@ impl Default for SharedConfig {
             put_time_max: Duration::from_secs(30),
             upload_time_max: Duration::from_secs(600),
             gets_max: 64,
+            get_bytes_max: 256 << 20,
             puts_max: 4,
             queue_max: 4_096,
             queue_bytes_max: 256 << 20,
             entry_bytes_max: LIBRARY_BYTES_MAX,
         }
     }
-}
-
-/// An object of the tier.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedObject {
-    /// Space of its entry.
-    pub space: Space,
-    /// Key of its entry.
-    pub key: [u8; 32],
-    /// Length of its entry, bytes.
-    pub bytes: u64,
-    /// Second since 1970 at which it was written.
-    pub written: i64,
 }
 
 /// The shared tier. Cheap to clone.
@@ -92,7 +83,11 @@ pub(crate) struct Inner {
     pub(crate) config: SharedConfig,
     pub(crate) breaker: Breaker,
     gets: Semaphore,
+    /// Of [`UNIT_BYTES`] each.
+    room: Semaphore,
+    room_units: u32,
     reads: Reads,
+    pub(crate) failures: Failures,
     pub(crate) uploads: Uploads,
     known: Mutex<HashSet<(Space, [u8; 32])>>,
 }
@@ -111,18 +106,10 @@ impl Drop for Going<'_> {
     }
 }
 
-fn failed(error: &object_store::Error) -> TierError {
-    let mut detail = error.to_string().replace(['\n', '\r'], " ");
-    let cut = (0..=300.min(detail.len())).rev().find(|at| detail.is_char_boundary(*at)).unwrap_or(0);
-    detail.truncate(cut);
-    TierError::Failed { detail }
-}
-
 impl Inner {
-    fn path(&self, space: Space, key: [u8; 32]) -> Path {
-        let name: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-        let path = self.place.prefix.clone().join(LAYOUT).join(space.name());
-        path.join(name[..2].to_owned()).join(name)
+    /// What people know an entry by.
+    pub(crate) fn name(space: Space, key: [u8; 32]) -> String {
+        format!("{}/{}", space.name(), hex(&key))
     }
 
     fn known(&self) -> MutexGuard<'_, HashSet<(Space, [u8; 32])>> {
@@ -137,45 +124,99 @@ impl Inner {
         known.insert((space, key));
     }
 
-    /// One request to the store, within `most` and as the breaker lets it.
-    pub(crate) async fn ask<T>(
+    /// One request to the store, within `most` and as the breaker lets it. What `waits` says is that it waits for us.
+    async fn ask_unless<T>(
         &self,
+        operation: &'static str,
         most: Duration,
-        request: impl Future<Output = Result<T, object_store::Error>>,
-    ) -> Result<Option<T>, TierError> {
+        waits: &AtomicBool,
+        request: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, TierError> {
         if !self.breaker.admits(Instant::now()) {
             return Err(TierError::LeftAlone);
         }
         let mut going = Going { breaker: &self.breaker, is_told: false };
         let asked = tokio::time::timeout(most, request).await;
+        if asked.is_err() && waits.load(Relaxed) {
+            // That says nothing of the store.
+            return Err(TierError::NoMemory { bytes_max: self.config.get_bytes_max });
+        }
         going.is_told = true;
-        let result = match asked {
-            Ok(Ok(answer)) => Ok(Some(answer)),
-            Ok(Err(object_store::Error::NotFound { .. })) => Ok(None),
-            Ok(Err(error)) => Err(failed(&error)),
-            Err(_) => {
-                let deadline_ms = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
-                Err(TierError::Deadline { deadline_ms })
+        let deadline_ms = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
+        let (failure, is_late) = match asked {
+            Ok(Ok(answer)) => {
+                self.breaker.note(true, Instant::now());
+                self.failures.note_well(self.place.url());
+                return Ok(answer);
             }
+            Ok(Err(failure)) => (failure, false),
+            Err(_) => (Failure::new(FailureKind::Late, &format!("it took more than {deadline_ms} ms")), true),
         };
-        self.breaker.note(result.is_ok(), Instant::now());
-        result
+        self.breaker.note(false, Instant::now());
+        self.failures.note(self.place.url(), operation, &failure);
+        Err(match is_late {
+            true => TierError::Deadline { deadline_ms },
+            false => TierError::Failed { kind: failure.kind, detail: failure.detail },
+        })
+    }
+
+    pub(crate) async fn ask<T>(
+        &self,
+        operation: &'static str,
+        most: Duration,
+        request: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, TierError> {
+        self.ask_unless(operation, most, &AtomicBool::new(false), request).await
+    }
+
+    /// The entry in an object, which takes its room before it is fetched and is looked at as soon as its head is there.
+    async fn collect(
+        &self,
+        (space, key): (Space, [u8; 32]),
+        length: u64,
+        mut chunks: BoxStream<'static, Result<Bytes, Failure>>,
+        waits: &AtomicBool,
+    ) -> Result<Result<Bytes, Unsound>, Failure> {
+        let most = self.config.entry_bytes_max.saturating_add(HEAD_BYTES as u64);
+        let Some(length) = usize::try_from(length).ok().filter(|_| length <= most) else {
+            return Ok(Err(Unsound::TooLong));
+        };
+        let units = u32::try_from((length as u64).div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
+        waits.store(true, Relaxed);
+        let _room = self.room.acquire_many(units.min(self.room_units)).await;
+        waits.store(false, Relaxed);
+        let mut object = Vec::with_capacity(length);
+        let mut is_known = false;
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk?;
+            if chunk.len() > length - object.len() {
+                return Ok(Err(Unsound::Malformed));
+            }
+            object.extend_from_slice(&chunk);
+            if !is_known && object.len() >= HEAD_BYTES {
+                if let Err(unsound) = digest_of(space, key, &object) {
+                    return Ok(Err(unsound));
+                }
+                is_known = true;
+            }
+        }
+        Ok(unwrap(space, key, &object.into()))
     }
 
     async fn read(&self, space: Space, key: [u8; 32]) -> Result<Option<Result<Bytes, Unsound>>, TierError> {
         let requests_max = self.config.gets_max;
         let _turn = self.gets.try_acquire().map_err(|_| TierError::Busy { requests_max })?;
-        let path = self.path(space, key);
+        let waits = AtomicBool::new(false);
         let request = async {
-            let got = self.place.store.get(&path).await?;
-            if got.meta.size > self.config.entry_bytes_max.saturating_add(HEAD_BYTES as u64) {
-                return Ok(Err(Unsound::TooLong));
+            match self.place.backend.get(space, key).await? {
+                None => Ok(None),
+                Some(Found::Irregular) => Ok(Some(Err(Unsound::Irregular))),
+                Some(Found::Object { length, chunks }) => {
+                    self.collect((space, key), length, chunks, &waits).await.map(Some)
+                }
             }
-            got.bytes().await.map(Ok)
         };
-        let object = self.ask(self.config.get_time_max, request).await?;
-        let Some(object) = object else { return Ok(None) };
-        Ok(Some(object.and_then(|object| unwrap(space, key, &object))))
+        self.ask_unless("read", self.config.get_time_max, &waits, request).await
     }
 
     async fn get(&self, space: Space, key: [u8; 32]) -> Result<Option<Bytes>, TierError> {
@@ -188,7 +229,7 @@ impl Inner {
             Ok(Some(Err(unsound))) => {
                 add(&self.reads.damaged);
                 self.known().remove(&(space, key));
-                tracing::error!(space = space.name(), %unsound, "an object of the shared tier is damaged");
+                self.failures.note_damaged(&Self::name(space, key), &unsound.to_string());
                 Ok(None)
             }
             Ok(None) => {
@@ -208,30 +249,20 @@ impl Inner {
             let detail = format!("{} bytes, at most {} are stored", bytes.len(), self.config.entry_bytes_max);
             return Err(TierError::NoRoom { detail });
         }
-        let (path, object) = (self.path(space, key), wrap(space, key, bytes));
-        let request = async {
-            if object.len() <= PART_BYTES {
-                return self.place.store.put(&path, PutPayload::from(object)).await.map(drop);
-            }
-            let upload = self.place.store.put_multipart(&path).await?;
-            let mut parts = WriteMultipart::new_with_chunk_size(upload, PART_BYTES);
-            parts.put(object);
-            parts.finish().await.map(drop)
-        };
-        let put = self.ask(self.config.put_time_max, request).await?;
-        put.ok_or_else(|| TierError::Failed { detail: "there is no such bucket".to_owned() })?;
+        let put = self.place.backend.put(space, key, wrap(space, key, bytes));
+        self.ask("write", self.config.put_time_max, put).await?;
         self.remember(space, key);
         Ok(())
     }
 
     /// Whether an entry is there, sound or not. For uploads that nobody waits for: a read is made without asking first.
     pub(crate) async fn has(&self, space: Space, key: [u8; 32]) -> Result<bool, TierError> {
-        let path = self.path(space, key);
-        let head = self.ask(self.config.get_time_max, self.place.store.head(&path)).await?;
-        if head.is_some() {
+        let has = self.place.backend.has(space, key);
+        let is_there = self.ask("look", self.config.get_time_max, has).await?;
+        if is_there {
             self.remember(space, key);
         }
-        Ok(head.is_some())
+        Ok(is_there)
     }
 }
 
@@ -239,9 +270,15 @@ impl Shared {
     /// The tier at `place`. Call it within a runtime: what is offered is written by tasks of it.
     #[must_use]
     pub fn open(place: StoreLocation, config: SharedConfig) -> Self {
+        let units =
+            (config.get_bytes_max as u64).div_ceil(UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS as u64);
+        let room_units = u32::try_from(units).unwrap_or(u32::MAX);
         let inner = Inner {
             place,
             config,
+            room: Semaphore::new(room_units as usize),
+            room_units,
+            failures: Failures::default(),
             breaker: Breaker::default(),
             gets: Semaphore::new(config.gets_max),
             reads: Reads::default(),
@@ -274,6 +311,7 @@ impl Shared {
             skipped: reads.skipped.load(Relaxed),
             late: reads.late.load(Relaxed),
             failed: reads.failed.load(Relaxed),
+            failures: self.inner.failures.counts(),
             uploads: self.inner.uploads.stats(),
             breaker: self.breaker(),
         }
@@ -292,32 +330,11 @@ impl Shared {
     pub async fn list(
         &self,
         space: Space,
-        mut each: impl FnMut(ListedObject) -> bool,
+        mut each: impl FnMut(ListedObject) -> bool + Send,
     ) -> Result<(), TierError> {
-        let folder = self.inner.place.prefix.clone().join(LAYOUT).join(space.name());
-        let mut objects = self.inner.place.store.list(Some(&folder));
-        while let Some(object) = objects.next().await {
-            let object = object.map_err(|error| failed(&error))?;
-            let Some(key) = object.location.filename().and_then(key_of) else { continue };
-            let bytes = object.size.saturating_sub(HEAD_BYTES as u64);
-            if !each(ListedObject { space, key, bytes, written: object.last_modified.timestamp() }) {
-                break;
-            }
-        }
-        Ok(())
+        let listed = self.inner.place.backend.list(space, &mut each).await;
+        listed.map_err(|failure| TierError::Failed { kind: failure.kind, detail: failure.detail })
     }
-}
-
-fn key_of(name: &str) -> Option<[u8; 32]> {
-    let digits = name.as_bytes();
-    if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
-        return None;
-    }
-    let mut key = [0; 32];
-    for (byte, at) in key.iter_mut().zip((0..64).step_by(2)) {
-        *byte = u8::from_str_radix(name.get(at..at + 2)?, 16).ok()?;
-    }
-    Some(key)
 }
 
 impl CacheTier for Shared {
@@ -335,12 +352,9 @@ impl CacheTier for Shared {
 
     fn remove(&self, space: Space, key: [u8; 32]) -> BoxFuture<'_, Result<(), TierError>> {
         async move {
-            let path = self.inner.path(space, key);
             self.inner.known().remove(&(space, key));
-            self.inner
-                .ask(self.inner.config.put_time_max, self.inner.place.store.delete(&path))
-                .await
-                .map(drop)
+            let remove = self.inner.place.backend.remove(space, key);
+            self.inner.ask("removal", self.inner.config.put_time_max, remove).await
         }
         .boxed()
     }

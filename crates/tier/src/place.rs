@@ -7,11 +7,17 @@ use object_store::{
     aws::{AmazonS3Builder, AmazonS3ConfigKey},
     azure::{AzureConfigKey, MicrosoftAzureBuilder},
     gcp::{GoogleCloudStorageBuilder, GoogleConfigKey},
-    local::LocalFileSystem,
+    list::PaginatedListStore,
     path::Path,
 };
 
-use crate::credentials;
+use crate::{
+    backend::Backend,
+    credentials,
+    folder::Folder,
+    listing::Connector,
+    remote::{Client, Open, Remote},
+};
 
 /// How long a connection may take to be made, as the client reads it.
 const CONNECT_TIME_MAX: &str = "1s";
@@ -48,8 +54,7 @@ pub enum PlaceError {
 /// A place for objects: a bucket and a prefix, or a folder.
 #[derive(Clone, Debug)]
 pub struct StoreLocation {
-    pub(crate) store: Arc<dyn ObjectStore>,
-    pub(crate) prefix: Path,
+    pub(crate) backend: Backend,
     url: String,
 }
 
@@ -85,29 +90,34 @@ impl StoreLocation {
     /// The URL is of no known kind, or the client refuses its settings.
     pub fn open(url: &str) -> Result<Self, PlaceError> {
         let (kind, bucket, prefix) = parts(url).ok_or_else(|| PlaceError::Kind { url: url.to_owned() })?;
-        let client = |source| PlaceError::Client { url: url.to_owned(), source };
-        let store: Arc<dyn ObjectStore> = match kind {
-            "file" => return Self::open_folder(url, &format!("/{prefix}")),
-            "s3" => Arc::new(s3(bucket).build().map_err(client)?),
-            "gs" => Arc::new(gcs(bucket).build().map_err(client)?),
-            _ => Arc::new(azure(bucket).build().map_err(client)?),
-        };
-        Ok(Self { store, prefix: Path::from(prefix), url: url.to_owned() })
+        if kind == "file" {
+            return Self::open_folder(url, &format!("/{prefix}"));
+        }
+        let (kind, bucket) = (kind.to_owned(), bucket.to_owned());
+        let open: Open = Box::new(move || match kind.as_str() {
+            "s3" => s3(&bucket).build().map(client),
+            "gs" => gcs(&bucket).build().map(client),
+            _ => azure(&bucket).build().map(client),
+        });
+        let made = open().map_err(|source| PlaceError::Client { url: url.to_owned(), source })?;
+        let backend = Backend::Remote(Remote::new(Path::from(prefix), made, Some(open)));
+        Ok(Self { backend, url: url.to_owned() })
     }
 
     fn open_folder(url: &str, folder: &str) -> Result<Self, PlaceError> {
         let path = PathBuf::from(folder);
-        fs::create_dir_all(&path).map_err(|source| PlaceError::Folder { path: path.clone(), source })?;
-        let store = LocalFileSystem::new_with_prefix(&path)
-            .map_err(|source| PlaceError::Client { url: url.to_owned(), source })?;
-        Ok(Self { store: Arc::new(store), prefix: Path::default(), url: url.to_owned() })
+        let error = |source| PlaceError::Folder { path: path.clone(), source };
+        fs::create_dir_all(&path).map_err(error)?;
+        let root = fs::canonicalize(&path).map_err(error)?;
+        Ok(Self { backend: Backend::Folder(Folder::new(root)), url: url.to_owned() })
     }
 
     /// A place of this process alone, for tests.
     #[must_use]
     pub fn in_memory() -> Self {
-        let store = Arc::new(object_store::memory::InMemory::new());
-        Self { store, prefix: Path::from("memory"), url: "memory:".to_owned() }
+        let made = Client { store: Arc::new(object_store::memory::InMemory::new()), pages: None };
+        let backend = Backend::Remote(Remote::new(Path::from("memory"), made, None));
+        Self { backend, url: "memory:".to_owned() }
     }
 
     /// A bucket on the server of S3 at `endpoint`, without credentials.
@@ -117,8 +127,9 @@ impl StoreLocation {
     pub fn s3_at(endpoint: &str, bucket: &str) -> Result<Self, PlaceError> {
         let url = format!("s3://{bucket}");
         let builder = s3(bucket).with_endpoint(endpoint).with_allow_http(true).with_skip_signature(true);
-        let store = builder.build().map_err(|source| PlaceError::Client { url: url.clone(), source })?;
-        Ok(Self { store: Arc::new(store), prefix: Path::default(), url })
+        let made =
+            builder.build().map_err(|source| PlaceError::Client { url: url.clone(), source }).map(client)?;
+        Ok(Self { backend: Backend::Remote(Remote::new(Path::default(), made, None)), url })
     }
 
     /// Its URL.
@@ -126,6 +137,12 @@ impl StoreLocation {
     pub fn url(&self) -> &str {
         &self.url
     }
+}
+
+/// A store, as both that a client is.
+fn client(store: impl ObjectStore + PaginatedListStore) -> Client {
+    let store = Arc::new(store);
+    Client { store: store.clone(), pages: Some(store) }
 }
 
 /// One attempt: the caller knows better than the client whether there is time for another.
@@ -137,6 +154,7 @@ fn s3(bucket: &str) -> AmazonS3Builder {
     let mut builder = AmazonS3Builder::from_env()
         .with_bucket_name(bucket)
         .with_retry(once())
+        .with_http_connector(Connector)
         .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::ConnectTimeout), CONNECT_TIME_MAX);
     if let Some(found) = credentials::of_file() {
         builder = builder.with_access_key_id(found.key_id).with_secret_access_key(found.secret);
@@ -163,6 +181,7 @@ fn gcs(bucket: &str) -> GoogleCloudStorageBuilder {
     GoogleCloudStorageBuilder::from_env()
         .with_bucket_name(bucket)
         .with_retry(once())
+        .with_http_connector(Connector)
         .with_config(GoogleConfigKey::Client(ClientConfigKey::ConnectTimeout), CONNECT_TIME_MAX)
 }
 
@@ -170,6 +189,7 @@ fn azure(container: &str) -> MicrosoftAzureBuilder {
     MicrosoftAzureBuilder::from_env()
         .with_container_name(container)
         .with_retry(once())
+        .with_http_connector(Connector)
         .with_config(AzureConfigKey::Client(ClientConfigKey::ConnectTimeout), CONNECT_TIME_MAX)
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::{BreakerState, TierError};
+use crate::{BreakerState, FailureKind, TierError};
 
 /// Numbers of the shared tier since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,12 +13,14 @@ pub struct SharedStats {
     pub misses: u64,
     /// Reads that gave an object which is no entry.
     pub damaged: u64,
-    /// Reads that the breaker, or the bound on requests, kept from being made.
+    /// Reads that the breaker, or a bound on requests or their bytes, kept from being made.
     pub skipped: u64,
     /// Reads that took too long.
     pub late: u64,
     /// Reads that failed.
     pub failed: u64,
+    /// Requests of any kind that failed or took too long, by why, in the order of [`FailureKind::ALL`].
+    pub failures: [u64; FailureKind::ALL.len()],
     /// Writes.
     pub uploads: UploadStats,
     /// What the breaker lets through now.
@@ -57,7 +59,7 @@ pub(crate) struct Reads {
 impl Reads {
     pub(crate) fn note_error(&self, error: &TierError) {
         let counter = match error {
-            TierError::LeftAlone | TierError::Busy { .. } => &self.skipped,
+            TierError::LeftAlone | TierError::Busy { .. } | TierError::NoMemory { .. } => &self.skipped,
             TierError::Deadline { .. } => &self.late,
             TierError::Failed { .. } | TierError::NoRoom { .. } => &self.failed,
         };

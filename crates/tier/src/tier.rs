@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
-use crate::Space;
+use crate::{FailureKind, Space};
 
 /// Why a tier gave no answer. An entry that it does not have is none of these.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,9 +23,17 @@ pub enum TierError {
         /// How many may be.
         requests_max: usize,
     },
+    /// Reads under way hold as much memory as they may.
+    #[error("reads under way hold {bytes_max} bytes already")]
+    NoMemory {
+        /// What they may hold.
+        bytes_max: usize,
+    },
     /// It says no, or cannot be reached.
     #[error("{detail}")]
     Failed {
+        /// Why.
+        kind: FailureKind,
         /// What it says, on one line.
         detail: String,
     },

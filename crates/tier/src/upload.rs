@@ -132,7 +132,8 @@ impl Entry {
             let is_hopeless = matches!(error, TierError::NoRoom { .. });
             if is_hopeless || started.elapsed() + pause > self.inner.config.upload_time_max {
                 add(&uploads.expired);
-                return tracing::warn!(%error, space = self.space.name(), "an entry did not reach the shared tier");
+                let name = Inner::name(self.space, self.key);
+                return self.inner.failures.note_given_up(&name, &error.to_string());
             }
             add(&uploads.retried);
             tokio::time::sleep(pause).await;

@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
     io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -95,6 +95,8 @@ impl Keyring {
         if !folder.join(LIST).exists() {
             Self::generate(folder, true)?;
         }
+        take_from_others(folder);
+        take_from_others(&folder.join(LIST));
         Self::open(folder)
     }
 
@@ -140,7 +142,7 @@ impl Keyring {
             let path = path.to_owned();
             move |source| KeyError::Io { path, source }
         };
-        fs::create_dir_all(folder).map_err(io(folder))?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(io(folder))?;
         let path = folder.join(LIST);
         let mut list = if path.exists() { read_list(&path)? } else { List::default() };
         let der = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| KeyError::Make)?;
@@ -174,7 +176,8 @@ impl Keyring {
         write_list(&path, &list)
     }
 
-    /// Revokes a key or the digest of an artifact: what it signed, or what it is, is a miss from then on.
+    /// Revokes a key, the digest of an artifact, or that of a script: what it signed, what it is, or whatever is made of it is a
+    /// miss from then on.
     ///
     /// # Errors
     /// It is neither, or the key that signs.
@@ -207,7 +210,7 @@ impl Keyring {
         &self.list.signer
     }
 
-    /// Ids of keys, and digests of artifacts, that were revoked.
+    /// Ids of keys, and digests of artifacts and scripts, that were revoked.
     pub fn revoked(&self) -> impl Iterator<Item = &str> {
         self.list.revoked_keys.iter().chain(&self.list.revoked_digests).map(String::as_str)
     }
@@ -224,7 +227,7 @@ impl Keyring {
         self.list.revoked_keys.contains(id)
     }
 
-    /// Whether these bytes are not to be run, whoever signed them.
+    /// Whether these bytes, or all native code of the script with this digest, are not to be run, whoever signed them.
     #[must_use]
     pub fn is_digest_revoked(&self, digest: &Sha256Digest) -> bool {
         !self.list.revoked_digests.is_empty() && self.list.revoked_digests.contains(&digest.to_string())
@@ -241,6 +244,16 @@ fn private(folder: &Path, id: &str) -> PathBuf {
     folder.join(format!("{id}.key"))
 }
 
+/// What others may write, nobody can believe. Where it is another's, or cannot be written, it stays as it was mounted.
+fn take_from_others(path: &Path) {
+    let Ok(found) = fs::metadata(path) else { return };
+    let mode = found.permissions().mode();
+    if mode & 0o022 != 0 {
+        // A mount decides by itself.
+        drop(fs::set_permissions(path, fs::Permissions::from_mode(mode & !0o022)));
+    }
+}
+
 fn read_list(path: &Path) -> Result<List, KeyError> {
     let bytes = fs::read(path).map_err(|source| KeyError::Io { path: path.to_owned(), source })?;
     serde_json::from_slice(&bytes)
@@ -252,9 +265,46 @@ fn write_list(path: &Path, list: &List) -> Result<(), KeyError> {
     let error = |source| KeyError::Io { path: path.to_owned(), source };
     let text = serde_json::to_string_pretty(list).map_err(|problem| error(problem.into()))?;
     let new = path.with_extension("new");
-    let written = fs::File::create(&new).and_then(|mut file| {
+    // A link, or what was left over, is not written through.
+    drop(fs::remove_file(&new));
+    let made = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new);
+    let written = made.and_then(|mut file| {
         file.write_all(text.as_bytes())?;
+        // It has no secrets, and the umask has no say.
+        file.set_permissions(fs::Permissions::from_mode(0o644))?;
         file.sync_all()
     });
     written.and_then(|()| fs::rename(&new, path)).map_err(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn nobody_else_may_write_what_decides_which_code_runs() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("deep/keys");
+        let id = Keyring::open_or_make(&folder).unwrap().signer_id().to_owned();
+        let (list, key) = (folder.join(LIST), private(&folder, &id));
+        assert_eq!((mode(&folder), mode(&list), mode(&key)), (0o700, 0o644, 0o600));
+        // As an earlier version left them under a umask of 0.
+        for path in [&folder, &list] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+        }
+        Keyring::open_or_make(&folder).unwrap();
+        assert_eq!((mode(&folder), mode(&list)), (0o755, 0o755));
+        // A link in the place of the new list is not written through.
+        let outside = parent.path().join("outside");
+        fs::write(&outside, "precious").unwrap();
+        symlink(&outside, list.with_extension("new")).unwrap();
+        Keyring::revoke(&folder, &Sha256Digest::of(b"x").to_string()).unwrap();
+        assert_eq!(fs::read(&outside).unwrap(), b"precious");
+    }
 }

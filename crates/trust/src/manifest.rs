@@ -86,8 +86,8 @@ pub enum Refusal {
     /// It needs what this processor has not got.
     #[error("it is for another processor")]
     OtherCpu,
-    /// Its bytes were revoked.
-    #[error("it was revoked")]
+    /// Its bytes, or its script, were revoked.
+    #[error("it, or its script, was revoked")]
     DigestRevoked,
     /// Its time is over.
     #[error("its time is over")]
@@ -217,7 +217,7 @@ impl Keyring {
         if (manifest.digest, manifest.length) != (facts.digest.0, facts.length) {
             return Err(Refusal::OtherBytes);
         }
-        if self.is_digest_revoked(&facts.digest) {
+        if self.is_digest_revoked(&facts.digest) || self.is_digest_revoked(&facts.script) {
             return Err(Refusal::DigestRevoked);
         }
         if manifest.engine != ENGINE_VERSION {

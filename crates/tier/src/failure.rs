@@ -1,0 +1,285 @@
+//! Why a store fails, by kind, for metrics and people: who must do what about it.
+
+use std::{
+    error::Error as _,
+    io,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use object_store::client::{HttpError, HttpErrorKind};
+
+/// A kind of failure has one line of the log in this time at most.
+const LINE_STEP: Duration = Duration::from_secs(60);
+
+/// Characters of what a store says that are passed on.
+const DETAIL_MAX: usize = 300;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
+        /// Why a store fails.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum FailureKind { $($(#[$doc])* $kind,)* }
+
+        impl FailureKind {
+            /// All of them.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$kind),*];
+
+            /// Name for metrics and logs.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$kind => $name,)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// The credentials are not taken, have expired, or may not do this.
+    Refused = "refused",
+    /// Our clock or the store's is wrong.
+    ClockSkew = "clock_skew",
+    /// The bucket is in another region.
+    OtherRegion = "other_region",
+    /// There is no such bucket, container or folder.
+    NoBucket = "no_bucket",
+    /// The store asks for fewer requests.
+    Throttled = "throttled",
+    /// Nobody answers at its address, or the connection breaks off.
+    Unreachable = "unreachable",
+    /// It took longer than it may.
+    Late = "late",
+    /// It says that it cannot.
+    ServerError = "server_error",
+    /// There is no room.
+    Full = "full",
+    /// What answers is not an object store.
+    NoStore = "no_store",
+    /// Anything else.
+    Other = "other",
+}
+
+/// A request that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) kind: FailureKind,
+    /// What the store says, on one line.
+    pub(crate) detail: String,
+}
+
+/// A kind, and a part of what stores say that tells it. The first that is found counts.
+const TOLD_BY: &[(FailureKind, &[&str])] = &[
+    (FailureKind::NoStore, &["<html", "<HTML", "<!doctype html", "<!DOCTYPE html"]),
+    (FailureKind::NoBucket, &["<Code>NoSuchBucket<", "<Code>ContainerNotFound<", "<Code>InvalidBucketName<"]),
+    (FailureKind::ClockSkew, &["<Code>RequestTimeTooSkewed<", "Request date header too old"]),
+    (
+        FailureKind::OtherRegion,
+        &[
+            "<Code>PermanentRedirect<",
+            "<Code>TemporaryRedirect<",
+            "<Code>AuthorizationHeaderMalformed<",
+            "<Code>IllegalLocationConstraintException<",
+            "incorrectly configured region",
+        ],
+    ),
+    (
+        FailureKind::Throttled,
+        &["<Code>SlowDown<", "<Code>ServerBusy<", "<Code>TooManyRequests<", "status code: 429"],
+    ),
+    (
+        FailureKind::Refused,
+        &[
+            "<Code>ExpiredToken<",
+            "<Code>InvalidToken<",
+            "<Code>TokenRefreshRequired<",
+            "<Code>InvalidAccessKeyId<",
+            "<Code>SignatureDoesNotMatch<",
+            "<Code>AccessDenied<",
+            "<Code>AuthenticationFailed<",
+            "status code: 401",
+            "status code: 403",
+        ],
+    ),
+    (FailureKind::Full, &["status code: 507", "<Code>QuotaExceeded<"]),
+    (FailureKind::ServerError, &["status code: 5"]),
+];
+
+/// What says of an object alone that it is not there.
+const ABSENT: &[&str] =
+    &["<Code>NoSuchKey<", "<Code>BlobNotFound<", "<Code>NoSuchVersion<", "<Code>NoSuchObject<"];
+
+fn one_line(text: &str) -> String {
+    let plain = text.chars().map(|each| if each.is_control() { ' ' } else { each });
+    plain.take(DETAIL_MAX).collect()
+}
+
+/// Kind of the failed connection in the chain of `error`, if one failed.
+fn of_connection(error: &object_store::Error) -> Option<FailureKind> {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<HttpError>() {
+            return Some(match error.kind() {
+                HttpErrorKind::Timeout => FailureKind::Late,
+                HttpErrorKind::Decode => FailureKind::NoStore,
+                _ => FailureKind::Unreachable,
+            });
+        }
+        cause = error.source();
+    }
+    None
+}
+
+impl Failure {
+    pub(crate) fn new(kind: FailureKind, detail: &str) -> Self {
+        Self { kind, detail: one_line(detail) }
+    }
+
+    /// Of what a client of object stores says; none where it says that an object is not there.
+    pub(crate) fn of(error: &object_store::Error) -> Option<Self> {
+        let text = error.to_string();
+        let is_said = |parts: &&[&str]| parts.iter().any(|part| text.contains(part));
+        let told = TOLD_BY.iter().find(|(_, parts)| is_said(parts)).map(|(kind, _)| *kind);
+        let is_absent = matches!(error, object_store::Error::NotFound { .. });
+        if is_absent && told.is_none() && (is_said(&ABSENT) || !text.contains("<Code>")) {
+            return None;
+        }
+        let kind = told.or_else(|| of_connection(error)).unwrap_or(match error {
+            object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
+                FailureKind::Refused
+            }
+            _ => FailureKind::Other,
+        });
+        Some(Self::new(kind, &text))
+    }
+
+    /// Of what the system says of a file.
+    pub(crate) fn of_io(error: &io::Error) -> Self {
+        let kind = match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => FailureKind::Refused,
+            io::ErrorKind::NotFound => FailureKind::NoBucket,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FailureKind::Full,
+            io::ErrorKind::TimedOut => FailureKind::Late,
+            _ => FailureKind::ServerError,
+        };
+        Self::new(kind, &error.to_string())
+    }
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    last: Option<Instant>,
+    left_out: u64,
+}
+
+/// Counts failures by kind, and tells of each kind now and then.
+#[derive(Debug, Default)]
+pub(crate) struct Failures {
+    counts: [AtomicU64; FailureKind::ALL.len()],
+    lines: [Mutex<Lines>; FailureKind::ALL.len()],
+    damaged: Mutex<Lines>,
+    given_up: Mutex<Lines>,
+    is_told: AtomicBool,
+}
+
+/// How many lines were left out before one that is written now; none if this one is left out too.
+fn turn(lines: &Mutex<Lines>) -> Option<u64> {
+    let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+    if lines.last.is_some_and(|last| last.elapsed() < LINE_STEP) {
+        lines.left_out += 1;
+        return None;
+    }
+    lines.last = Some(Instant::now());
+    Some(std::mem::take(&mut lines.left_out))
+}
+
+impl Failures {
+    pub(crate) fn note(&self, url: &str, operation: &'static str, failure: &Failure) {
+        let index = failure.kind as usize;
+        self.counts[index].fetch_add(1, Relaxed);
+        if let Some(left_out) = turn(&self.lines[index]) {
+            self.is_told.store(true, Relaxed);
+            let (kind, detail) = (failure.kind.name(), &failure.detail);
+            tracing::warn!(kind, operation, url, detail, left_out, "the shared tier fails");
+        }
+    }
+
+    /// A request went well.
+    pub(crate) fn note_well(&self, url: &str) {
+        if self.is_told.load(Relaxed) && self.is_told.swap(false, Relaxed) {
+            tracing::info!(url, "the shared tier answers again");
+        }
+    }
+
+    pub(crate) fn note_damaged(&self, path: &str, problem: &str) {
+        if let Some(left_out) = turn(&self.damaged) {
+            tracing::error!(path, problem, left_out, "an object of the shared tier is damaged");
+        }
+    }
+
+    pub(crate) fn note_given_up(&self, path: &str, error: &str) {
+        if let Some(left_out) = turn(&self.given_up) {
+            tracing::warn!(path, error, left_out, "an entry did not reach the shared tier");
+        }
+    }
+
+    /// By kind, in the order of [`FailureKind::ALL`].
+    pub(crate) fn counts(&self) -> [u64; FailureKind::ALL.len()] {
+        std::array::from_fn(|index| self.counts[index].load(Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(is_404: bool, text: &str) -> Option<FailureKind> {
+        let source = text.to_owned().into();
+        let error = match is_404 {
+            true => object_store::Error::NotFound { path: "p".into(), source },
+            false => object_store::Error::Generic { store: "S3", source },
+        };
+        Failure::of(&error).map(|failure| failure.kind)
+    }
+
+    #[test]
+    fn what_stores_say_has_a_kind() {
+        for (is_404, text, kind) in [
+            (true, "404 Not Found: <Error><Code>NoSuchKey</Code></Error>", None),
+            (true, "404 Not Found: ", None),
+            (true, "404: <Error><Code>NoSuchBucket</Code></Error>", Some(FailureKind::NoBucket)),
+            (true, "404: <Error><Code>SomethingNew</Code></Error>", Some(FailureKind::Other)),
+            (true, "404 Not Found: <!DOCTYPE html><title>", Some(FailureKind::NoStore)),
+            (false, "400: <Error><Code>ExpiredToken</Code></Error>", Some(FailureKind::Refused)),
+            (false, "403: <Code>RequestTimeTooSkewed</Code>", Some(FailureKind::ClockSkew)),
+            (false, "400: <Code>AuthorizationHeaderMalformed</Code>", Some(FailureKind::OtherRegion)),
+            (
+                false,
+                "this normally indicates an incorrectly configured region",
+                Some(FailureKind::OtherRegion),
+            ),
+            (false, "non-2xx status code: 503: <Code>SlowDown</Code>", Some(FailureKind::Throttled)),
+            (false, "non-2xx status code: 500: oh", Some(FailureKind::ServerError)),
+            (false, "whatever", Some(FailureKind::Other)),
+        ] {
+            assert_eq!(said(is_404, text), kind, "{text}");
+        }
+        let detail = Failure::new(FailureKind::Other, &format!("a\nb\u{1b}{}", "é".repeat(400))).detail;
+        assert!(detail.starts_with("a b é") && detail.chars().count() == DETAIL_MAX);
+    }
+
+    #[test]
+    fn a_kind_has_one_line_in_a_while_and_every_failure_counts() {
+        let lines = Mutex::default();
+        assert_eq!((turn(&lines), turn(&lines), turn(&lines)), (Some(0), None, None));
+        lines.lock().unwrap().last = Instant::now().checked_sub(LINE_STEP);
+        assert_eq!(turn(&lines), Some(2));
+        let failures = Failures::default();
+        for _ in 0..3 {
+            failures.note("url", "read", &Failure::new(FailureKind::Refused, "no"));
+        }
+        assert_eq!(failures.counts()[FailureKind::Refused as usize], 3);
+    }
+}

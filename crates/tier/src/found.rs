@@ -1,0 +1,52 @@
+//! What lies in a store, and under which names.
+
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+
+use crate::{Space, failure::Failure};
+
+/// An object of the tier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedObject {
+    /// Space of its entry.
+    pub space: Space,
+    /// Key of its entry.
+    pub key: [u8; 32],
+    /// Length of its entry, bytes.
+    pub bytes: u64,
+    /// Second since 1970 at which it was written.
+    pub written: i64,
+}
+
+/// Version of the layout, in the name of each object.
+pub(crate) const LAYOUT: &str = "v1";
+
+/// What lies under a name.
+pub(crate) enum Found {
+    /// Nothing that can be read, such as a FIFO.
+    Irregular,
+    /// An object.
+    Object {
+        /// Its length, bytes.
+        length: u64,
+        /// Its bytes.
+        chunks: BoxStream<'static, Result<Bytes, Failure>>,
+    },
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The key that an object's name is.
+pub(crate) fn key_of(name: &str) -> Option<[u8; 32]> {
+    let digits = name.as_bytes();
+    if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let mut key = [0; 32];
+    for (byte, at) in key.iter_mut().zip((0..64).step_by(2)) {
+        *byte = u8::from_str_radix(name.get(at..at + 2)?, 16).ok()?;
+    }
+    Some(key)
+}

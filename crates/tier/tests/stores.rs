@@ -1,0 +1,294 @@
+//! Stores that refuse, lie, hang or never end, and folders that hold what is no object: each is told by kind, bounded, and survived.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use antares_tier::{CacheTier as _, FailureKind, Shared, SharedConfig, Space, StoreLocation, TierError};
+use bytes::Bytes;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+/// A test may wait: the machine may be slow.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn patient() -> SharedConfig {
+    SharedConfig { get_time_max: PATIENCE, put_time_max: PATIENCE, ..SharedConfig::default() }
+}
+
+/// What a server of S3 says to a request: a status and a body.
+type Answer = dyn Fn(&str) -> (u16, String) + Send + Sync;
+
+fn serve(connection: TcpStream, answer: &Answer) -> std::io::Result<()> {
+    let mut lines = BufReader::new(connection.try_clone()?);
+    let mut connection = connection;
+    loop {
+        let (mut request, mut length) = (String::new(), 0);
+        loop {
+            let mut line = String::new();
+            if lines.read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+            request += &line;
+        }
+        let mut body = vec![0; length];
+        lines.read_exact(&mut body)?;
+        let (status, text) = answer(&request);
+        let begin = format!(
+            "HTTP/1.1 {status} x\r\ncontent-length: {}\r\netag: \"x\"\r\nlast-modified: Thu, 26 Nov 2026 00:00:00 GMT\r\n\r\n",
+            text.len()
+        );
+        let is_head = request.starts_with("HEAD");
+        connection.write_all(format!("{begin}{}", if is_head { "" } else { &text }).as_bytes())?;
+    }
+}
+
+/// Address of a server that says what `answer` does.
+fn server(answer: impl Fn(&str) -> (u16, String) + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let answer: Arc<Answer> = Arc::new(answer);
+    thread::spawn(move || {
+        for connection in listener.incoming().flatten() {
+            let answer = answer.clone();
+            thread::spawn(move || serve(connection, &*answer));
+        }
+    });
+    format!("http://{address}")
+}
+
+fn code(code: &str) -> String {
+    format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>no</Message></Error>")
+}
+
+fn counted(shared: &Shared, kind: FailureKind) -> u64 {
+    let at = FailureKind::ALL.iter().position(|each| *each == kind).unwrap();
+    shared.stats().failures[at]
+}
+
+#[tokio::test]
+async fn what_a_store_refuses_for_is_told_by_kind_and_is_no_miss() {
+    for (status, text, kind) in [
+        (403, code("AccessDenied"), FailureKind::Refused),
+        (400, code("ExpiredToken"), FailureKind::Refused),
+        (403, code("RequestTimeTooSkewed"), FailureKind::ClockSkew),
+        (301, code("PermanentRedirect"), FailureKind::OtherRegion),
+        (400, code("AuthorizationHeaderMalformed"), FailureKind::OtherRegion),
+        (404, code("NoSuchBucket"), FailureKind::NoBucket),
+        (404, "<html><title>not here</title></html>".to_owned(), FailureKind::NoStore),
+        (503, code("SlowDown"), FailureKind::Throttled),
+        (500, code("InternalError"), FailureKind::ServerError),
+    ] {
+        let what = text.clone();
+        let place = StoreLocation::s3_at(&server(move |_| (status, what.clone())), "bucket").unwrap();
+        let shared = Shared::open(place, patient());
+        let got = shared.get(Space::Script, [1; 32]).await;
+        assert!(
+            matches!(&got, Err(TierError::Failed { kind: k, .. }) if *k == kind),
+            "{status} {text}: {got:?}"
+        );
+        let stats = shared.stats();
+        assert_eq!((counted(&shared, kind), stats.failed, stats.misses), (1, 1, 0), "{text}");
+    }
+    let place = StoreLocation::s3_at(&server(|_| (404, code("NoSuchKey"))), "bucket").unwrap();
+    let shared = Shared::open(place, patient());
+    assert_eq!(shared.get(Space::Script, [1; 32]).await, Ok(None), "that is a miss");
+    // Nobody listens there any more.
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let place = StoreLocation::s3_at(&format!("http://{gone}"), "bucket").unwrap();
+    let shared = Shared::open(place, patient());
+    let got = shared.get(Space::Script, [1; 32]).await;
+    assert!(matches!(got, Err(TierError::Failed { kind: FailureKind::Unreachable, .. })), "{got:?}");
+}
+
+#[tokio::test]
+async fn lists_end_whatever_answers() {
+    let pages = Arc::new(AtomicU64::new(0));
+    let repeats = {
+        let pages = pages.clone();
+        move |_: &str| {
+            let token = pages.fetch_add(1, Relaxed) % 2;
+            (
+                200,
+                format!(
+                    "<ListBucketResult><NextContinuationToken>{token}</NextContinuationToken></ListBucketResult>"
+                ),
+            )
+        }
+    };
+    let html = |_: &str| (200, "<html><body>Sign in first</body></html>".to_owned());
+    for address in [server(repeats), server(html)] {
+        let shared = Shared::open(StoreLocation::s3_at(&address, "bucket").unwrap(), patient());
+        let listed = shared.list(Space::Script, |_| true).await;
+        assert!(matches!(listed, Err(TierError::Failed { kind: FailureKind::NoStore, .. })), "{listed:?}");
+    }
+    assert_eq!(pages.load(Relaxed), 3, "two tokens, and the first one once more");
+    let empty = server(|_| (200, "<ListBucketResult></ListBucketResult>".to_owned()));
+    let shared = Shared::open(StoreLocation::s3_at(&empty, "bucket").unwrap(), patient());
+    assert_eq!(shared.list(Space::Script, |_| true).await, Ok(()));
+}
+
+const RENEWED: &str = "ANTARES_TEST_RENEWED";
+
+/// It has an environment of its own, so it is a process of its own.
+#[test]
+fn renewed_credentials_are_taken() {
+    if let Some(file) = std::env::var_os(RENEWED) {
+        return renewed(Path::new(&file));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("credentials");
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "renewed_credentials_are_taken", "--nocapture"]);
+    child.env(RENEWED, &file).env("AWS_SHARED_CREDENTIALS_FILE", &file).env("AWS_REGION", "eu-west-1");
+    for name in ["AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ENDPOINT_URL_S3"] {
+        child.env_remove(name);
+    }
+    let wanted = Arc::new(Mutex::new("OLD"));
+    let takes = wanted.clone();
+    let address = server(move |request| {
+        let id = format!("credential={}/", takes.lock().unwrap()).to_lowercase();
+        if request.to_lowercase().contains(&id) {
+            (404, code("NoSuchKey"))
+        } else {
+            (403, code("ExpiredToken"))
+        }
+    });
+    // The store takes the new ones as soon as they are in the file.
+    let seen = file.with_extension("new");
+    let watch = thread::spawn(move || {
+        let end = Instant::now() + PATIENCE;
+        while !seen.exists() {
+            assert!(Instant::now() < end, "the child says nothing");
+            thread::sleep(Duration::from_millis(5));
+        }
+        *wanted.lock().unwrap() = "NEW";
+    });
+    assert!(child.env("AWS_ENDPOINT_URL", address).status().unwrap().success());
+    watch.join().unwrap();
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn renewed(file: &Path) {
+    let write = |id: &str| {
+        fs::write(file, format!("[default]\naws_access_key_id = {id}\naws_secret_access_key = s\n")).unwrap();
+    };
+    write("OLD");
+    let shared = Shared::open(StoreLocation::open("s3://bucket/p").unwrap(), patient());
+    assert_eq!(shared.get(Space::Script, [1; 32]).await, Ok(None));
+    fs::write(file.with_extension("new"), "").unwrap();
+    let end = Instant::now() + PATIENCE;
+    let until = async |what: &str, is_well: bool| {
+        while shared.get(Space::Script, [1; 32]).await.is_ok() != is_well {
+            assert!(Instant::now() < end, "{what}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    until("the old ones are refused", false).await;
+    // Half of a file: the old client stays, and nothing ends.
+    fs::write(file, "[default]\naws_access").unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    write("NEW");
+    until("the new ones are taken", true).await;
+}
+
+fn folder_tier(folder: &Path, config: SharedConfig) -> Shared {
+    Shared::open(StoreLocation::open(&format!("file://{}", folder.display())).unwrap(), config)
+}
+
+fn path_of(folder: &Path, key: [u8; 32]) -> PathBuf {
+    let name: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    folder.join("v1/artifact").join(&name[..2]).join(name)
+}
+
+#[tokio::test]
+async fn what_is_no_regular_file_is_no_object() {
+    let folder = tempfile::tempdir().unwrap();
+    let shared = folder_tier(folder.path(), patient());
+    for (number, what) in (1..).zip(["a FIFO", "a link", "a folder", "a link to a FIFO", "a socket"]) {
+        let path = path_of(folder.path(), [number; 32]);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let other = folder.path().join("other");
+        match number {
+            1 => mknodat(CWD, &path, FileType::Fifo, Mode::from(0o600), 0).unwrap(),
+            2 => std::os::unix::fs::symlink("/etc/hostname", &path).unwrap(),
+            3 => fs::create_dir(&path).unwrap(),
+            4 => {
+                mknodat(CWD, &other, FileType::Fifo, Mode::from(0o600), 0).unwrap();
+                std::os::unix::fs::symlink(&other, &path).unwrap();
+            }
+            _ => mknodat(CWD, &path, FileType::Socket, Mode::from(0o600), 0).unwrap(),
+        }
+        assert_eq!(shared.get(Space::Artifact, [number; 32]).await, Ok(None), "{what}");
+        assert_eq!(shared.stats().damaged, u64::from(number), "{what}");
+        if number != 3 {
+            let put = shared.put(Space::Artifact, [number; 32], Bytes::from_static(b"new")).await;
+            assert_eq!(put, Ok(()), "{what} is replaced");
+            assert_eq!(
+                shared.get(Space::Artifact, [number; 32]).await,
+                Ok(Some(Bytes::from_static(b"new"))),
+                "{what}"
+            );
+        }
+    }
+    assert_eq!(shared.stats().breaker, antares_tier::BreakerState::Closed);
+}
+
+#[tokio::test]
+async fn folders_below_it_are_not_left_by_links() {
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let shared = folder_tier(folder.path(), patient());
+    let path = path_of(folder.path(), [9; 32]);
+    fs::create_dir_all(path.parent().unwrap().parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), path.parent().unwrap()).unwrap();
+    fs::write(elsewhere.path().join(path.file_name().unwrap()), "precious").unwrap();
+    assert!(shared.put(Space::Artifact, [9; 32], Bytes::from_static(b"new")).await.is_err());
+    assert!(shared.get(Space::Artifact, [9; 32]).await.is_err());
+    assert!(shared.remove(Space::Artifact, [9; 32]).await.is_err());
+    let left: Vec<_> = fs::read_dir(elsewhere.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(left.len(), 1);
+    assert_eq!(fs::read_to_string(&left[0]).unwrap(), "precious");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_under_way_hold_no_more_than_their_budget() {
+    const LONG: usize = 8 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let config = SharedConfig { get_bytes_max: 2 * LONG, ..patient() };
+    let shared = folder_tier(folder.path(), config);
+    for number in 0..12 {
+        shared.put(Space::Artifact, [number; 32], vec![number; LONG].into()).await.unwrap();
+    }
+    let peak = || -> u64 {
+        let text = fs::read_to_string("/proc/self/status").unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    };
+    let before = peak();
+    // What is read is let go at once, but for what is under way.
+    let reads = (0..12).map(|number| {
+        let shared = shared.clone();
+        tokio::spawn(async move { shared.get(Space::Artifact, [number; 32]).await.unwrap().unwrap().len() })
+    });
+    for read in futures_util::future::join_all(reads).await {
+        assert_eq!(read.unwrap(), LONG, "each is read in its turn");
+    }
+    let grown = peak().saturating_sub(before) >> 20;
+    assert!(grown < 80, "{grown} MiB, where all at once are 96 and more");
+}
