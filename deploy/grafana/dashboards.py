@@ -148,6 +148,8 @@ OVERVIEW = [
               "short", ("lost", rate("antares_audit_lost_total")), ("broken", "max(antares_audit_broken{@})")),
         panel("Files read again", "Changed certificates and keys, per second: a failed change left the old files in force.",
               "ops", ("{{kind}} {{result}}", rate("antares_reloads_total", "kind, result"))),
+        panel("Keys of tokens", "Keys in the file of whoever issues tokens: taken, and skipped since they verify none.", "none",
+              ("{{instance}} {{state}}", "sum by (instance, state) (antares_jwks_keys{})")),
         panel("Certificates end", "Time until the first certificate of a file ends, or its revocation list should have a successor.",
               "s", ("{{instance}} {{file}}", "min by (instance, file) (antares_certificate_expiry_timestamp_seconds{}) - time()")),
         panel("Bytes of requests", "Bytes of requests in progress: received, being received, waiting in uploads and"
