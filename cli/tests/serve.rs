@@ -75,7 +75,7 @@ impl Server {
     /// What `GET path` of the metrics address answers, headers included.
     fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.metrics).expect("the metrics address answers");
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").expect("sent");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         answer

@@ -155,6 +155,8 @@ OVERVIEW = [
               ("ended: {{task}}", rate("antares_task_ends_total", "task")), ("panics", rate("antares_panics_total"))),
         panel("Files read again", "Changed certificates and keys, per second: a failed change left the old files in force.",
               "ops", ("{{kind}} {{result}}", rate("antares_reloads_total", "kind, result"))),
+        panel("Keys of tokens", "Keys in the file of whoever issues tokens: taken, and skipped since they verify none.", "none",
+              ("{{instance}} {{state}}", "sum by (instance, state) (antares_jwks_keys{})")),
         panel("Certificates end", "Time until the first certificate of a file ends, or its revocation list should have a successor.",
               "s", ("{{instance}} {{file}}", "min by (instance, file) (antares_certificate_expiry_timestamp_seconds{}) - time()"),
               ("{{instance}} {{file}} begins", "max by (instance, file) (antares_certificate_begin_timestamp_seconds{}) - time()")),

@@ -94,7 +94,13 @@ impl Issuer {
     }
 
     fn write(&self) {
-        let keys: Vec<Value> = self.keys.iter().map(|(id, der)| public(id, der)).collect();
+        self.publish(&[]);
+    }
+
+    /// Writes the file with `others` before its keys.
+    fn publish(&self, others: &[Value]) {
+        let ours = self.keys.iter().map(|(id, der)| public(id, der));
+        let keys: Vec<Value> = others.iter().cloned().chain(ours).collect();
         let new = self.folder.path().join("new");
         fs::write(&new, json!({ "keys": keys }).to_string()).unwrap();
         fs::rename(new, self.file()).unwrap();
@@ -324,7 +330,12 @@ fn forgeries(issuer: &Issuer) -> Vec<Refusal> {
         invalid("no token", ""),
         invalid("no base64", "a.b!.c"),
         invalid("words", "let me in"),
-        invalid("too long", &format!("{good}{}", "x".repeat(9_000))),
+        (
+            "too long",
+            bearer(&format!("{good}{}", "x".repeat(13_000))),
+            Code::Unauthenticated,
+            "TOKEN_TOO_LONG",
+        ),
         raw("scheme alone", &["Bearer"]),
         raw("scheme basic", &["Basic dXNlcjp3b3Jk"]),
         raw("two tokens", &[&format!("Bearer {good}"), &format!("Bearer {good}")]),
@@ -421,6 +432,51 @@ async fn keys_of_tokens_are_renewed() {
         server.metric("antares_reloads_total{kind=\"jwks\",result=\"failed\"}") > 0.0
     });
     becomes(&channel, &new, false).await;
+}
+
+/// What cannot be read of a set keeps nothing in force that is not in it any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_gone_counts_no_longer_whatever_stands_beside_it() {
+    let (mut issuer, data) = (Issuer::new().with("second"), tempfile::tempdir().unwrap());
+    let point = public("x", &issuer.keys["second"]);
+    let other = |more: Value| {
+        let mut key = point.clone();
+        key.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        key
+    };
+    let enc = other(json!({ "use": "enc", "alg": "ECDH-ES" }));
+    issuer.publish(std::slice::from_ref(&enc));
+    // Such a set is no reason not to start.
+    let server = Server::start_with(&data, &issuer.section());
+    let channel = plain(&server).await;
+    let token = |id: &str, key: &[u8]| sign(id, key, &claims("user/x", |_| {}));
+    let (first, second) = (issuer.keys["first"].clone(), issuer.keys["second"].clone());
+    becomes(&channel, &token("first", &first), false).await;
+    becomes(&channel, &token("x", &second), true).await;
+    let beside = [
+        enc,
+        other(json!({ "crv": "P-521" })),
+        json!({ "kty": "oct", "kid": "first", "k": "AAAA" }),
+        json!({ "kty": "AKP", "kid": "first", "alg": "ML-DSA-44", "pub": "AAAA" }),
+        json!({ "kid": ["first"] }),
+        json!("first"),
+    ];
+    for one in beside {
+        issuer.keys.insert("first", first.clone());
+        issuer.publish(std::slice::from_ref(&one));
+        becomes(&channel, &token("first", &first), false).await;
+        issuer.keys.remove("first");
+        issuer.publish(std::slice::from_ref(&one));
+        becomes(&channel, &token("first", &first), true).await;
+        becomes(&channel, &token("second", &second), false).await;
+        assert!(server.metric("antares_jwks_keys{state=\"skipped\"}") >= 1.0);
+    }
+    // All of them taken back.
+    issuer.keys.clear();
+    issuer.publish(&[]);
+    becomes(&channel, &token("second", &second), true).await;
+    assert_eq!(server.metric("antares_jwks_keys{state=\"taken\"}"), 0.0);
+    assert_eq!(server.metric("antares_reloads_total{kind=\"jwks\",result=\"failed\"}"), 0.0);
 }
 
 /// Tenants that have profiles, as the caller with `token` sees them, who says that it is `tenant`.

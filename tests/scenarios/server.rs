@@ -198,7 +198,7 @@ impl Server {
     pub(crate) fn get(&self, path: &str) -> String {
         let mut answer = String::new();
         let asked = TcpStream::connect(&self.metrics).and_then(|mut stream| {
-            write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")?;
+            write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
             stream.read_to_string(&mut answer)
         });
         asked.map_or_else(|error| error.to_string(), |_| answer)

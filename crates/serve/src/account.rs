@@ -173,6 +173,12 @@ impl Account {
         self.salt
     }
 
+    /// Whether the tenant has native code of its own.
+    #[must_use]
+    pub fn is_salted(&self) -> bool {
+        self.salt.0.is_some()
+    }
+
     /// Whether the tenant sees only what it uploaded.
     #[must_use]
     pub fn is_apart(&self) -> bool {

@@ -4,6 +4,7 @@
 //! log says how many there were; where it is required, calls are refused instead.
 
 use std::{
+    fmt::Write as _,
     fs::{File, OpenOptions},
     io,
     os::{
@@ -115,7 +116,7 @@ impl Entry {
         let line = json!({
             "time_ms": now_ms(),
             "call": method,
-            "who": self.who.as_deref(),
+            "who": self.who.as_deref().map(|who| cut(who.to_owned())),
             "peer": self.peer.to_string(),
             "tenant": &*self.tenant,
             "role": self.role,
@@ -178,7 +179,7 @@ impl Auditor {
     }
 
     fn write(&self, line: &Value) {
-        if let Err(error) = self.sender.try_send(Message::Line(format!("{line}\n"))) {
+        if let Err(error) = self.sender.try_send(Message::Line(format!("{}\n", plain(&line.to_string())))) {
             // Whoever writes it has ended.
             if let TrySendError::Disconnected(_) = error {
                 self.shared.is_broken.store(true, Ordering::Relaxed);
@@ -309,6 +310,21 @@ fn now_ms() -> u64 {
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// JSON in printable ASCII: what a terminal would obey or show in another order stands as `\u` escapes.
+fn plain(line: &str) -> String {
+    let mut plain = String::with_capacity(line.len());
+    for letter in line.chars() {
+        match letter {
+            ' '..='~' => plain.push(letter),
+            _ => letter.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
+                // Writing to a string does not fail.
+                let _ = write!(plain, "\\u{unit:04x}");
+            }),
+        }
+    }
+    plain
+}
+
 fn cut(mut text: String) -> String {
     let end = (0..=TEXT_BYTES_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     text.truncate(end.unwrap_or(0));
@@ -395,6 +411,19 @@ mod tests {
             let _ = io::Read::read_to_end(&mut file, &mut read);
             auditor.is_well()
         });
+    }
+
+    #[test]
+    fn a_line_has_nothing_that_a_terminal_obeys() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        let auditor = auditor(&path, true);
+        let what = "x\n{\"who\":\"root\"}\u{1b}[2J\u{7f}\u{9b}31m\u{85}\u{2028}\u{202e}\u{2066}\u{200f}\u{feff}\u{e0041}\u{1f600}e";
+        say(&auditor, what);
+        auditor.flush();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.trim_end().bytes().all(|byte| (0x20..0x7f).contains(&byte)), "{text}");
+        assert_eq!((lines(&path).len(), lines(&path)[0]["what"].as_str()), (1, Some(what)));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     admission::TENANT_BYTES_MAX,
     check::Checker,
-    jwt::Jwt,
+    key_set::Jwt,
     raw_config::RawConfig,
     roles::{CallerRole, Roles},
 };

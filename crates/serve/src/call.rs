@@ -8,9 +8,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::HeaderMap;
-use http_body::{Body, Frame, SizeHint};
+use http::{
+    HeaderMap, HeaderValue, Method, Request, Response, StatusCode,
+    header::{ALLOW, CONTENT_TYPE},
+};
+use http_body::{Frame, SizeHint};
 use prometheus::IntGauge;
+use tonic::body::Body;
 use tracing::Span;
 
 use crate::{
@@ -19,12 +23,12 @@ use crate::{
     audit::Entry,
     connections::Link,
     openmetrics::TracedHistograms,
-    status::{CANCELLED, DEADLINE_EXCEEDED, code_in, reason_in},
+    status::{CANCELLED, DEADLINE_EXCEEDED, Fault, code_in, reason_in},
     telemetry,
 };
 
-/// Longest deadline that a caller can set; beyond it there is none.
-const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// Media type of gRPC, before `+proto` and parameters.
+const GRPC: &str = "application/grpc";
 
 /// When the answer must have begun: the caller's `grpc-timeout`, and at the latest what the server allows any call. An
 /// extension of every request.
@@ -62,7 +66,37 @@ fn parse_timeout(text: &str) -> Option<Duration> {
         "n" => Duration::from_nanos(number),
         _ => return None,
     };
-    (timeout <= TIMEOUT_MAX).then_some(timeout)
+    Some(timeout)
+}
+
+/// Refuses a timeout that the protocol does not have: who sends one would wait for something else.
+pub(crate) fn check_timeout(headers: &HeaderMap) -> Result<(), Fault> {
+    let mut values = headers.get_all("grpc-timeout").iter();
+    let is_good = match (values.next(), values.next()) {
+        (None, _) => true,
+        (Some(value), None) => value.to_str().is_ok_and(|text| parse_timeout(text).is_some()),
+        _ => false,
+    };
+    let problem = "grpc-timeout must be once, 1 to 8 digits and one of H, M, S, m, u and n";
+    if is_good { Ok(()) } else { Err(Fault::invalid("TIMEOUT_MALFORMED", problem)) }
+}
+
+/// What HTTP says to a request that is no gRPC call.
+pub(crate) fn not_grpc(request: &Request<Body>) -> Option<Response<Body>> {
+    let answer = |status, header: Option<(_, &'static str)>| {
+        let mut answer = Response::new(Body::empty());
+        *answer.status_mut() = status;
+        answer.headers_mut().extend(header.map(|(name, value)| (name, HeaderValue::from_static(value))));
+        answer
+    };
+    if request.method() != Method::POST {
+        return Some(answer(StatusCode::METHOD_NOT_ALLOWED, Some((ALLOW, "POST"))));
+    }
+    let kind = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind =
+        kind.get(..GRPC.len()).filter(|start| start.eq_ignore_ascii_case(GRPC)).map(|_| &kind[GRPC.len()..]);
+    let is_grpc = kind.is_some_and(|rest| rest.is_empty() || rest.starts_with(['+', ';', ' ']));
+    (!is_grpc).then(|| answer(StatusCode::UNSUPPORTED_MEDIA_TYPE, None))
 }
 
 /// A call from its first byte to its last. Dropping it writes down how it ended.
@@ -129,17 +163,17 @@ impl Drop for Call {
 /// A response body that notes the status in its trailers and keeps the call until it is sent.
 #[derive(Debug)]
 pub(crate) struct WatchedBody {
-    inner: tonic::body::Body,
+    inner: Body,
     call: Option<Call>,
 }
 
 impl WatchedBody {
-    pub(crate) fn new(inner: tonic::body::Body, call: Call) -> Self {
+    pub(crate) fn new(inner: Body, call: Call) -> Self {
         Self { inner, call: Some(call) }
     }
 }
 
-impl Body for WatchedBody {
+impl http_body::Body for WatchedBody {
     type Data = Bytes;
     type Error = tonic::Status;
 
@@ -180,7 +214,7 @@ mod tests {
         assert_eq!(parse_timeout("250m"), Some(Duration::from_millis(250)));
         assert_eq!(parse_timeout("99999999u"), Some(Duration::from_micros(99_999_999)));
         assert_eq!(parse_timeout("1H"), Some(Duration::from_secs(3_600)));
-        for wrong in ["", "m", "1", "1x", "-1S", "+1S", "123456789m", "1 m", "1ä", "99999999H"] {
+        for wrong in ["", "m", "1", "1x", "-1S", "+1S", "123456789m", "1 m", "1ä"] {
             assert_eq!(parse_timeout(wrong), None, "{wrong:?}");
         }
     }

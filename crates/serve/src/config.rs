@@ -11,6 +11,7 @@ use crate::{
     audit_section::{Audit, check_audit},
     auth_section::{Auth, check_auth},
     check::{Checker, Mistake, find_unknown},
+    page_hosts::PageHosts,
     quota_section::{Tenancy, check_tenancy},
     raw_config::{RawCompiler, RawConfig, RawRunner, RawSandbox},
     sections::{ProfilePush, check_compiler, check_listen, check_profile_push, check_runner, check_sandbox},
@@ -107,6 +108,8 @@ pub struct Config {
 pub struct Listen {
     /// Address and port.
     pub address: SocketAddr,
+    /// By which names pages for people may be asked for.
+    pub page_hosts: PageHosts,
     /// Whether reflection is served.
     pub reflection: bool,
     /// Longest message, bytes.
@@ -244,7 +247,7 @@ impl RawConfig {
         let mut checker = Checker::default();
         let mut config = Config {
             role,
-            listen: check_listen(&self.listen, self.call_time_max(role), &mut checker),
+            listen: check_listen(self, self.call_time_max(role), &mut checker),
             tls: check_tls(&self.tls, &mut checker),
             auth: check_auth(self, &mut checker),
             tenancy: Tenancy::default(),

@@ -16,7 +16,8 @@ use webpki::EndEntityCert;
 use crate::{
     admission::TENANT,
     auth_section::{Auth, Fits},
-    jwt::{JwksError, Keys, TokenError},
+    jwt::{TOKEN_BYTES_MAX, TokenError, check},
+    key_set::{self, JwksError, KeySet, Reader},
     metrics::Metrics,
     reload,
     roles::{CallerRole, Need, Roles, need},
@@ -28,9 +29,6 @@ const BELIEVED: Duration = Duration::from_secs(30);
 
 /// Tokens that are believed at once; more are checked at every call.
 const BELIEVED_MAX: usize = 4_096;
-
-/// Longest token, bytes.
-const TOKEN_BYTES_MAX: usize = 8 << 10;
 
 /// Names of a client's certificate, checked against the authorities of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,14 +46,38 @@ impl ClientNames {
 #[derive(Clone, Copy, Debug)]
 pub struct RoleProven;
 
+/// Beside a call whose caller has proven that it may act for every tenant: a gateway, a runner.
+#[derive(Clone, Copy, Debug)]
+pub struct ActsForAll;
+
 /// Who calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
     /// The name that was proven.
-    who: Arc<str>,
-    tenant: Arc<str>,
+    pub(crate) who: Arc<str>,
+    pub(crate) tenant: Arc<str>,
     roles: Roles,
-    any_tenant: bool,
+    pub(crate) any_tenant: bool,
+}
+
+/// A call that is refused for who makes it, and who that is where it was proven.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stopped {
+    pub(crate) denied: Denied,
+    pub(crate) who: Option<Arc<str>>,
+    pub(crate) tenant: Arc<str>,
+}
+
+impl Stopped {
+    fn of(denied: Denied, who: Option<&str>) -> Self {
+        Self { denied, who: who.map(Arc::from), tenant: Arc::from("") }
+    }
+}
+
+impl From<Denied> for Stopped {
+    fn from(denied: Denied) -> Self {
+        Self::of(denied, None)
+    }
 }
 
 /// Why a call is refused, as the metric and the caller have it.
@@ -69,9 +91,10 @@ pub(crate) enum Denied {
 }
 
 impl Denied {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Missing,
         Self::Token(TokenError::Invalid),
+        Self::Token(TokenError::TooLong),
         Self::Token(TokenError::Expired),
         Self::Token(TokenError::Early),
         Self::Token(TokenError::Audience),
@@ -86,6 +109,7 @@ impl Denied {
         match self {
             Self::Missing => "CREDENTIALS_MISSING",
             Self::Token(TokenError::Invalid) => "TOKEN_INVALID",
+            Self::Token(TokenError::TooLong) => "TOKEN_TOO_LONG",
             Self::Token(TokenError::Expired) => "TOKEN_EXPIRED",
             Self::Token(TokenError::Early) => "TOKEN_NOT_YET_VALID",
             Self::Token(TokenError::Audience) => "TOKEN_AUDIENCE",
@@ -103,6 +127,9 @@ impl Denied {
         match self {
             Self::Missing => Fault::unauthenticated(reason, "credentials are needed"),
             Self::Token(TokenError::Invalid) => Fault::unauthenticated(reason, "the token is not valid"),
+            Self::Token(TokenError::TooLong) => {
+                Fault::unauthenticated(reason, format!("a token may have {TOKEN_BYTES_MAX} bytes"))
+            }
             Self::Token(TokenError::Expired) => Fault::unauthenticated(reason, "the token has expired"),
             Self::Token(TokenError::Early) => Fault::unauthenticated(reason, "the token is not valid yet"),
             Self::Token(TokenError::Audience) => Fault::unauthenticated(reason, "the token is for others"),
@@ -132,7 +159,7 @@ pub(crate) struct Gate {
 /// Keys, and the tokens that they were found to have signed.
 #[derive(Debug)]
 struct Believed {
-    keys: Keys,
+    keys: KeySet,
     tokens: Mutex<HashMap<[u8; 32], (Caller, SystemTime)>>,
 }
 
@@ -145,16 +172,16 @@ impl Gate {
             &["reason"],
         );
         Denied::ALL.iter().for_each(|denied| drop(refused.with_label_values(&[denied.reason()])));
+        key_set::gauges(metrics);
         let keys = match auth.jwt.clone() {
             None => None,
             Some(jwt) => {
-                let load = move |jwt: &_| {
-                    Ok::<_, JwksError>(Believed { keys: Keys::load(jwt)?, tokens: Mutex::default() })
-                };
-                let keys = Arc::new(ArcSwap::from_pointee(load(&jwt)?));
+                let believed = |keys| Believed { keys, tokens: Mutex::default() };
+                let (mut reader, first) = Reader::open(&jwt, metrics)?;
+                let keys = Arc::new(ArcSwap::from_pointee(believed(first)));
                 let current = keys.clone();
-                reload::watch("jwks", vec![jwt.jwks.clone()], metrics, move || {
-                    current.store(Arc::new(load(&jwt)?));
+                reload::watch("jwks", vec![jwt.jwks], metrics, move || {
+                    current.store(Arc::new(believed(reader.read()?)));
                     Ok::<_, JwksError>(())
                 });
                 Some(keys)
@@ -175,40 +202,38 @@ impl Gate {
         method: &str,
         names: Option<&ClientNames>,
         headers: &mut HeaderMap,
-    ) -> Result<Option<Arc<str>>, Denied> {
+    ) -> Result<Option<Caller>, Stopped> {
         let need = need(method);
         if !self.auth.is_on() || need == Need::Nothing {
             return Ok(None);
         }
-        let passed = self.caller(names, headers).and_then(|caller| match need {
-            Need::Nothing | Need::Known => Ok(caller),
-            Need::Role(role) if caller.roles.has(role) => Ok(caller),
-            Need::Role(role) => Err(Denied::Role(role)),
-            Need::Never => Err(Denied::Closed),
+        let passed = self.caller(names, headers).and_then(|caller| {
+            let denied = match need {
+                Need::Nothing | Need::Known => return Ok(caller),
+                Need::Role(role) if caller.roles.has(role) => return Ok(caller),
+                Need::Role(role) => Denied::Role(role),
+                Need::Never => Denied::Closed,
+            };
+            Err(Stopped { denied, who: Some(caller.who), tenant: caller.tenant })
         });
-        match passed {
-            Ok(caller) => {
-                name_tenant(&caller, headers);
-                Ok(Some(caller.who))
-            }
-            Err(denied) => {
-                self.refused.with_label_values(&[denied.reason()]).inc();
-                Err(denied)
-            }
+        match &passed {
+            Ok(caller) => name_tenant(caller, headers),
+            Err(stopped) => self.refused.with_label_values(&[stopped.denied.reason()]).inc(),
         }
+        passed.map(Some)
     }
 
     /// A token says more than a certificate, which may be that of a proxy: it alone counts where there is one.
-    fn caller(&self, names: Option<&ClientNames>, headers: &HeaderMap) -> Result<Caller, Denied> {
+    fn caller(&self, names: Option<&ClientNames>, headers: &HeaderMap) -> Result<Caller, Stopped> {
         let mut tokens = headers.get_all(AUTHORIZATION).iter();
         match (&self.keys, tokens.next(), tokens.next()) {
             (Some(keys), Some(value), None) => self.of_token(&keys.load(), value),
-            (Some(_), Some(_), Some(_)) => Err(Denied::Token(TokenError::Invalid)),
+            (Some(_), Some(_), Some(_)) => Err(Denied::Token(TokenError::Invalid).into()),
             _ => self.of_names(names.ok_or(Denied::Missing)?),
         }
     }
 
-    fn of_names(&self, names: &ClientNames) -> Result<Caller, Denied> {
+    fn of_names(&self, names: &ClientNames) -> Result<Caller, Stopped> {
         if self.auth.rules.is_empty() {
             // The authorities of the configuration have signed it, and nothing else was said.
             let who = names.0.first().map_or("", String::as_str).into();
@@ -228,15 +253,14 @@ impl Gate {
                 any_tenant: rule.any_tenant,
             })
         });
-        found.ok_or(Denied::Unknown)
+        found.ok_or_else(|| Stopped::of(Denied::Unknown, names.0.first().map(String::as_str)))
     }
 
-    fn of_token(&self, believed: &Believed, value: &HeaderValue) -> Result<Caller, Denied> {
+    fn of_token(&self, believed: &Believed, value: &HeaderValue) -> Result<Caller, Stopped> {
         let invalid = Denied::Token(TokenError::Invalid);
-        let text = value.to_str().ok().filter(|text| text.len() <= TOKEN_BYTES_MAX).ok_or(invalid)?;
-        let (scheme, token) = text.split_once(' ').ok_or(invalid)?;
+        let (scheme, token) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or(invalid)?;
         if !scheme.eq_ignore_ascii_case("bearer") {
-            return Err(invalid);
+            return Err(invalid.into());
         }
         let mut hash = [0; 32];
         hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
@@ -247,7 +271,8 @@ impl Gate {
         {
             return Ok(caller.clone());
         }
-        let claims = believed.keys.check(token).map_err(Denied::Token)?;
+        let claims = check(&believed.keys, token)
+            .map_err(|error| Stopped::of(Denied::Token(error), error.subject(token).as_deref()))?;
         let found = self.auth.rules.iter().find_map(|rule| {
             let tenant = match rule.fits {
                 Fits::Token(_) => rule.tenant_of(&claims.sub),
@@ -256,9 +281,10 @@ impl Gate {
             let who = claims.sub.as_str().into();
             tenant.map(|tenant| Caller { who, tenant, roles: rule.roles, any_tenant: rule.any_tenant })
         });
-        let caller = found.ok_or(Denied::Unknown)?;
+        let caller = found.ok_or_else(|| Stopped::of(Denied::Unknown, Some(&claims.sub)))?;
         let leeway = self.auth.jwt.as_ref().map_or(Duration::ZERO, |jwt| jwt.leeway);
-        let end = UNIX_EPOCH.checked_add(Duration::from_secs(claims.exp)).map_or(now, |end| end + leeway);
+        let end = UNIX_EPOCH.checked_add(Duration::from_secs(claims.exp));
+        let end = end.and_then(|end| end.checked_add(leeway)).unwrap_or(now + BELIEVED);
         let mut tokens = tokens();
         if tokens.len() >= BELIEVED_MAX {
             tokens.retain(|_, (_, until)| now < *until);

@@ -5,13 +5,60 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use tonic_health::{ServingStatus, server::HealthReporter};
+use futures_util::{StreamExt as _, stream};
+use tonic::{Code, Request, Response, Status, async_trait, codegen::BoxStream};
+use tonic_health::{
+    ServingStatus,
+    pb::{
+        HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus as Answer,
+        health_server,
+    },
+    server::{HealthReporter, HealthService},
+};
 
 use crate::{duties, metrics::Metrics};
 
 /// The service name that answers SERVING for as long as only the process itself is asked about: for liveness probes, which must not
 /// depend on workers or on draining. It does not serve where nothing but a restart helps.
 pub const LIVENESS: &str = "liveness";
+
+/// The calls of `grpc.health.v1.Health`.
+#[derive(Debug)]
+pub(crate) struct Calls(HealthService);
+
+impl Calls {
+    pub(crate) fn new(reporter: &HealthReporter) -> Self {
+        Self(HealthService::from_health_reporter(reporter.clone()))
+    }
+}
+
+#[async_trait]
+impl health_server::Health for Calls {
+    type WatchStream = BoxStream<HealthCheckResponse>;
+
+    async fn check(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckResponse>, Status> {
+        self.0.check(request).await
+    }
+
+    /// A service that is not known may come to be: the protocol wants the stream to say so and to stay, where the library ends it.
+    /// Ours are all known from the start.
+    async fn watch(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        match self.0.watch(request).await {
+            Ok(known) => Ok(known.map(|known| known.boxed())),
+            Err(status) if status.code() == Code::NotFound => {
+                let unknown = HealthCheckResponse { status: Answer::ServiceUnknown.into() };
+                Ok(Response::new(stream::once(async move { Ok(unknown) }).chain(stream::pending()).boxed()))
+            }
+            Err(status) => Err(status),
+        }
+    }
+}
 
 /// Health of the services of a process. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -1,50 +1,23 @@
-//! Bearer tokens (JWT) against keys from a JWKS file. Which algorithm a key is for is said by the key, never by the token.
+//! Bearer tokens (JWT) against the keys of their issuer. Which algorithm a key is for is said by the key, never by the token.
 
-use std::{collections::HashMap, path::PathBuf, time::Duration};
+use std::collections::HashMap;
 
-use jsonwebtoken::{
-    Algorithm, DecodingKey, Validation, decode, decode_header,
-    errors::ErrorKind,
-    jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet},
-};
-use serde::Deserialize;
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use jsonwebtoken::{dangerous::insecure_decode_claims, decode, decode_header, errors::ErrorKind};
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
-use crate::tls::{TlsError, read};
+use crate::key_set::KeySet;
 
-/// Whose tokens are taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Jwt {
-    /// File with the keys of the issuer (JWKS).
-    pub jwks: PathBuf,
-    /// `iss` that a token must have.
-    pub issuer: String,
-    /// `aud` that a token must have among its.
-    pub audience: String,
-    /// How far clocks may be apart.
-    pub leeway: Duration,
-}
-
-/// Why a JWKS file is of no use.
-#[derive(Debug, thiserror::Error)]
-pub enum JwksError {
-    /// It cannot be read.
-    #[error(transparent)]
-    Read(#[from] TlsError),
-    /// It is no JWKS.
-    #[error("{path} is no JWKS: {problem}")]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
-}
+/// Longest token, bytes.
+pub(crate) const TOKEN_BYTES_MAX: usize = 12 << 10;
 
 /// Why a token is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenError {
     /// No key says that it is genuine: who sent it is told no more.
     Invalid,
+    /// Nobody looks at one that is so long.
+    TooLong,
     /// Genuine, and too old.
     Expired,
     /// Genuine, and not valid yet.
@@ -53,7 +26,7 @@ pub(crate) enum TokenError {
     Audience,
     /// Genuine, by another issuer.
     Issuer,
-    /// Genuine, and without a claim that is needed.
+    /// Genuine, and without a claim that is needed, or with one of another form.
     Claims,
 }
 
@@ -61,41 +34,33 @@ pub(crate) enum TokenError {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Claims {
     pub(crate) sub: String,
+    /// Whole seconds of a number that may have a fraction (RFC 7519, section 2).
+    #[serde(deserialize_with = "whole")]
     pub(crate) exp: u64,
+    /// One string: the library takes a list too, which RFC 7519 does not have.
+    #[serde(rename = "iss")]
+    _issuer: String,
 }
 
-/// The keys of an issuer, by their ids.
-#[derive(Debug)]
-pub(crate) struct Keys(HashMap<String, (DecodingKey, Validation)>);
+fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    // What is below zero or above the largest number becomes that; the library has a word on both.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as above")]
+    f64::deserialize(deserializer).map(|seconds| seconds as u64)
+}
 
-impl Keys {
-    /// What the file says now.
-    pub(crate) fn load(jwt: &Jwt) -> Result<Self, JwksError> {
-        let malformed = |problem: String| JwksError::Malformed { path: jwt.jwks.clone(), problem };
-        let set: JwkSet =
-            serde_json::from_slice(&read(&jwt.jwks)?).map_err(|error| malformed(error.to_string()))?;
-        if set.keys.is_empty() {
-            return Err(malformed("it has no keys".to_owned()));
-        }
-        let mut keys = HashMap::new();
-        for (index, jwk) in set.keys.iter().enumerate() {
-            let wrong = |problem: &str| malformed(format!("key {index} {problem}"));
-            let id = jwk.common.key_id.clone().ok_or_else(|| wrong("has no kid"))?;
-            let algorithm =
-                algorithm_of(jwk).ok_or_else(|| wrong("is not for a signature by a private key"))?;
-            let key = DecodingKey::from_jwk(jwk).map_err(|error| wrong(&format!("is broken: {error}")))?;
-            if keys.insert(id, (key, validation(jwt, algorithm))).is_some() {
-                return Err(wrong("has the kid of another one"));
-            }
-        }
-        Ok(Self(keys))
+/// Who a token speaks for, if one of `keys` has signed it.
+pub(crate) fn check(keys: &KeySet, token: &str) -> Result<Claims, TokenError> {
+    if token.len() > TOKEN_BYTES_MAX {
+        return Err(TokenError::TooLong);
     }
-
-    /// Who a token speaks for.
-    pub(crate) fn check(&self, token: &str) -> Result<Claims, TokenError> {
-        let header = decode_header(token).map_err(|_| TokenError::Invalid)?;
-        let (key, validation) = header.kid.and_then(|id| self.0.get(&id)).ok_or(TokenError::Invalid)?;
-        match decode::<Claims>(token, key, validation) {
+    let header = decode_header(token).map_err(|_| TokenError::Invalid)?;
+    // No extension is known here, so none may be critical (RFC 7515, section 4.1.11).
+    if has_critical(token) {
+        return Err(TokenError::Invalid);
+    }
+    let mut found = Err(TokenError::Invalid);
+    for key in keys.named(header.kid).iter().filter(|key| key.algorithm == header.alg) {
+        found = match decode::<Claims>(token, &key.key, &key.validation) {
             Ok(token) => Ok(token.claims),
             Err(error) => Err(match error.kind() {
                 ErrorKind::ExpiredSignature => TokenError::Expired,
@@ -108,38 +73,33 @@ impl Keys {
                 | ErrorKind::Json(_) => TokenError::Claims,
                 _ => TokenError::Invalid,
             }),
+        };
+        if !matches!(found, Err(TokenError::Invalid)) {
+            break;
         }
+    }
+    found
+}
+
+impl TokenError {
+    /// Whom the token names that is refused for this, if a key has signed it.
+    pub(crate) fn subject(self, token: &str) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Subject {
+            sub: String,
+        }
+        let is_signed = !matches!(self, Self::Invalid | Self::TooLong);
+        let claims = is_signed.then(|| insecure_decode_claims::<Subject>(token).ok()).flatten();
+        claims.map(|claims| claims.sub)
     }
 }
 
-fn validation(jwt: &Jwt, algorithm: Algorithm) -> Validation {
-    let mut validation = Validation::new(algorithm);
-    validation.leeway = jwt.leeway.as_secs();
-    validation.validate_nbf = true;
-    validation.set_audience(&[&jwt.audience]);
-    validation.set_issuer(&[&jwt.issuer]);
-    validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
-    validation
-}
-
-/// The one algorithm of a key: as it says, else as its kind has it. None for what holders of the file could sign with themselves.
-fn algorithm_of(jwk: &Jwk) -> Option<Algorithm> {
-    let of_kind = match &jwk.algorithm {
-        AlgorithmParameters::EllipticCurve(key) => match key.curve {
-            EllipticCurve::P256 => Algorithm::ES256,
-            EllipticCurve::P384 => Algorithm::ES384,
-            _ => return None,
-        },
-        AlgorithmParameters::OctetKeyPair(_) => Algorithm::EdDSA,
-        AlgorithmParameters::RSA(_) => Algorithm::RS256,
-        // Shared secrets among them.
-        _ => return None,
-    };
-    let Some(said) = jwk.common.key_algorithm else { return Some(of_kind) };
-    let said = Algorithm::try_from(said).ok()?;
-    let is_rsa = |algorithm| {
-        use Algorithm::{PS256, PS384, PS512, RS256, RS384, RS512};
-        matches!(algorithm, RS256 | RS384 | RS512 | PS256 | PS384 | PS512)
-    };
-    (said == of_kind || is_rsa(said) && is_rsa(of_kind)).then_some(said)
+/// Whether the header has the member `crit`, whatever it is (the library takes `null` for none), or one that changes what is signed
+/// and which tokens must not have (RFC 7797, section 7).
+fn has_critical(token: &str) -> bool {
+    let header = token.split('.').next().unwrap_or_default();
+    let header = URL_SAFE_NO_PAD.decode(header).ok();
+    let members =
+        header.and_then(|header| serde_json::from_slice::<HashMap<String, IgnoredAny>>(&header).ok());
+    members.is_none_or(|members| ["crit", "b64"].iter().any(|name| members.contains_key(*name)))
 }

@@ -123,6 +123,8 @@ pub struct RawListen {
 pub struct RawMetrics {
     /// Address and port for HTTP; port 0 takes a free one; empty switches it off.
     pub address: String,
+    /// Names of this host by which `/` and `/debug/*` may be asked for, beside `localhost` and IP addresses.
+    pub hosts: Vec<String>,
 }
 
 /// Section `[log]`.
@@ -361,7 +363,7 @@ impl Default for RawListen {
 
 impl Default for RawMetrics {
     fn default() -> Self {
-        Self { address: "127.0.0.1:9464".to_owned() }
+        Self { address: "127.0.0.1:9464".to_owned(), hosts: Vec::new() }
     }
 }
 

@@ -27,10 +27,10 @@ use crate::{
     answer::metered,
     audit::{Auditor, CallNotes, Entry},
     body::{MeteredBody, RequestBytes, Terms},
-    call::{Call, CallDeadline, WatchedBody},
+    call::{Call, CallDeadline, WatchedBody, check_timeout, not_grpc},
     config::Listen,
     connections::Link,
-    gate::{ClientNames, Denied, Gate, RoleProven},
+    gate::{ActsForAll, Caller, ClientNames, Gate, RoleProven, Stopped},
     metrics::{Metrics, RPC_SECONDS},
     openmetrics::TracedHistograms,
     peer::Peer,
@@ -96,15 +96,26 @@ impl Shared {
 }
 
 impl Shared {
+    /// Who makes a call of `method`, and whether it may be made.
+    fn pass(&self, method: &str, request: &mut Request<Body>) -> Result<Option<Caller>, Stopped> {
+        let names = request.extensions().get::<ClientNames>().cloned();
+        let passed = self.gate.pass(method, names.as_ref(), request.headers_mut());
+        if matches!(&passed, Ok(Some(caller)) if caller.any_tenant) {
+            request.extensions_mut().insert(ActsForAll);
+        }
+        passed
+    }
+
     /// The places of a call, or why it gets none.
     fn admit(
         &self,
-        passed: Result<Option<Arc<str>>, Denied>,
+        passed: Result<Option<Caller>, Stopped>,
         peer: Peer,
         request: &Request<Body>,
         (exempt, account): (bool, &Account),
     ) -> Result<(Places, Option<InProgress>), Fault> {
-        passed.map_err(Denied::fault)?;
+        passed.map_err(|stopped| stopped.denied.fault())?;
+        check_timeout(request.headers())?;
         if !exempt && self.audit.as_ref().is_some_and(|audit| !audit.is_well()) {
             let problem = "the audit log cannot be written, and calls are not answered without it";
             return Err(Fault::unavailable("AUDIT_UNAVAILABLE", problem, RETRY_AUDIT));
@@ -128,7 +139,7 @@ impl Shared {
     fn entry(
         &self,
         method: &str,
-        passed: &Result<Option<Arc<str>>, Denied>,
+        passed: &Result<Option<Caller>, Stopped>,
         account: &Account,
         (peer, notes): (Peer, &CallNotes),
     ) -> Option<Entry> {
@@ -138,9 +149,11 @@ impl Shared {
             _ if passed.is_err() => "",
             _ => return None,
         };
-        let who = passed.as_ref().ok().cloned().flatten();
         // What a stranger says that it is, is no tenant.
-        let tenant = if passed.is_ok() { account.tenant().into() } else { "".into() };
+        let (who, tenant) = match passed {
+            Ok(caller) => (caller.as_ref().map(|caller| caller.who.clone()), account.tenant().into()),
+            Err(stopped) => (stopped.who.clone(), stopped.tenant.clone()),
+        };
         Some(Entry { auditor, who, tenant, role, peer, notes: notes.clone() })
     }
 }
@@ -236,6 +249,9 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        if let Some(answer) = not_grpc(&request) {
+            return Box::pin(async move { Ok(answer) });
+        }
         let shared = &self.shared;
         let path = request.uri().path();
         let method = shared.methods.get_key_value(path.strip_prefix('/').unwrap_or(path));
@@ -243,8 +259,7 @@ where
         let exempt = EXEMPT.iter().any(|prefix| method.starts_with(prefix));
         let link = request.extensions().get::<Arc<Link>>().cloned();
         let peer = link.as_ref().map_or(Peer::UNKNOWN, |link| link.peer());
-        let names = request.extensions().get::<ClientNames>().cloned();
-        let passed = shared.gate.pass(method, names.as_ref(), request.headers_mut());
+        let passed = shared.pass(method, &mut request);
         let deadline = CallDeadline::from_headers(request.headers(), shared.call_time_max);
         shared.in_progress.inc();
         let account = shared.accounts.of(peer, request.headers());
@@ -377,7 +392,8 @@ mod tests {
     }
 
     fn request(path: &str) -> Request<Body> {
-        Request::builder().uri(path).body(Body::empty()).unwrap()
+        let builder = Request::builder().method("POST").uri(path);
+        builder.header("content-type", "application/grpc").body(Body::empty()).unwrap()
     }
 
     fn scrape(metrics: &Metrics) -> String {
@@ -402,6 +418,64 @@ mod tests {
         let count = |method| format!("_count{{rpc_method=\"{method}\",rpc_response_status_code=\"OK\"}}");
         assert!(text.contains(&format!("{} 2", count("_OTHER"))), "{text}");
         assert!(text.contains(&format!("{} 1", count("grpc.health.v1.Health/Check"))), "{text}");
+    }
+
+    #[tokio::test]
+    async fn what_is_no_grpc_is_told_so_in_http() {
+        let (layer, _metrics) = layer(1);
+        let ask = async |method: &str, content_type: Option<&str>| {
+            let mut request = request("/grpc.health.v1.Health/Check");
+            *request.method_mut() = method.parse().unwrap();
+            request.headers_mut().remove("content-type");
+            if let Some(content_type) = content_type {
+                request.headers_mut().insert("content-type", content_type.parse().unwrap());
+            }
+            layer.layer(service_fn(ok)).call(request).await.unwrap()
+        };
+        for good in ["application/grpc", "application/grpc+proto", "Application/gRPC;charset=utf-8"] {
+            assert_eq!(code_in(ask("POST", Some(good)).await.headers()), Some("OK"), "{good}");
+        }
+        let others = [
+            "application/json",
+            "application/grpc-web",
+            "application/grpc-web+proto",
+            "text/plain",
+            "",
+            "application/grpcx",
+        ];
+        for other in others.map(Some).into_iter().chain([None]) {
+            let answer = ask("POST", other).await;
+            assert_eq!((answer.status().as_u16(), code_in(answer.headers())), (415, None), "{other:?}");
+        }
+        for method in ["PUT", "GET", "HEAD", "DELETE", "OPTIONS"] {
+            let answer = ask(method, Some("application/grpc")).await;
+            assert_eq!(
+                (answer.status().as_u16(), answer.headers()["allow"].to_str().unwrap()),
+                (405, "POST")
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_timeout_that_is_none_is_the_caller_s_mistake() {
+        let (layer, _metrics) = layer(1);
+        let ask = async |values: &[&str]| {
+            let mut request = request("/a/b");
+            for value in values {
+                request.headers_mut().append("grpc-timeout", value.parse().unwrap());
+            }
+            layer.layer(service_fn(ok)).call(request).await.unwrap()
+        };
+        for wrong in ["", "m", "1", "1x", "-1S", "+1S", "123456789m", "1 m", "1.5S", "0x1S", "S1", "1SS"] {
+            let answer = ask(&[wrong]).await;
+            assert_eq!(code_in(answer.headers()), Some("INVALID_ARGUMENT"), "{wrong:?}");
+            assert_eq!(reason_in(answer.headers()).as_deref(), Some("TIMEOUT_MALFORMED"));
+        }
+        assert_eq!(code_in(ask(&["1S", "2S"]).await.headers()), Some("INVALID_ARGUMENT"));
+        for good in ["99999999H", "1n", "10S"] {
+            let code = code_in(ask(&[good]).await.headers());
+            assert!(matches!(code, Some("OK" | "DEADLINE_EXCEEDED")), "{good} {code:?}");
+        }
     }
 
     #[tokio::test]

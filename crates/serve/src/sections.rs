@@ -6,7 +6,8 @@ use crate::{
     budget::open_max,
     check::Checker,
     config::{CHUNK_BYTES, Listen},
-    raw_config::{RawCompiler, RawConfig, RawListen, RawRunner, RawSandbox},
+    page_hosts::PageHosts,
+    raw_config::{RawCompiler, RawConfig, RawRunner, RawSandbox},
 };
 
 /// What `runner.reuse` may be.
@@ -53,7 +54,8 @@ pub(crate) fn check_profile_push(config: &RawConfig, checker: &mut Checker) -> O
     is_on.then_some(push)
 }
 
-pub(crate) fn check_listen(raw: &RawListen, call_time_max: Duration, checker: &mut Checker) -> Listen {
+pub(crate) fn check_listen(config: &RawConfig, call_time_max: Duration, checker: &mut Checker) -> Listen {
+    let raw = &config.listen;
     checker.positive("listen.request_bytes_max", raw.request_bytes_max);
     if raw.request_bytes_per_peer_max < raw.message_bytes_max {
         let problem = "is less than listen.message_bytes_max: such messages could not be sent".to_owned();
@@ -66,6 +68,7 @@ pub(crate) fn check_listen(raw: &RawListen, call_time_max: Duration, checker: &m
     }
     Listen {
         address: checker.address("listen.address", &raw.address),
+        page_hosts: PageHosts::check(&config.metrics.hosts, checker),
         reflection: raw.reflection,
         message_bytes_max: checker.count("listen.message_bytes_max", raw.message_bytes_max),
         calls_max: checker.count("listen.calls_max", raw.calls_max),

@@ -11,8 +11,10 @@ use std::{
     time::Duration,
 };
 
+use axum::middleware;
 use tokio::{net::TcpListener, sync::watch, time::Instant};
 use tonic::service::Routes;
+use tonic_health::{pb::health_server::HealthServer, server::HealthReporter};
 use tonic_reflection::server as reflection;
 use tower::Layer as _;
 
@@ -23,9 +25,9 @@ use crate::{
     connections::Connections,
     duties,
     handshake::Door,
-    health::Health,
+    health::{Calls, Health},
     http::{self, HttpListener},
-    jwt::JwksError,
+    key_set::JwksError,
     listener::bind,
     log_writer,
     metrics::Metrics,
@@ -135,7 +137,8 @@ impl Server {
         app: App,
         metrics: Metrics,
     ) -> Result<Self, ServeError> {
-        let (reporter, health_service) = tonic_health::server::health_reporter();
+        let reporter = HealthReporter::new();
+        let health_service = HealthServer::new(Calls::new(&reporter));
         let health = Health::new(reporter, &app.services).await;
         health.show(&metrics);
         let sets: [&[u8]; 4] = [
@@ -216,6 +219,9 @@ impl Server {
             let listener = HttpListener::new(listener, &self.metrics);
             let router = http::router(self.metrics.clone(), self.health.clone());
             let router = self.pages.iter().cloned().fold(router, |router, page| page.add_to(router));
+            let hosts = listen.page_hosts.clone();
+            let pass = middleware::from_fn(move |request, next| hosts.clone().pass(request, next));
+            let router = router.layer(pass);
             tokio::spawn(axum::serve(listener, router).into_future())
         });
         let result = tokio::select! {

@@ -166,23 +166,48 @@ impl Fault {
 impl From<Fault> for Status {
     fn from(fault: Fault) -> Self {
         let facts = *fault.facts;
-        let mut details = ErrorDetails::with_error_info(facts.reason, ERROR_DOMAIN, facts.metadata);
+        // Statuses travel in headers, which peers limit to 8 KiB and more: what callers wrote must not break the call.
+        let metadata = facts.metadata.into_iter().map(|(key, value)| (key, shorten(value, DETAIL_BYTES_MAX)));
+        let mut details =
+            ErrorDetails::with_error_info(facts.reason, ERROR_DOMAIN, metadata.collect::<HashMap<_, _>>());
         if let Some(delay) = facts.retry_after {
             details.set_retry_info(Some(delay));
         }
-        for (field, problem) in facts.violations {
+        for (field, problem) in facts.violations.into_iter().take(VIOLATIONS_MAX) {
+            let (field, problem) = (shorten(field, FIELD_BYTES_MAX), shorten(problem, DETAIL_BYTES_MAX));
             details.add_bad_request_violation(field, problem);
         }
         if let Some((subject, problem)) = facts.quota {
+            let (subject, problem) = (shorten(subject, DETAIL_BYTES_MAX), shorten(problem, DETAIL_BYTES_MAX));
             details.add_quota_failure_violation(subject, problem);
         }
         if let Some((kind, name)) = facts.resource {
-            details.set_resource_info(kind, name, "", "");
+            details.set_resource_info(kind, shorten(name, DETAIL_BYTES_MAX), "", "");
         }
-        // Statuses travel in headers, which peers limit to 8 KiB and more; a detail of an ELF must not break the call.
-        Status::with_error_details(facts.code, shorten(facts.message), details)
+        let mut status = Status::with_error_details(facts.code, message(facts.message), details);
+        if let Some(delay) = facts.retry_after {
+            // What gRPC's own retries wait for.
+            let ms = u64::try_from(delay.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX);
+            status.metadata_mut().insert(PUSHBACK, ms.into());
+        }
+        status
     }
 }
+
+/// Metadata that says to clients of gRPC when to try again, milliseconds.
+const PUSHBACK: &str = "grpc-retry-pushback-ms";
+
+/// Bytes of the words of a status as they travel: three for each that is not printable ASCII.
+const MESSAGE_BYTES_MAX: usize = 1_500;
+
+/// Fields of a request that a status blames.
+const VIOLATIONS_MAX: usize = 6;
+
+/// Bytes of the name of such a field.
+const FIELD_BYTES_MAX: usize = 96;
+
+/// Bytes of any other text among the details.
+const DETAIL_BYTES_MAX: usize = 160;
 
 /// How the framework begins what it says of bytes that are no message of the type asked for. It calls that INTERNAL.
 const UNDECODABLE: &str = "failed to decode Protobuf message";
@@ -202,12 +227,23 @@ pub(crate) fn caller_s_mistake(headers: &http::HeaderMap) -> Option<Status> {
     Some(caller_s(status)).filter(|status| status.code() != Code::Internal)
 }
 
-/// At most 2,000 bytes of `text`.
-fn shorten(mut text: String) -> String {
-    const BYTES_MAX: usize = 2_000;
-    if text.len() > BYTES_MAX {
-        let end = (0..=BYTES_MAX).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
-        text.truncate(end);
+/// `text` as long as a header may be made of it.
+fn message(text: String) -> String {
+    let mut bytes = 0;
+    let travels =
+        |letter: char| if matches!(letter, ' '..='~') && letter != '%' { 1 } else { 3 * letter.len_utf8() };
+    let end = text.char_indices().find(|(_, letter)| {
+        bytes += travels(*letter);
+        bytes > MESSAGE_BYTES_MAX
+    });
+    let end = end.map(|(end, _)| end);
+    end.map_or(text.clone(), |end| format!("{}...", &text[..end]))
+}
+
+/// At most `most` bytes of `text`.
+fn shorten(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
         text.push_str("...");
     }
     text
@@ -297,9 +333,34 @@ mod tests {
     }
 
     #[test]
-    fn long_words_are_cut_at_a_character() {
-        let status = Status::from(Fault::invalid("X", "ä".repeat(5_000)));
-        assert!(status.message().len() <= 2_003);
+    fn long_words_are_cut_at_a_character_wherever_they_stand() {
+        for letter in ["a", "ä", "\u{202e}", "%", "\n", "\u{1f600}"] {
+            let long = || letter.repeat(10_000);
+            let mut fault =
+                Fault::not_found("X", "script", long()).metadata("key", long()).quota(long(), long());
+            for _ in 0..100 {
+                fault = fault.violation(long(), long());
+            }
+            let headers = Status::from(fault).into_http::<()>().into_parts().0.headers;
+            let bytes: usize =
+                headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 32).sum();
+            assert!(bytes <= 8_000, "{letter:?}: {bytes}");
+            let status = Status::from_header_map(&headers).unwrap();
+            assert_eq!(status.get_details_error_info().unwrap().reason, "X");
+        }
+    }
+
+    #[test]
+    fn who_shall_come_back_is_told_in_the_way_of_grpc_too() {
+        let pushback = |fault: Fault| {
+            let status = Status::from(fault);
+            status.metadata().get(PUSHBACK).map(|ms| ms.to_str().unwrap().to_owned())
+        };
+        let after = |us| Fault::exhausted("X", "x", Duration::from_micros(us));
+        assert_eq!(pushback(after(50_000)).as_deref(), Some("50"));
+        assert_eq!(pushback(after(1)).as_deref(), Some("1"));
+        assert_eq!(pushback(Fault::unavailable("X", "x", Duration::from_secs(5))).as_deref(), Some("5000"));
+        assert_eq!(pushback(Fault::invalid("X", "x")), None);
     }
 
     #[test]

@@ -346,6 +346,9 @@ audit:
 {{- end }}
 metrics:
   address: 0.0.0.0:9464
+{{- with .Values.metrics.hosts }}
+  hosts: {{ toJson . }}
+{{- end }}
 log:
   format: json
   filter: {{ .Values.log.filter | quote }}

@@ -1,0 +1,234 @@
+//! The keys of an issuer as its file has them (JWKS): what verifies tokens is taken, the rest is skipped and named.
+
+use std::{collections::HashMap, path::PathBuf, time::Duration};
+
+use jsonwebtoken::{
+    Algorithm, DecodingKey, DecodingKeyKind, Validation,
+    jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse},
+};
+use prometheus::IntGaugeVec;
+use serde_json::{Map, Value};
+
+use crate::{
+    metrics::{Metrics, set_gauge},
+    tls::{TlsError, read},
+};
+
+/// Keys with one id, or without any, that tokens are tried with.
+const SAME_ID_MAX: usize = 8;
+
+/// Skipped keys that a log line names.
+const NAMED_MAX: usize = 16;
+
+/// Characters of a key's id in a log line.
+const ID_CHARS_MAX: usize = 64;
+
+/// Bytes of an RSA modulus.
+const RSA_BYTES: std::ops::RangeInclusive<usize> = 256..=1024;
+
+/// What becomes of a key, as the metric has it.
+const STATES: [&str; 2] = ["skipped", "taken"];
+
+/// Whose tokens are taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Jwt {
+    /// File with the keys of the issuer (JWKS).
+    pub jwks: PathBuf,
+    /// `iss` that a token must have.
+    pub issuer: String,
+    /// `aud` that a token must have among its.
+    pub audience: String,
+    /// How far clocks may be apart.
+    pub leeway: Duration,
+}
+
+/// Why a JWKS file is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum JwksError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Read(#[from] TlsError),
+    /// It is no JWKS.
+    #[error("{path} is no JWKS: {problem}")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// It is one, and no token can be verified with it.
+    #[error("{path} has no key that verifies tokens: {skipped}")]
+    Useless {
+        /// The file.
+        path: PathBuf,
+        /// Its keys, and why each is skipped.
+        skipped: String,
+    },
+}
+
+/// A key with the one algorithm that it is for.
+#[derive(Debug)]
+pub(crate) struct VerifyingKey {
+    pub(crate) key: DecodingKey,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) validation: Validation,
+}
+
+/// The keys of an issuer, by their ids; those without one are for tokens that name none.
+#[derive(Debug, Default)]
+pub(crate) struct KeySet {
+    keys: HashMap<Option<String>, Vec<VerifyingKey>>,
+    /// Names of the others, and why they verify nothing.
+    pub(crate) skipped: Vec<String>,
+}
+
+impl KeySet {
+    /// What the file says now. No key may be in it that verifies: an issuer may take all of them back.
+    pub(crate) fn load(jwt: &Jwt) -> Result<Self, JwksError> {
+        let malformed = |problem: String| JwksError::Malformed { path: jwt.jwks.clone(), problem };
+        let set: Map<String, Value> =
+            serde_json::from_slice(&read(&jwt.jwks)?).map_err(|error| malformed(error.to_string()))?;
+        let Some(Value::Array(keys)) = set.get("keys") else {
+            return Err(malformed("it has no list of keys".to_owned()));
+        };
+        let mut set = Self::default();
+        for (index, key) in keys.iter().enumerate() {
+            if let Err(why) = set.take(jwt, key) {
+                let id = key.get("kid").and_then(Value::as_str);
+                let name = id.map(|id| format!("{:?}", id.chars().take(ID_CHARS_MAX).collect::<String>()));
+                set.skipped.push(format!("{} {why}", name.unwrap_or_else(|| format!("key {index}"))));
+            }
+        }
+        Ok(set)
+    }
+
+    fn take(&mut self, jwt: &Jwt, key: &Value) -> Result<(), &'static str> {
+        let jwk: Jwk = serde_json::from_value(key.clone()).map_err(|_| "is no JWK")?;
+        let key = verifying(jwt, &jwk)?;
+        let same = self.keys.entry(jwk.common.key_id).or_default();
+        if same.len() >= SAME_ID_MAX {
+            return Err("has the id of too many others");
+        }
+        same.push(key);
+        Ok(())
+    }
+
+    /// The keys that a token with this `kid` may be signed with.
+    pub(crate) fn named(&self, id: Option<String>) -> &[VerifyingKey] {
+        self.keys.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    /// Keys that verify.
+    pub(crate) fn len(&self) -> usize {
+        self.keys.values().map(Vec::len).sum()
+    }
+
+    /// The keys that are skipped, for people.
+    fn words(&self) -> String {
+        let named: Vec<_> = self.skipped.iter().take(NAMED_MAX).map(String::as_str).collect();
+        let more = self.skipped.len() - named.len();
+        named.join("; ") + &if more > 0 { format!("; and {more} more") } else { String::new() }
+    }
+}
+
+/// The key and its use, or why it verifies no token. What is not understood is passed over (RFC 7517, section 5).
+fn verifying(jwt: &Jwt, jwk: &Jwk) -> Result<VerifyingKey, &'static str> {
+    if jwk.common.public_key_use.as_ref().is_some_and(|use_| *use_ != PublicKeyUse::Signature) {
+        return Err("is not for signatures by its use");
+    }
+    if jwk.common.key_operations.as_ref().is_some_and(|all| !all.contains(&KeyOperations::Verify)) {
+        return Err("is not for signatures by its key_ops");
+    }
+    let algorithm = algorithm_of(jwk)?;
+    let key = DecodingKey::from_jwk(jwk).map_err(|_| "is broken")?;
+    let is_whole = match (key.kind(), algorithm) {
+        (DecodingKeyKind::RsaModulusExponent { n, .. }, _) => RSA_BYTES.contains(&n.len()),
+        (DecodingKeyKind::SecretOrDer(point), Algorithm::ES256) => point.len() == 1 + 2 * 32,
+        (DecodingKeyKind::SecretOrDer(point), Algorithm::ES384) => point.len() == 1 + 2 * 48,
+        (DecodingKeyKind::SecretOrDer(point), _) => point.len() == 32,
+    };
+    if !is_whole {
+        return Err("has a length that its kind does not have");
+    }
+    Ok(VerifyingKey { key, algorithm, validation: validation(jwt, algorithm) })
+}
+
+/// The one algorithm of a key: as it says, else as its kind has it. None for what holders of the file could sign with themselves.
+fn algorithm_of(jwk: &Jwk) -> Result<Algorithm, &'static str> {
+    const CURVE: Result<Algorithm, &str> = Err("is on a curve that is not supported");
+    let of_kind = match &jwk.algorithm {
+        AlgorithmParameters::EllipticCurve(key) => match key.curve {
+            EllipticCurve::P256 => Algorithm::ES256,
+            EllipticCurve::P384 => Algorithm::ES384,
+            _ => return CURVE,
+        },
+        AlgorithmParameters::OctetKeyPair(key) => match key.curve {
+            EllipticCurve::Ed25519 => Algorithm::EdDSA,
+            _ => return CURVE,
+        },
+        AlgorithmParameters::RSA(_) => Algorithm::RS256,
+        AlgorithmParameters::OctetKey(_) => return Err("is a shared secret"),
+        _ => return Err("is of a kind or curve that is not supported, or incomplete"),
+    };
+    let Some(said) = jwk.common.key_algorithm else { return Ok(of_kind) };
+    let said = Algorithm::try_from(said).ok().filter(|said| said.family() == of_kind.family());
+    let fits = |said: &Algorithm| *said == of_kind || of_kind == Algorithm::RS256;
+    said.filter(fits).ok_or("is for an algorithm that is not supported or not of its kind")
+}
+
+fn validation(jwt: &Jwt, algorithm: Algorithm) -> Validation {
+    let mut validation = Validation::new(algorithm);
+    validation.leeway = jwt.leeway.as_secs();
+    validation.validate_nbf = true;
+    validation.set_audience(&[&jwt.audience]);
+    validation.set_issuer(&[&jwt.issuer]);
+    validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
+    validation
+}
+
+/// The gauges, all there from the start as zeros.
+pub(crate) fn gauges(metrics: &Metrics) -> IntGaugeVec {
+    let help = "Keys in the file of whoever issues tokens, by what became of them.";
+    let keys = metrics.gauges("antares_jwks_keys", help, &["state"]);
+    STATES.iter().for_each(|state| drop(keys.with_label_values(&[state])));
+    keys
+}
+
+/// Reads the file again and again, and says once what is skipped.
+pub(crate) struct Reader {
+    jwt: Jwt,
+    keys: IntGaugeVec,
+    said: Option<String>,
+}
+
+impl Reader {
+    /// Reads a file of which at least one key must be of use.
+    pub(crate) fn open(jwt: &Jwt, metrics: &Metrics) -> Result<(Self, KeySet), JwksError> {
+        let mut reader = Self { jwt: jwt.clone(), keys: gauges(metrics), said: None };
+        let set = reader.read()?;
+        if set.len() == 0 {
+            return Err(JwksError::Useless { path: jwt.jwks.clone(), skipped: set.words() });
+        }
+        Ok((reader, set))
+    }
+
+    /// What it says now, whatever that is: keys that are gone count no longer.
+    pub(crate) fn read(&mut self) -> Result<KeySet, JwksError> {
+        let set = KeySet::load(&self.jwt)?;
+        for (state, number) in STATES.iter().zip([set.skipped.len(), set.len()]) {
+            set_gauge(&self.keys.with_label_values(&[state]), number as u64);
+        }
+        let (taken, words) = (set.len(), set.words());
+        let said = format!("{taken} {words}");
+        if self.said.as_ref() != Some(&said) {
+            let path = self.jwt.jwks.display();
+            if taken == 0 {
+                tracing::error!(%path, skipped = words, "no key verifies tokens any more: none is taken");
+            } else if !words.is_empty() {
+                tracing::warn!(%path, taken, skipped = words, "keys that verify no tokens are skipped");
+            }
+            self.said = Some(said);
+        }
+        Ok(set)
+    }
+}
