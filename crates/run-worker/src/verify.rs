@@ -10,8 +10,8 @@ use antares_abi::{Seen, Sha256Digest};
 use antares_pool::{
     Files, NativeEnd,
     job::{
-        self, DEBUG_BYTES_LEAST, DOCUMENT_BYTES_MAX, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, LeftOut, LibraryOf, Lines,
-        Rules, SharedCell, Tier, TransactionForm, VerifyJob, VerifyOutcome, VerifyReport,
+        self, DEBUG_BYTES_LEAST, DOCUMENT_BYTES_MAX, HOT_BYTES_MAX, HOT_PROGRAMS_MAX, HotProgram, LeftOut,
+        LibraryOf, Lines, Rules, SharedCell, Tier, TransactionForm, VerifyJob, VerifyOutcome, VerifyReport,
     },
 };
 use antares_transaction::{Environment, Mock, MockError, SharedData};

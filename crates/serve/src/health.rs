@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, stream};
-use tonic::{Code, Request, Response, Status, async_trait, codegen::BoxStream};
+use tonic::{Request, Response, Status, async_trait, codegen::BoxStream};
 use tonic_health::{
     ServingStatus,
     pb::{
@@ -16,7 +16,7 @@ use tonic_health::{
     server::{HealthReporter, HealthService},
 };
 
-use crate::{duties, metrics::Metrics};
+use crate::{duties, metrics::Metrics, status::is_not_found};
 
 /// The service name that answers SERVING for as long as only the process itself is asked about: for liveness probes, which must not
 /// depend on workers or on draining. It does not serve where nothing but a restart helps.
@@ -51,7 +51,7 @@ impl health_server::Health for Calls {
     ) -> Result<Response<Self::WatchStream>, Status> {
         match self.0.watch(request).await {
             Ok(known) => Ok(known.map(|known| known.boxed())),
-            Err(status) if status.code() == Code::NotFound => {
+            Err(status) if is_not_found(&status) => {
                 let unknown = HealthCheckResponse { status: Answer::ServiceUnknown.into() };
                 Ok(Response::new(stream::once(async move { Ok(unknown) }).chain(stream::pending()).boxed()))
             }

@@ -266,6 +266,11 @@ pub fn chain(error: &dyn Error) -> String {
     text
 }
 
+/// Whether a service of the library's says that it does not know what was asked for.
+pub(crate) fn is_not_found(status: &Status) -> bool {
+    status.code() == Code::NotFound
+}
+
 /// The label of a status code, from the closed set of gRPC.
 pub(crate) fn code_label(code: Code) -> &'static str {
     match code {
