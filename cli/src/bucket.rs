@@ -143,7 +143,7 @@ pub(crate) fn cache(args: &CacheArgs) -> Result<ExitCode, Failure> {
             let scripts = runtime.block_on(listed(&shared, Space::Script))?;
             let cold = scripts.into_iter().map(|entry| {
                 let script = Sha256Digest(entry.key);
-                Cold { name: String::new(), script, elf: None }
+                Cold { name: String::new(), script, elf: None, is_found: true }
             });
             // It has a runtime of its own.
             drop(runtime);

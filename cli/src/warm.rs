@@ -75,12 +75,12 @@ fn listed(list: &Path) -> Result<Vec<PathBuf>, Failure> {
 fn add(name: &Path, cold: &mut Vec<Cold>) -> Result<(), Failure> {
     let text = name.display().to_string();
     if let Ok(script) = text.parse::<Sha256Digest>() {
-        cold.push(Cold { name: String::new(), script, elf: None });
+        cold.push(Cold { name: String::new(), script, elf: None, is_found: false });
         return Ok(());
     }
     if !name.is_dir() {
         let elf = input::read_script(name)?;
-        cold.push(Cold { name: text, script: Sha256Digest::of(&elf), elf: Some(elf) });
+        cold.push(Cold { name: text, script: Sha256Digest::of(&elf), elf: Some(elf), is_found: false });
         return Ok(());
     }
     let failed = || format!("cannot read the folder {}", name.display());
@@ -108,6 +108,10 @@ pub(crate) fn warm_all(mut cold: Vec<Cold>, how: &WarmHow, server: &ServerArgs) 
         let what = match warmed {
             Ok(Warmed::Hit) => "was compiled before".to_owned(),
             Ok(Warmed::Compiled(ms)) => format!("compiled in {ms} ms"),
+            // Data of cells.
+            Err(Failure::Refused { reason, detail }) if one.is_found && reason == "elf" => {
+                format!("no script: {detail}")
+            }
             Err(Failure::Refused { reason, detail }) => {
                 refused += 1;
                 format!("not compiled: {reason}: {detail}")

@@ -30,6 +30,8 @@ pub(crate) struct Cold {
     pub(crate) script: Sha256Digest,
     /// Its bytes, if they are at hand.
     pub(crate) elf: Option<Vec<u8>>,
+    /// Whether nobody named it: it was found in a store, where data of cells lies beside scripts.
+    pub(crate) is_found: bool,
 }
 
 /// What became of it.
