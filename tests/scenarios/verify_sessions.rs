@@ -4,7 +4,6 @@
 use std::{
     collections::{HashMap, HashSet},
     env,
-    time::Duration,
 };
 
 use antares_proto::v1::{
@@ -21,7 +20,7 @@ use tonic::{Code, Streaming};
 
 use crate::{
     client::{Client, reason},
-    server::{PATIENCE, Server},
+    server::{PATIENCE, Server, until},
     transactions::{elf, fields, with_dep, with_lock},
 };
 
@@ -207,6 +206,17 @@ async fn what_is_wrong_with_one_transaction_of_a_batch_touches_no_other() {
     assert_eq!(client.runner.verify_batch(batch).await.unwrap_err().code(), Code::InvalidArgument);
 }
 
+/// Transactions that take as long as they may, and what they share.
+fn endless() -> (Transactions, v1::VerifyShared) {
+    let endless = Transactions::new(&elf(&[encode::jal(0, 0).unwrap()]));
+    let shared = v1::VerifyShared {
+        limits: Some(v1::RunLimits { max_cycles: Some(1_000_000_000_000), ..Default::default() }),
+        tier: Tier::Interpreter.into(),
+        ..endless.shared()
+    };
+    (endless, shared)
+}
+
 type Messages = mpsc::Sender<v1::VerifySessionRequest>;
 
 /// A session that has begun.
@@ -237,12 +247,7 @@ async fn one_that_is_given_up_ends_and_the_session_goes_on() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start_with(&data, "[runner]\nworkers_max = 1\n");
     let mut client = Client::connect(&server).await;
-    let endless = Transactions::new(&elf(&[encode::jal(0, 0).unwrap()]));
-    let shared = v1::VerifyShared {
-        limits: Some(v1::RunLimits { max_cycles: Some(1_000_000_000_000), ..Default::default() }),
-        tier: Tier::Interpreter.into(),
-        ..endless.shared()
-    };
+    let (endless, shared) = endless();
     let (sender, mut told) = open(&mut client, shared).await;
     // The only worker is busy with the first; the others wait for it.
     for number in 0..3 {
@@ -297,9 +302,21 @@ async fn more_than_there_is_room_for_waits_and_is_not_refused() {
     send(&sender, Message::Start(v1::VerifyShared::default())).await;
     let status = timeout(PATIENCE, told.message()).await.unwrap().unwrap_err();
     assert_eq!((status.code(), reason(&status).as_str()), (Code::InvalidArgument, "REQUEST_INVALID"));
-    // Nobody hears of it: the session is dropped with all that it has in progress.
-    let (sender, told) = open(&mut client, transactions.shared()).await;
-    send(&sender, Message::Transaction(transactions.one(1))).await;
-    drop(told);
-    timeout(Duration::from_secs(60), sender.closed()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_ends_with_its_caller_and_so_does_all_that_it_has_in_progress() {
+    let data = tempfile::tempdir().unwrap();
+    // Nothing else ends it while the test waits.
+    let server = Server::start_with(&data, "[runner]\ndeadline_ms_max = 600000\ncall_ms_max = 600000\n");
+    let mut client = Client::connect(&server).await;
+    let (endless, shared) = endless();
+    let (sender, told) = open(&mut client, shared).await;
+    for number in 0..8 {
+        send(&sender, Message::Transaction(endless.one(number))).await;
+    }
+    let busy = || server.metric("antares_workers_busy{role=\"run\"}");
+    until("one runs", || busy() > 0.5);
+    drop((sender, told));
+    until("all workers are free", || busy() < 0.5);
 }
