@@ -9,7 +9,9 @@ use std::{
 
 use serde_json::Value;
 
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 17] = [
+    "debug_lines_left_out",
+    "debug_bytes_left_out",
     "outcome",
     "exit_code",
     "error",

@@ -201,7 +201,7 @@ const PUSHBACK: &str = "grpc-retry-pushback-ms";
 const MESSAGE_BYTES_MAX: usize = 1_500;
 
 /// Fields of a request that a status blames.
-const VIOLATIONS_MAX: usize = 6;
+const VIOLATIONS_MAX: usize = 8;
 
 /// Bytes of the name of such a field.
 const FIELD_BYTES_MAX: usize = 96;

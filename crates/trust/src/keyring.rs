@@ -270,8 +270,8 @@ fn write_list(path: &Path, list: &List) -> Result<(), KeyError> {
     let made = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new);
     let written = made.and_then(|mut file| {
         file.write_all(text.as_bytes())?;
-        // It has no secrets, and the umask has no say.
-        file.set_permissions(fs::Permissions::from_mode(0o644))?;
+        // The umask has no say.
+        file.set_permissions(fs::Permissions::from_mode(0o600))?;
         file.sync_all()
     });
     written.and_then(|()| fs::rename(&new, path)).map_err(error)
@@ -293,7 +293,7 @@ mod tests {
         let folder = parent.path().join("deep/keys");
         let id = Keyring::open_or_make(&folder).unwrap().signer_id().to_owned();
         let (list, key) = (folder.join(LIST), private(&folder, &id));
-        assert_eq!((mode(&folder), mode(&list), mode(&key)), (0o700, 0o644, 0o600));
+        assert_eq!((mode(&folder), mode(&list), mode(&key)), (0o700, 0o600, 0o600));
         // As an earlier version left them under a umask of 0.
         for path in [&folder, &list] {
             fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();

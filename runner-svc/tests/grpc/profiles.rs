@@ -81,7 +81,8 @@ async fn profiles_add_up_to_what_callers_were_told() {
 /// What the page of profiles answers: head and body.
 async fn page(node: &Node, query: &str) -> (String, Vec<u8>) {
     let mut stream = tokio::net::TcpStream::connect(node.metrics_address.unwrap()).await.unwrap();
-    let request = format!("GET /debug/pprof/guest{query} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let request =
+        format!("GET /debug/pprof/guest{query} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await.unwrap();

@@ -56,14 +56,14 @@ pub(super) const ORDER: [Mutant; 4] = [
     mutant(
         "order-of-loads-before-stores",
         ORDER_GRAPH,
-        "(self.is_store || other.is_store) && !is_apart",
-        "other.is_store && !is_apart",
+        "self.access.keeps_order(&other.access, is_apart)",
+        "other.access.is_store && self.access.keeps_order(&other.access, is_apart)",
     ),
     mutant(
         "order-of-loads-of-words",
         ORDER_GRAPH,
-        "InstructionOpcode::Load => (false,",
-        "InstructionOpcode::Load if width(value) == 32 => return None,\n            InstructionOpcode::Load => (false,",
+        "let (root, start) = place(access.pointer.into());",
+        "if !access.is_store && access.bytes == 4 {\n            return None;\n        }\n        let (root, start) = place(access.pointer.into());",
     ),
 ];
 
