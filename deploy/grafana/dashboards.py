@@ -295,8 +295,9 @@ COMPILE = [
         panel("Cache hit ratio", "Share of reads answered with verified bytes.", "percentunit",
               ("{{space}}", hit_ratio("antares_cache_hits_total", "antares_cache_misses_total", "space")),
               ("ready in the runner's memory", hit_ratio("antares_ready_hits_total", "antares_ready_misses_total")),
-              ("hot cells", hit_ratio("antares_hot_cells_hits_total", "antares_hot_cells_misses_total")),
               max=1),
+        panel("Hot cells", "Cells by reference that were hot, and those that had to be fetched, per second.", "ops",
+              ("hot", rate("antares_hot_cells_hits_total")), ("fetched", rate("antares_hot_cells_misses_total"))),
         panel("Cache bytes",
               "Payload, disk, and the budget that the disk should keep. A rebuild takes up to twice the budget for a"
               " while.",
