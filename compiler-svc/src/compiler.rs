@@ -104,6 +104,16 @@ pub enum CompileError {
     Internal,
 }
 
+impl CompileError {
+    /// Whether the same compile without hints may go well: it has less to do.
+    pub(crate) fn may_be_of_hints(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused { .. } | Self::Timeout { .. } | Self::WorkerLost { .. } | Self::Failed { .. }
+        )
+    }
+}
+
 /// The compiler service as one tenant has it. Cheap to clone.
 #[derive(Clone)]
 pub struct Compiler {
@@ -227,8 +237,7 @@ impl Compiler {
         let order = Order::new(&self.account, script, options, CodeTier::Full, elf);
         let hints = self.hints(script, options).await?;
         match self.join(order.clone().hinted(&hints)).await {
-            // Without hints it may be within the limits.
-            Err(CompileError::Refused { .. }) if !hints.is_empty() => self.join(order).await,
+            Err(error) if !hints.is_empty() && error.may_be_of_hints() => self.join(order).await,
             joined => joined,
         }
     }

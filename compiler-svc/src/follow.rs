@@ -55,6 +55,11 @@ impl Followers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a compile failed lately that nobody waited for.
+    pub(crate) fn has_failed(&self, key: ArtifactKey) -> bool {
+        self.state().failed.get(&key).is_some_and(|failed| failed.elapsed() < RETRY)
+    }
+
     /// Takes a place in the queue; none if it is there already, failed lately, or there is no room.
     fn enter(&self, key: ArtifactKey, queue_max: u64) -> Result<(), Option<FollowerResult>> {
         let mut state = self.state();
@@ -98,8 +103,7 @@ impl Compiler {
         self.may_ask(script, elf.as_ref())?;
         let hints = self.hints(script, options).await?;
         match self.best(script, options, &hints, elf.clone()).await {
-            // Without hints it may be within the limits.
-            Err(CompileError::Refused { .. }) if !hints.is_empty() => {
+            Err(error) if !hints.is_empty() && error.may_be_of_hints() => {
                 self.best(script, options, &Hints::default(), elf).await
             }
             best => best,
@@ -131,7 +135,6 @@ impl Compiler {
             return Ok(Some(Arc::new(artifact)));
         }
         match self.shared.remembered(&order).await? {
-            // Without hints it may be within the limits.
             Some(error) if hints.is_empty() => Err(error),
             _ => self.shared.elf_of(&order).await.map(|_| None),
         }
@@ -196,9 +199,13 @@ impl Compiler {
             if let Ok(Some(_)) = compiler.shared.withheld(&full).await {
                 return compiler.shared.followers.leave(key, true);
             }
-            let result = compiler.join(full).await;
+            let plain = full.clone().hinted(&Hints::default());
+            let mut result = compiler.join(full).await;
             let is_busy = matches!(result, Err(CompileError::Busy { .. } | CompileError::Quota(_)));
             compiler.shared.followers.leave(key, result.is_err() && !is_busy);
+            if plain.kept_key() != key && result.as_ref().is_err_and(CompileError::may_be_of_hints) {
+                result = compiler.join(plain).await;
+            }
             compiler.shared.metrics.note_follower(match result {
                 Ok(_) => FollowerResult::Done,
                 Err(_) => FollowerResult::Failed,

@@ -2,7 +2,8 @@
 //!
 //! They are kept beside the artifacts, each round of them under a key of its own that nobody else can have: so they are verified on
 //! read, count as what they take, and go when there is no room. A script without them is compiled as it was at first. Who shares
-//! native code shares hints; where each tenant has native code of its own, what another one's runs have seen is nothing to it.
+//! native code shares what runners of ours have seen; what a caller says counts for that caller alone. Where each tenant has native
+//! code of its own, what another one's runs have seen is nothing to it.
 
 use antares_abi::{CodeTier, CompileOptions, Hints, Seen, Sha256Digest};
 use antares_cache::{Cache, Put, Space};
@@ -14,74 +15,123 @@ use crate::{
     order::Order,
 };
 
-/// Times that the hints of a script may change; one that shows new ones for ever is left alone.
+/// Times that the hints of a script may change, for all or for one tenant; one that shows new ones for ever is left alone.
 const ROUNDS_MAX: u8 = 8;
 
 /// In place of a round: the last one, in the shared tier.
 const LAST: u8 = 0;
 
+/// Who tells what a run has seen, and so for whose compiles it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Teacher {
+    /// A runner of ours, whose worker has seen it: for all who share native code.
+    Runner,
+    /// Any caller, who may say what it likes: for its own compiles.
+    Caller,
+}
+
 impl Compiler {
-    /// What is known of a script.
+    /// What is known of a script: for all, and by the caller's own word. Nothing where code with that could not be made.
     pub(crate) async fn hints(
         &self,
         script: Sha256Digest,
         options: CompileOptions,
     ) -> Result<Hints, CompileError> {
-        Ok(self.last_round(script, options).await?.1)
+        let (_, shared) = self.last_round(Teacher::Runner, script, options).await?;
+        let (_, own) = self.last_round(Teacher::Caller, script, options).await?;
+        let known = shared.learn(&Seen { left: None, hints: own });
+        self.usable(known, script, options).await
     }
 
-    /// Takes what a run of the script has seen. Gives the digest of what is known now: the next compile has that.
+    /// `hints`, unless the full compile with them is known to fail where that without them may not.
+    async fn usable(
+        &self,
+        hints: Hints,
+        script: Sha256Digest,
+        options: CompileOptions,
+    ) -> Result<Hints, CompileError> {
+        if hints.is_empty() {
+            return Ok(hints);
+        }
+        let full = Order::new(&self.account, script, options, CodeTier::Full, None).hinted(&hints);
+        let has_failed = self.shared.followers.has_failed(full.kept_key());
+        let is_useless = has_failed || self.shared.remembered(&full).await?.is_some();
+        Ok(if is_useless { Hints::default() } else { hints })
+    }
+
+    /// Takes what a run of the script has seen. Gives the digest of what is known now: the next compile of the caller's has that.
     ///
     /// # Errors
     /// The script is not stored, or a fault of ours.
     pub async fn learn(
         &self,
-        script: Sha256Digest,
-        options: CompileOptions,
+        teacher: Teacher,
+        (script, options): (Sha256Digest, CompileOptions),
         seen: &Seen,
     ) -> Result<Option<Sha256Digest>, CompileError> {
         if !self.has_script(script) {
             self.script(script).await?;
         }
+        // What a tenant has for itself anyway is kept in one place.
+        let teacher = if self.account.is_salted() { Teacher::Runner } else { teacher };
         let _learning = self.shared.learning.lock().await;
-        let (round, known) = self.last_round(script, options).await?;
+        let (round, known) = self.last_round(teacher, script, options).await?;
         let learnt = known.learn(seen);
         if learnt == known || round >= ROUNDS_MAX {
             let result = if learnt == known { HintsResult::Known } else { HintsResult::LeftAlone };
             self.shared.metrics.note_hints(result);
-            return Ok(known.digest());
+            return Ok(self.hints(script, options).await?.digest());
         }
-        let (cache, bytes, key) =
-            (self.shared.cache.clone(), learnt.to_bytes(), self.hints_key(script, options, round + 1));
+        let key = self.hints_key(teacher, (script, options), round + 1);
+        let (cache, bytes) = (self.shared.cache.clone(), learnt.to_bytes());
         let put = blocking(move || cache.put(Space::Artifact, key.0, &bytes)).await;
         if !matches!(put, Ok(Ok(Put::Stored | Put::AlreadyThere))) {
             self.shared.metrics.note_hints(HintsResult::NotStored);
-            return Ok(known.digest());
+            return Ok(self.hints(script, options).await?.digest());
         }
         self.shared.metrics.note_hints(HintsResult::Learnt);
-        self.tell_elsewhere(script, options, (round + 1, &learnt));
-        tracing::info!(%script, round = round + 1, hints = learnt.len(), "learnt where a script goes");
-        self.follow(Order::new(&self.account, script, options, CodeTier::Full, None).hinted(&learnt));
-        Ok(learnt.digest())
+        tracing::info!(%script, ?teacher, round = round + 1, hints = learnt.len(), "learnt where a script goes");
+        let hints = self.hints(script, options).await?;
+        // Who teaches itself compiles when it asks for native code.
+        if teacher == Teacher::Runner {
+            self.tell_elsewhere(script, options, (round + 1, &learnt));
+            self.follow(Order::new(&self.account, script, options, CodeTier::Full, None).hinted(&hints));
+        }
+        Ok(hints.digest())
     }
 
     async fn last_round(
         &self,
+        teacher: Teacher,
         script: Sha256Digest,
         options: CompileOptions,
     ) -> Result<(u8, Hints), CompileError> {
-        let kept = |round: u8| self.hints_key(script, options, round);
+        let kept = |round: u8| self.hints_key(teacher, (script, options), round);
         let is_there = |round: &u8| self.shared.cache.contains(Space::Artifact, kept(*round).0);
         let Some(round) = (1..=ROUNDS_MAX).rev().find(is_there) else {
-            return Ok(self.learnt_elsewhere(script, options).await.unwrap_or_default());
+            return Ok(match teacher {
+                Teacher::Runner => self.learnt_elsewhere(script, options).await.unwrap_or_default(),
+                Teacher::Caller => Default::default(),
+            });
         };
         let bytes = self.shared.here(Space::Artifact, kept(round)).await?.unwrap_or_default();
         Ok((round, Hints::from_bytes(&bytes)))
     }
 
-    /// Where a round is kept, for all or for the caller.
-    fn hints_key(&self, script: Sha256Digest, options: CompileOptions, round: u8) -> Sha256Digest {
-        Sha256Digest(self.account.salt().apply(key(script, options, round).0))
+    /// Where a round is kept: for all, for the caller's own compiles, or with what a tenant has for itself.
+    fn hints_key(
+        &self,
+        teacher: Teacher,
+        (script, options): (Sha256Digest, CompileOptions),
+        round: u8,
+    ) -> Sha256Digest {
+        let key = Sha256Digest(self.account.salt().apply(key(script, options, round).0));
+        match teacher {
+            Teacher::Runner => key,
+            Teacher::Caller => {
+                Sha256Digest::of(&[&b"antares-own-hints-v1\0"[..], &self.account.holder(), &key.0].concat())
+            }
+        }
     }
 }
 
@@ -91,18 +141,25 @@ impl Compiler {
     fn tell_elsewhere(&self, script: Sha256Digest, options: CompileOptions, (round, hints): (u8, &Hints)) {
         let Some(shared) = self.shared.tiers.shared() else { return };
         let bytes = [&[round][..], &hints.to_bytes()].concat();
-        shared.offer(Space::Artifact, self.hints_key(script, options, LAST).0, bytes.into(), true);
+        shared.offer(
+            Space::Artifact,
+            self.hints_key(Teacher::Runner, (script, options), LAST).0,
+            bytes.into(),
+            true,
+        );
     }
 
     /// The last round that another server has told of, kept here too.
     async fn learnt_elsewhere(&self, script: Sha256Digest, options: CompileOptions) -> Option<(u8, Hints)> {
-        let told = self.shared.told_elsewhere(self.hints_key(script, options, LAST)).await?;
+        let told =
+            self.shared.told_elsewhere(self.hints_key(Teacher::Runner, (script, options), LAST)).await?;
         let (round, bytes) = told.split_first()?;
         let hints = Hints::from_bytes(bytes);
         if !(1..=ROUNDS_MAX).contains(round) || hints.is_empty() {
             return None;
         }
-        self.shared.fill(Space::Artifact, self.hints_key(script, options, *round), hints.to_bytes().into());
+        let key = self.hints_key(Teacher::Runner, (script, options), *round);
+        self.shared.fill(Space::Artifact, key, hints.to_bytes().into());
         Some((*round, hints))
     }
 }

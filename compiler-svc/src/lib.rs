@@ -28,4 +28,5 @@ mod uploads;
 mod work;
 
 pub use compiler::{Artifact, CompileError, Compiler};
+pub use learn::Teacher;
 pub use scripts::StoreScriptError;

@@ -140,6 +140,11 @@ impl Compiler {
         self.owns(digest) && self.shared.cache.contains(Space::Script, digest.0)
     }
 
+    /// As [`Compiler::has_script`]; what is found counts as used, so that it is not the next one to be evicted.
+    pub(crate) fn uses_script(&self, digest: Sha256Digest) -> bool {
+        self.owns(digest) && self.shared.cache.note_use(Space::Script, digest.0)
+    }
+
     /// The bytes of a stored script, verified.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use std::{
 use antares_abi::Sha256Digest;
 use antares_cache::Owner;
 use antares_proto::v1::{self, compiler_service_server, get_artifact_response, get_script_response};
-use antares_serve::{Account, CallNotes, Fault, HeldBytes, Peer, RequestBytes, TENANT};
+use antares_serve::{Account, ActsForAll, CallNotes, Fault, HeldBytes, Peer, RequestBytes, TENANT};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
@@ -19,6 +19,7 @@ use crate::{
     compiler::Compiler,
     convert::{capabilities, compile_order, compiled, digest, hints, options, seen},
     explain::explained,
+    learn::Teacher,
     upload,
 };
 
@@ -141,7 +142,7 @@ impl compiler_service_server::CompilerService for Service {
         let mut seen = std::collections::HashSet::new();
         for (index, text) in asked.iter().enumerate() {
             let digest = digest(&format!("script_sha256[{index}]"), text)?;
-            if seen.insert(digest) && !compiler.has_script(digest) {
+            if seen.insert(digest) && !compiler.uses_script(digest) {
                 missing.push(digest);
             }
         }
@@ -178,11 +179,14 @@ impl compiler_service_server::CompilerService for Service {
 
     async fn learn(&self, request: Request<v1::LearnRequest>) -> Result<Response<v1::LearnResponse>, Status> {
         let (compiler, notes) = (self.compiler.of(Account::of(&request)), CallNotes::of(&request));
+        // Who may act for all tenants is a runner.
+        let is_runner = request.extensions().get::<ActsForAll>().is_some();
+        let teacher = if is_runner { Teacher::Runner } else { Teacher::Caller };
         let v1::LearnRequest { script_sha256, options: asked, left, targets } = request.into_inner();
         let script = digest("script_sha256", &script_sha256)?;
         notes.what(script);
         let (options, seen) = (options(asked)?, seen(left, targets)?);
-        let learnt = compiler.learn(script, options, &seen).await.map_err(Fault::from)?;
+        let learnt = compiler.learn(teacher, (script, options), &seen).await.map_err(Fault::from)?;
         Ok(Response::new(v1::LearnResponse { hints_sha256: hints(learnt) }))
     }
 

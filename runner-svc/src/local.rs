@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use antares_abi::{CodeTier, CompileOptions, Seen, Sha256Digest};
-use antares_compiler_svc::{CompileError, Compiler};
+use antares_compiler_svc::{CompileError, Compiler, Teacher};
 use antares_serve::{Account, Fault, script_mistake};
 use antares_trust::Trust;
 use bytes::Bytes;
@@ -63,7 +63,7 @@ impl ArtifactSource for LocalSource {
         options: CompileOptions,
         seen: Seen,
     ) -> Result<Option<Sha256Digest>, SourceError> {
-        self.0.learn(script, options, &seen).await.map_err(told)
+        self.0.learn(Teacher::Runner, (script, options), &seen).await.map_err(told)
     }
 }
 

@@ -105,3 +105,23 @@ fn stripped_programs_become_native() {
         }
     }
 }
+
+/// Junk in as many places as hints may name: code without them is what it costs at most, and what a run has found stays.
+#[test]
+fn hints_that_make_code_grow_too_much_are_not_used() {
+    for name in ["secp256k1-b", "interpreter-imc"] {
+        let elf = guests::bytes(name).unwrap();
+        let of = |hints: &Hints| {
+            native::library_with(&elf, script(2), CodeTier::Baseline, hints).unwrap().unwrap()
+        };
+        let plain = of(&Hints::default());
+        for (count, is_called) in [(4096, true), (4096, false), (1024, true), (1024, false)] {
+            let junk = Hints::new((0..count).map(|n| (0x1_0000 + 2 * n, is_called)));
+            assert!(of(&junk) == plain, "{name}: {count} {is_called}");
+        }
+        for count in [4, 64, 256] {
+            let some = of(&Hints::new((0..count).map(|n| (0x1_0000 + 2 * n, n % 2 == 0))));
+            assert!(some.len() <= 2 * plain.len() + (32 << 10), "{name}: {count} {}", some.len());
+        }
+    }
+}

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod explain;
+mod growth;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -134,7 +135,7 @@ pub fn compile_by(optimize: Optimize, elf: &[u8], request: &Request) -> Result<O
     if request.stage == Stage::Image {
         return Ok(Output::of_bytes(image.to_string().into()));
     }
-    let program = antares_program::recover(&image, &request.limits, &request.hints)?;
+    let program = growth::recover(&image, request)?;
     drop(image);
     if request.stage == Stage::Program {
         return Ok(output(&program, program.to_string().into()));
