@@ -12,6 +12,10 @@ use crate::{
 /// Checks where the instruction of this index goes.
 pub(crate) fn check(index: usize, lines: &Lines, image: &Image<'_>) -> Result<(), CodeFault> {
     let instruction = &lines.instructions[index];
+    if instruction.is_ip_rel_memory_operand() && lines.is_inside(instruction.memory_displacement64()) {
+        // Whoever takes such an address means to go there, in whatever way.
+        return Err(CodeFault::Target { address: instruction.memory_displacement64() });
+    }
     match instruction.flow_control() {
         FlowControl::Next | FlowControl::Interrupt | FlowControl::Exception => Ok(()),
         FlowControl::Return if instruction.code() == Code::Retnq => Ok(()),

@@ -69,7 +69,7 @@ pub(crate) fn check(instruction: &Instruction, image: &Image<'_>) -> Result<(), 
 fn check_constant(instruction: &Instruction, image: &Image<'_>) -> Result<(), CodeFault> {
     let address = instruction.memory_displacement64();
     if instruction.mnemonic() == Mnemonic::Lea {
-        // Of code too; whoever goes there is looked at where it goes.
+        // Of code too, where an instruction begins; whoever goes there is looked at where it goes.
         return Ok(());
     }
     let bytes = instruction.memory_size().size() as u64;

@@ -23,6 +23,12 @@ impl Lines {
         place.and_then(|place| self.begins.get(place)).is_some_and(|begins| *begins)
     }
 
+    /// Whether `address` is in the code, and no instruction begins there.
+    pub(crate) fn is_inside(&self, address: u64) -> bool {
+        let is_code = address.checked_sub(self.start).is_some_and(|place| place < self.begins.len() as u64);
+        is_code && !self.begins(address)
+    }
+
     /// Whether an instruction puts `address`, of the library, into `register`.
     pub(crate) fn names(&self, register: Register, address: u64) -> bool {
         self.named.contains(&(register, address))
@@ -37,10 +43,14 @@ pub(crate) fn disassemble(code: &Code<'_>) -> Result<Lines, CodeError> {
     let mut named = HashSet::new();
     let mut decoder = Decoder::with_ip(64, code.bytes, code.start, DecoderOptions::NONE);
     while decoder.can_decode() {
-        begins[decoder.position()] = true;
+        let place = decoder.position();
+        begins[place] = true;
         let instruction = decoder.decode();
         if instruction.is_invalid() {
             return Err(CodeError::Code { address: instruction.ip(), fault: CodeFault::Invalid });
+        }
+        if !is_read_alike(&instruction, &code.bytes[place..]) {
+            return Err(CodeError::Code { address: instruction.ip(), fault: CodeFault::Prefix });
         }
         if instruction.code() == Opcode::Lea_r64_m && instruction.is_ip_rel_memory_operand() {
             named.insert((instruction.op0_register(), instruction.memory_displacement64()));
@@ -51,6 +61,13 @@ pub(crate) fn disassemble(code: &Code<'_>) -> Result<Lines, CodeError> {
         return Err(CodeError::Code { address: last.ip(), fault: CodeFault::End });
     }
     Ok(Lines { instructions, start: code.start, begins, named })
+}
+
+/// Whether processors of both makers read the bytes of `instruction` alike: with an operand-size prefix, AMD's take 16 bits of a
+/// branch's distance and of where it leads (AMD64 Architecture Programmer's Manual, volume 3, "Operand-Size Override Prefix"), Intel's ignore it.
+fn is_read_alike(instruction: &Instruction, bytes: &[u8]) -> bool {
+    instruction.flow_control() == FlowControl::Next
+        || Decoder::with_ip(64, bytes, instruction.ip(), DecoderOptions::AMD).decode() == *instruction
 }
 
 /// Whether execution may go on behind `instruction`.

@@ -227,6 +227,36 @@ fn other_ways_are_refused() {
 
 /// Where registers are short LLVM makes a table's address twice, the second time behind the entry. It must be the same address.
 #[test]
+fn what_makers_of_processors_read_differently_is_refused() {
+    // jmp, call and je with an operand-size prefix, to what begins an instruction by Intel's reading; jumps of one byte; a jump by a register.
+    let others: [&[u8]; 6] = [
+        &[0x66, 0xe9, 0, 0, 0, 0],
+        &[0x66, 0xe8, 0, 0, 0, 0],
+        &[0x66, 0x0f, 0x84, 0, 0, 0, 0],
+        &[0x66, 0xeb, 0],
+        &[0x66, 0x74, 0],
+        &[0x66, 0xff, 0xe0],
+    ];
+    for bytes in others {
+        assert_refused(bytes, |fault| {
+            matches!(fault, CodeFault::Prefix | CodeFault::Operand | CodeFault::Instruction(_))
+        });
+    }
+    // Where it changes the width of numbers only, both read it: mov ax, 1.
+    assert_accepted(&[0x66, 0xb8, 1, 0]);
+}
+
+#[test]
+fn addresses_within_instructions_are_not_taken() {
+    // lea rcx, [rip + 3]; push rcx; ret; and a system call in the number of mov eax, 0xc3050f.
+    let hidden = [0x48, 0x8d, 0x0d, 3, 0, 0, 0, 0x51, 0xc3, 0xb8, 0x0f, 0x05, 0xc3, 0];
+    assert_refused(&hidden, |fault| matches!(fault, CodeFault::Target { .. }));
+    // The address of the mov itself, which nobody goes to.
+    let named = [0x48, 0x8d, 0x0d, 0, 0, 0, 0, 0xb8, 0x0f, 0x05, 0xc3, 0];
+    assert_accepted(&named);
+}
+
+#[test]
 fn a_table_s_address_is_made_twice() {
     // lea rdx, table; movsxd rdx, [rdx + r14*4]; lea r14, table; add rdx, r14; jmp rdx
     let first = |distance: u8| [0x48, 0x8d, 0x15, distance, 0, 0, 0];
@@ -236,7 +266,7 @@ fn a_table_s_address_is_made_twice() {
     let (inc_rdx, inc_r14) = ([0x48, 0xff, 0xc2], [0x49, 0xff, 0xc6]);
     for changed in [
         // another table
-        [&first(12)[..], &entry, &second, &jump].concat(),
+        [&first(14)[..], &entry, &second, &jump].concat(),
         // either of them changed
         [&first(14)[..], &inc_rdx, &entry, &second, &jump].concat(),
         [&first(11)[..], &entry, &second, &inc_r14, &jump].concat(),
