@@ -50,6 +50,8 @@ class Chart(unittest.TestCase):
         service, compiling, running = 256 + 2 * 100 + 1024 // 4, (1024 + 2000) * 3 // 2 + 8 * 64, 32 * 5 + 64 + 32
         self.assertEqual(memory_mib(pod(objects, "StatefulSet", "antares-compiler")), service + compiling)
         self.assertEqual(memory_mib(pod(objects, "Deployment", "antares-runner")), service + running)
+        tiers = render(values | {"shared": {"url": "s3://bucket"}})
+        self.assertEqual(memory_mib(pod(tiers, "Deployment", "antares-compiler")), service + compiling + 64 + 256 + 64 + 256 + 4 * 64)
         single = render(values | {"single": {"enabled": True}})
         self.assertEqual(memory_mib(pod(single, "StatefulSet", "antares-server")), service + compiling + running)
 

@@ -202,7 +202,15 @@ they write to memory files. */}}
 {{- define "antares.compilingMiB" -}}
 {{- $addresses := add 1024 (mul (int .Values.compiler.workers) (int .Values.compiler.workerMemoryMiB)) -}}
 {{- $downloads := mul 64 (int (include "antares.downloads" .)) -}}
-{{- add (div (mul 3 $addresses) 2) $downloads -}}
+{{- add (div (mul 3 $addresses) 2) $downloads (include "antares.sharedMiB" .) -}}
+{{- end -}}
+
+{{/* Memory of the tiers around the cache, MiB: entries kept, being read, waiting and being written. Defaults are the service's. */}}
+{{- define "antares.sharedMiB" -}}
+{{- $own := dig "shared" dict .Values.compiler.config -}}
+{{- $bytes := add (dig "memory_bytes_max" 67108864 $own | int64) (dig "get_bytes_max" 268435456 $own | int64) (dig "queue_bytes_max" 268435456 $own | int64) -}}
+{{- $each := add (dig "gets_max" 64 $own | int) (mul 64 (dig "puts_max" 4 $own | int)) -}}
+{{- empty .Values.shared.url | ternary 0 (add (div $bytes 1048576) $each) -}}
 {{- end -}}
 
 {{/* Memory of run workers, of those that wait, and of what is kept ready, MiB. */}}
