@@ -57,6 +57,17 @@ fn kernels_stay_native() {
     }
 }
 
+/// `setjmp` and `longjmp` of picolibc, in C and under Lua's `pcall`.
+#[test]
+fn caught_errors_stay_native() {
+    for version in 0..3 {
+        let equal = check_native("far-jumps-imc", "20", script(version));
+        assert!(equal.outcome.starts_with("Exit("), "{equal:?}");
+    }
+    let equal = check_native("lua-errors-imc", "3", script(2));
+    assert!(equal.outcome.starts_with("Exit("), "{equal:?}");
+}
+
 /// Runs a guest that is mostly a published library; SPHINCS+ takes 200 million cycles to sign.
 #[track_caller]
 fn check_library(name: &str, version: u32) {
