@@ -211,12 +211,8 @@ impl Cache {
     /// As [`Cache::contains`], and counts as a use: whoever asks relies on it being there a moment later.
     #[must_use]
     pub fn note_use(&self, space: Space, key: [u8; 32]) -> bool {
-        let id = EntryId::new(space, key);
         let is_there = self.contains(space, key);
-        if is_there {
-            locked(&self.inner.account).touch(id);
-        }
-        is_there
+        is_there.then(|| locked(&self.inner.account).touch(EntryId::new(space, key))).is_some()
     }
 
     /// Keeps the entry of `key` from eviction for as long as the lease lives, stored already or stored later.

@@ -106,6 +106,19 @@ fn the_budget_holds_and_the_recently_used_stay() {
 }
 
 #[test]
+fn what_somebody_relies_on_stays() {
+    let dir = TempDir::new().expect("a directory");
+    let cache = Cache::open(config(dir.path(), 3 * MIB)).expect("the cache opens");
+    put(&cache, 0, &noise(0, 50_000));
+    for number in 1..100 {
+        put(&cache, number, &noise(number, 50_000));
+        assert!(cache.note_use(Space::Artifact, key(0)), "used all the time, evicted never");
+    }
+    assert!(cache.stats().evictions > 50);
+    assert!(!cache.note_use(Space::Artifact, key(1)));
+}
+
+#[test]
 fn uploads_that_nobody_runs_push_out_neither_native_code_nor_scripts_that_are_run() {
     let dir = TempDir::new().expect("a directory");
     let cache = Cache::open(config(dir.path(), 4 * MIB)).expect("the cache opens");

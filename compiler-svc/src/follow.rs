@@ -41,6 +41,12 @@ struct State {
     failed: HashMap<ArtifactKey, Instant>,
 }
 
+impl State {
+    fn has_failed(&self, key: ArtifactKey) -> bool {
+        self.failed.get(&key).is_some_and(|failed| failed.elapsed() < RETRY)
+    }
+}
+
 impl Followers {
     pub(crate) fn new(workers: usize) -> Self {
         Self { state: Mutex::default(), turns: Semaphore::new(workers.saturating_sub(1).max(1)) }
@@ -57,14 +63,13 @@ impl Followers {
 
     /// Whether a compile failed lately that nobody waited for.
     pub(crate) fn has_failed(&self, key: ArtifactKey) -> bool {
-        self.state().failed.get(&key).is_some_and(|failed| failed.elapsed() < RETRY)
+        self.state().has_failed(key)
     }
 
     /// Takes a place in the queue; none if it is there already, failed lately, or there is no room.
     fn enter(&self, key: ArtifactKey, queue_max: u64) -> Result<(), Option<FollowerResult>> {
         let mut state = self.state();
-        let is_failed = state.failed.get(&key).is_some_and(|failed| failed.elapsed() < RETRY);
-        if is_failed || state.queued.contains(&key) {
+        if state.has_failed(key) || state.queued.contains(&key) {
             return Err(None);
         }
         if state.queued.len() as u64 >= queue_max {

@@ -44,6 +44,7 @@ mod surroundings;
 mod tenants;
 mod tiers;
 mod tls;
+mod tokens;
 mod transactions;
 mod twice;
 mod uploads;

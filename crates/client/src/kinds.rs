@@ -14,7 +14,7 @@ use crate::{
     blobs::Blobs,
     call::Link,
     client::{Naming, bring, runner},
-    session::{Kind, Told},
+    session::{Kind, Reply},
     status::of_error,
 };
 
@@ -70,14 +70,14 @@ impl Kind for Runs {
         Ok(opened?.into_inner())
     }
 
-    fn read(response: Self::Response) -> Told<Self::Result> {
+    fn read(response: Self::Response) -> Reply<Self::Result> {
         use execute_session_response::Message;
         match response.message {
-            Some(Message::Started(_)) => Told::Started,
+            Some(Message::Started(_)) => Reply::Started,
             Some(Message::Result(v1::SessionResult { id, result: Some(result) })) => {
-                Told::Answer { id, result }
+                Reply::Answer { id, result }
             }
-            _ => Told::Nonsense,
+            _ => Reply::Unexpected,
         }
     }
 
@@ -122,19 +122,19 @@ impl Kind for Verifications {
         Ok(opened?.into_inner())
     }
 
-    fn read(response: Self::Response) -> Told<Self::Result> {
+    fn read(response: Self::Response) -> Reply<Self::Result> {
         use shared_transaction_result::Result as Outcome;
         use verify_session_response::Message;
         match response.message {
-            Some(Message::Started(_)) => Told::Started,
+            Some(Message::Started(_)) => Reply::Started,
             Some(Message::Result(v1::SharedTransactionResult { id, result: Some(result) })) => {
                 let result = match result {
                     Outcome::Response(response) => Ok(response),
                     Outcome::Error(error) => Err(error),
                 };
-                Told::Answer { id, result }
+                Reply::Answer { id, result }
             }
-            _ => Told::Nonsense,
+            _ => Reply::Unexpected,
         }
     }
 

@@ -51,10 +51,10 @@ impl<R> Session<R> {
 }
 
 /// What a server says in a session.
-pub(crate) enum Told<R> {
+pub(crate) enum Reply<R> {
     Started,
     Answer { id: u64, result: R },
-    Nonsense,
+    Unexpected,
 }
 
 /// What the kinds of sessions have of their own.
@@ -74,7 +74,7 @@ pub(crate) trait Kind: Send + 'static {
         link: &Link,
         requests: ReceiverStream<Self::Request>,
     ) -> impl Future<Output = Result<Streaming<Self::Response>, Status>> + Send;
-    fn read(response: Self::Response) -> Told<Self::Result>;
+    fn read(response: Self::Response) -> Reply<Self::Result>;
     /// Why there is no result, where that is said of one input.
     fn error(result: &Self::Result) -> Option<Status>;
     /// Whether the server has now what `status` says that it lacked, since the part that `began` then.
@@ -268,9 +268,9 @@ impl<K: Kind> Driver<K> {
             Err(End::Failed(Error::Protocol { server: server.to_owned(), problem: problem.to_owned() }))
         };
         let (id, result) = match K::read(response) {
-            Told::Started => return Ok(()),
-            Told::Answer { id, result } => (id, result),
-            Told::Nonsense => return wrong("a message without a result"),
+            Reply::Started => return Ok(()),
+            Reply::Answer { id, result } => (id, result),
+            Reply::Unexpected => return wrong("a message without a result"),
         };
         let place = self.waiting.iter().position(|item| K::id(item) == id);
         let Some(place) = place.filter(|place| !K::IN_ORDER || *place == 0) else {

@@ -12,6 +12,7 @@ mod auth_section;
 mod body;
 mod budget;
 mod call;
+mod call_span;
 mod check;
 mod config;
 mod connections;

@@ -66,7 +66,7 @@ impl LogWriter {
             is_json,
             lost: &LOST,
             left_out: log_rate::left_out,
-            told: Told::default(),
+            reported: Reported::default(),
         };
         thread::Builder::new().name("log".to_owned()).spawn(move || drain.run(&receiver))?;
         let writer = Self { sender, waiting };
@@ -146,12 +146,12 @@ struct Drain<'a, T> {
     lost: &'a AtomicU64,
     /// How many lines were left out because there were too many of their kind.
     left_out: fn() -> u64,
-    told: Told,
+    reported: Reported,
 }
 
 /// How many lines that are not there the log tells of.
 #[derive(Debug, Default)]
-struct Told {
+struct Reported {
     lost: u64,
     left_out: u64,
     /// When it told of lines that were left out.
@@ -189,15 +189,15 @@ impl<T: AsFd> Drain<'_, T> {
     /// Everything that waited is written: says how many lines are not there.
     fn tell(&mut self) {
         let lost = self.lost.load(Ordering::Relaxed);
-        if lost > self.told.lost && self.say("lines of the log were lost", lost - self.told.lost) {
-            self.told.lost = lost;
+        if lost > self.reported.lost && self.say("lines of the log were lost", lost - self.reported.lost) {
+            self.reported.lost = lost;
         }
         let left_out = (self.left_out)();
-        if left_out > self.told.left_out
-            && self.told.at.is_none_or(|at| at.elapsed() >= log_rate::PERIOD)
-            && self.say("lines were left out: too many of their kind", left_out - self.told.left_out)
+        if left_out > self.reported.left_out
+            && self.reported.at.is_none_or(|at| at.elapsed() >= log_rate::PERIOD)
+            && self.say("lines were left out: too many of their kind", left_out - self.reported.left_out)
         {
-            self.told = Told { lost: self.told.lost, left_out, at: Some(Instant::now()) };
+            self.reported = Reported { lost: self.reported.lost, left_out, at: Some(Instant::now()) };
         }
     }
 
@@ -264,7 +264,7 @@ mod tests {
             is_json: true,
             lost,
             left_out: || 0,
-            told: Told::default(),
+            reported: Reported::default(),
         };
         let thread = thread::spawn(move || drain.run(&receiver));
         let mut lines = BufReader::new(File::from(reader)).lines().map(Result::unwrap);

@@ -18,16 +18,16 @@ use prost::Message;
 use tokio::time::timeout_at;
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
-use tracing::{Instrument, Span, field};
-use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing::{Instrument, Span};
 
 use crate::{
     account::{Account, Accounts, InProgress, QUOTA},
-    admission::{Admission, Places, Refused, TENANT_BYTES_MAX},
+    admission::{Admission, Places, Refused},
     answer::metered,
     audit::{Auditor, CallNotes, Entry},
     body::{MeteredBody, RequestBytes, Terms},
     call::{Call, CallDeadline, WatchedBody, check_timeout, not_grpc},
+    call_span::span_of,
     config::Listen,
     connections::Link,
     gate::{ActsForAll, Caller, ClientNames, Gate, RoleProven, Stopped},
@@ -37,7 +37,6 @@ use crate::{
     roles::{Need, need},
     server::{Callers, ServeError},
     status::{Fault, caller_s_mistake, code_in, reason_in},
-    telemetry,
 };
 
 /// Label of calls to methods that do not exist.
@@ -346,33 +345,6 @@ fn answer(mut response: Response<Body>, mut call: Call) -> Response<Body> {
         }
         None => response.map(|body| Body::new(WatchedBody::new(body, call))),
     }
-}
-
-fn span_of(method: &str, request: &Request<Body>) -> Span {
-    let span = tracing::info_span!(
-        target: "antares_serve::rpc",
-        "rpc",
-        otel.name = method,
-        otel.kind = "server",
-        rpc.response.status_code = field::Empty,
-        "error.type" = field::Empty,
-        tenant = field::Empty,
-        peer = field::Empty,
-        execution_id = field::Empty,
-        request_id = field::Empty,
-        trace_id = field::Empty,
-    );
-    telemetry::adopt(&span, request.headers());
-    if let Some(tenant) = request.headers().get("antares-tenant").and_then(|tenant| tenant.to_str().ok()) {
-        span.record("tenant", tenant.get(..TENANT_BYTES_MAX).unwrap_or(tenant));
-    }
-    if let Some(peer) = request.extensions().get::<Arc<Link>>().map(|link| link.peer()) {
-        span.record("peer", field::display(peer));
-    }
-    // For traces alone: a log line has the method already.
-    span.set_attribute("rpc.system.name", "grpc");
-    span.set_attribute("rpc.method", method.to_owned());
-    span
 }
 
 #[cfg(test)]
