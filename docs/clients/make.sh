@@ -8,56 +8,16 @@
 # depends on cannot be fetched.
 set -euo pipefail
 
-GRPCIO_VERSION=1.85.1
-PROTOC_GEN_GO_VERSION=v1.36.11
-PROTOC_GEN_GO_GRPC_VERSION=v1.6.0
-
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 proto="$(cd "$here/../../proto" && pwd)"
 language=$1 folder=$2
-cache="${XDG_CACHE_HOME:-$HOME/.cache}/antares-tools"
-# scripts/setup.sh puts a Go here when the machine has none that is new enough.
-[[ -x "$cache/bin/go" ]] && PATH="$cache/bin:$PATH"
-mkdir -p "$folder" "$cache"
-folder="$(cd "$folder" && pwd)"
-
-missing() { echo "clients: $language: there is no $1" >&2; exit 77; }
-away() { echo "clients: $language: $1 cannot be fetched" >&2; exit 77; }
-
-# A Python with gRPC and the protobuf compiler, made once.
-python() {
-    command -v python3 >/dev/null || missing python3
-    local home="$cache/python-grpcio-tools-$GRPCIO_VERSION"
-    exec 9>"$cache/.lock-python-grpcio-tools"
-    flock 9
-    if [[ ! -f "$home/complete" ]]; then
-        rm -rf "$home"
-        python3 -m venv "$home" >&2 || missing "module venv of python3"
-        "$home/bin/pip" --quiet --disable-pip-version-check install \
-            "grpcio==$GRPCIO_VERSION" "grpcio-tools==$GRPCIO_VERSION" "grpcio-status==$GRPCIO_VERSION" >&2 || away grpcio
-        touch "$home/complete"
-    fi
-    exec 9>&-
-    echo "$home/bin/python"
-}
-
-# protoc OPTION...: over all proto files.
-protoc() {
-    local interpreter
-    interpreter="$(python)"
-    (cd "$proto" && "$interpreter" -m grpc_tools.protoc -I . "$@" antares/v1/*.proto)
-}
-
-# executable LINE...: what `run` does.
-executable() {
-    { echo '#!/bin/sh'; printf '%s\n' "$@"; } >"$folder/run"
-    chmod +x "$folder/run"
-}
+# shellcheck source=clients/tools.sh
+. "$here/../../clients/tools.sh"
 
 make_python() {
     protoc --python_out="$folder" --grpc_python_out="$folder"
     cp "$here/python/run.py" "$folder"
-    executable "PYTHONPATH='$folder' exec '$(python)' '$folder/run.py' \"\$@\""
+    executable run "PYTHONPATH='$folder' exec '$(python)' '$folder/run.py' \"\$@\""
 }
 
 make_go() {
@@ -87,7 +47,7 @@ make_typescript() {
     npx proto-loader-gen-types --grpcLib=@grpc/grpc-js --outDir=generated --includeDirs="$proto" --keepCase \
         --longs=String --enums=String --defaults --oneofs antares/v1/compiler.proto antares/v1/runner.proto >&2
     npx tsc >&2
-    executable "exec node '$folder/built/run.js' '$proto' \"\$@\""
+    executable run "exec node '$folder/built/run.js' '$proto' \"\$@\""
 }
 
 case $language in

@@ -1,0 +1,28 @@
+#!/usr/bin/env node
+// antares-client verify HOST:PORT TX.json, or antares-client run HOST:PORT SCRIPT ARG...: prints the answer as JSON.
+//
+// ANTARES_TLS_CA, ANTARES_TLS_CERT and ANTARES_TLS_KEY name files, ANTARES_TOKEN_FILE one with a token.
+
+import { readFileSync } from "node:fs";
+
+import { Client } from "./index";
+
+async function main([verb, address, path, ...args]: string[]) {
+  if (!["verify", "run"].includes(verb) || !path) {
+    throw new Error("usage: antares-client verify HOST:PORT TX.json | antares-client run HOST:PORT SCRIPT ARG...");
+  }
+  const { ANTARES_TLS_CA: ca, ANTARES_TLS_CERT: certificate, ANTARES_TLS_KEY: key, ANTARES_TOKEN_FILE: tokenFile } = process.env;
+  const client = new Client(address, { ca, certificate, key, tokenFile });
+  try {
+    const content = readFileSync(path);
+    const answer = verb === "verify" ? await client.verify(content.toString("utf8")) : await client.execute(content, args);
+    console.log(JSON.stringify(answer));
+  } finally {
+    client.close();
+  }
+}
+
+main(process.argv.slice(2)).catch((error: Error) => {
+  console.error(error.message);
+  process.exit(1);
+});
