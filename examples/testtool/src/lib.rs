@@ -1,0 +1,2 @@
+//! Tests that use ckb-testtool: see `tests/`.
+#![forbid(unsafe_code)]

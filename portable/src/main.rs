@@ -1,0 +1,11 @@
+//! The program `ckb-debugger` on ckb-vm's interpreter, in its own process: what there is on systems that have
+//! neither our fence nor native code.
+#![forbid(unsafe_code)]
+
+mod here;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    antares_debugger::debug(std::env::args_os(), Box::new(|| Ok(Box::new(here::Here))), None)
+}

@@ -1,0 +1,48 @@
+"""Opens the page of docs/play in Chromium: play.py FOLDER EXAMPLES. Light and dark, wide and narrow, it must tell what
+an example of ckb-debugger costs, draw its flame graph, and ask nobody else for anything."""
+
+import functools
+import http.server
+import sys
+import threading
+
+from playwright.sync_api import sync_playwright
+
+folder, examples = sys.argv[1:]
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder))
+threading.Thread(target=server.serve_forever, daemon=True).start()
+base = f"http://127.0.0.1:{server.server_port}/"
+
+RUNS = [
+    (["fib"], "Accepted: exit 0, 3364(3.3K) cycles", "fib"),
+    (["always_failure"], "Refused: exit 1, 2493(2.4K) cycles", None),
+    (["spawn.json", "spawn_caller_strcat", "spawn_callee_strcat"], "Accepted: exit 0, 119776(117.0K) cycles", "main"),
+]
+
+with sync_playwright() as tool:
+    browser = tool.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+    for scheme in ["light", "dark"]:
+        for width in [1280, 390]:
+            page = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme).new_page()
+            errors, asked = [], []
+            page.on("pageerror", lambda error: errors.append(str(error)))
+            page.on("request", lambda request: asked.append(request.url))
+            for files, verdict, function in RUNS:
+                page.goto(base)
+                page.set_input_files("#file", [f"{examples}/{name}" for name in files])
+                page.click("button")
+                page.get_by_text(verdict).wait_for(timeout=120_000)
+                if function:
+                    page.locator("#flame div", has_text=function).first.wait_for(timeout=120_000)
+                assert page.evaluate("document.documentElement.scrollWidth") == width, "the page is wider than the screen"
+            outside = [url for url in asked if not url.startswith(base)]
+            assert not errors and not outside, (errors, outside)
+    browser.close()
+print("play: the page works")
