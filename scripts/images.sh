@@ -5,6 +5,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 out=${CARGO_TARGET_DIR:-target}/images
+# What antares_build_info and the first line of the log say.
+ANTARES_REVISION="$(git rev-parse HEAD)"
+export ANTARES_REVISION
 cargo build --profile dist --locked --package antares-cli --package antares-compiler-svc --package antares-runner-svc \
     --package antares-compile-worker --package antares-run-worker
 rm -rf "$out"

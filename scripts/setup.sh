@@ -4,8 +4,9 @@
 #   scripts/setup.sh build    compiler, LLVM 22, lld, the RISC-V guest toolchain: enough for `make demo`
 #   scripts/setup.sh test     the above and what the tests call: clang, Prometheus, Go, Python, shellcheck, a Rust for RISC-V, npm
 #   scripts/setup.sh bench    what `make bench` compares with: clang, WebAssembly's linker, qemu, valgrind; and a Rust for RISC-V, npm
+#   scripts/setup.sh foreign  the build, and what `make foreign` builds for other systems with and runs that under
 #   scripts/setup.sh images   what `make images` calls: the build, Python, the certificates that go in
-#   scripts/setup.sh --check build|test|bench|images    change nothing; exit 1 if something is missing
+#   scripts/setup.sh --check build|test|bench|foreign|images    change nothing; exit 1 if something is missing
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,14 +21,16 @@ build_packages=(
 )
 # Images have certificates; a script makes them.
 image_packages=(binutils ca-certificates python3)
-# Prometheus scrapes the services in the scenarios, nginx stands before them, openssl makes their certificates; umoci unpacks images for runc; python3-venv carries the Python client; curl asks the metrics page.
+# Prometheus scrapes the services in the scenarios, nginx stands before them, openssl makes their certificates; umoci unpacks images for runc; python3-venv carries the Python client; curl asks the metrics page, chromium calls from a page of another origin.
 # rustc-web with rust-web-src builds guests in Rust, linked by lld: its /usr/bin/rustc is called by that name alone, and stands behind rustup's on the PATH.
 corpus_packages=(rustc-web rust-web-src lld-22)
 # It fetches ckb-js-vm. Debian's brings some hundred packages along; any other one will do.
 command -v npm >/dev/null || corpus_packages+=(npm)
-# clang assembles the guests of the machine's own tests.
-test_packages=(clang-22 openssl prometheus nginx-light runc umoci python3-venv curl shellcheck "${image_packages[@]}" "${corpus_packages[@]}")
+# clang assembles the guests of the machine's own tests; z3 proves rewrites of scripts; gdb looks at scripts.
+test_packages=(clang-22 z3 gdb-multiarch openssl prometheus nginx-light runc umoci python3-venv curl chromium shellcheck "${image_packages[@]}" "${corpus_packages[@]}")
 # clang builds twins and WebAssembly, wasm-ld is lld's; valgrind counts instructions; LLVM 15 is for the engine of ckb-vm-contrib.
+# Compilers and emulators of other systems; Node runs WASI.
+foreign_packages=(clang-22 llvm-22 gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-mingw-w64-x86-64-posix qemu-user wine64 "${corpus_packages[@]}")
 bench_packages=(clang-22 qemu-user valgrind llvm-15-dev "${corpus_packages[@]}")
 
 # The oldest Go that builds the tools of deploy/check (it fetches a newer one by itself), and the one that we fetch.
@@ -137,8 +140,9 @@ case ${1:-} in
     build) packages=("${build_packages[@]}") ;;
     test) packages=("${build_packages[@]}" "${test_packages[@]}") ;;
     bench) packages=("${build_packages[@]}" "${bench_packages[@]}") ;;
+    foreign) packages=("${build_packages[@]}" "${foreign_packages[@]}") ;;
     images) packages=("${build_packages[@]}" "${image_packages[@]}") ;;
-    *) fail "usage: scripts/setup.sh [--check] build|test|bench|images" ;;
+    *) fail "usage: scripts/setup.sh [--check] build|test|bench|foreign|images" ;;
 esac
 check_machine
 check_rust

@@ -15,7 +15,7 @@ check_chart() { deploy/check/chart.sh 2>&1 | tee -a "$log"; }
 
 # One check to us: every expression of dashboards and alerts against a real Prometheus that scrapes a real service.
 check_dashboard() {
-    if deploy/check/observe.sh; then
+    if deploy/check/observe.sh 2>&1 | tee -a "$log"; then
         echo "dashboard: 1 passed, 0 failed, 0 skipped" | tee -a "$log"
     else
         echo "dashboard: 0 passed, 1 failed, 0 skipped" | tee -a "$log"
@@ -25,7 +25,7 @@ check_dashboard() {
 
 # One check to us: a real collector and the real pprof read the profiles of a real service.
 check_profiles() {
-    if python3 deploy/check/profiles.py "${CARGO_TARGET_DIR:-target}/debug/antares"; then
+    if python3 deploy/check/profiles.py "${CARGO_TARGET_DIR:-target}/debug/antares" 2>&1 | tee -a "$log"; then
         echo "profiles: 1 passed, 0 failed, 0 skipped" | tee -a "$log"
     else
         echo "profiles: 0 passed, 1 failed, 0 skipped" | tee -a "$log"
@@ -54,6 +54,9 @@ show_failures() {
         /^---- .* stdout ----$/ { inside = 1; print }
         /^(failures:|test result: .*)$/ { inside = left = 0 }
         inside && /^thread .* panicked at / { left = 8 }
+        # What the checks of dashboards and profiles found.
+        /^(WRONG|observe|profiles): / { print substr($0, 1, 600); next }
+        /^Traceback / { left = 12; print; next }
         # What a server that the test started had to say.
         inside && /"(WARN|ERROR)"/ { print substr($0, 1, 600); next }
         /^error: test failed|process didn.t exit successfully|^test .* FAILED$/ { print substr($0, 1, 300); next }

@@ -1,18 +1,13 @@
-//! `capacity`: how many calls a cluster of 10 to 1,000 runners answers, and what gives out first, simulated with times that `service`
-//! has measured. `capacity --check` has 1 to 6 runners really run, and compares.
+//! `capacity`: how many calls a cluster of 10 to 1,000 runners answers, and what gives out first, simulated
+//! with times that `service` has measured. `capacity --check` has 1 to 6 runners really run, and compares.
 
 mod check;
 pub(crate) mod measured;
 mod process;
 mod share;
-mod simulation;
 
+use antares_capacity::{ClusterLoad, ClusterPlan, Measured, simulate};
 use anyhow::Result;
-
-use self::{
-    measured::Measured,
-    simulation::{Load, Plan, simulate},
-};
 
 /// Sizes of clusters.
 const RUNNERS: [usize; 7] = [10, 20, 50, 100, 200, 500, 1_000];
@@ -34,7 +29,7 @@ const CALLS_EACH: usize = 400;
 
 /// Prints the table.
 pub(crate) fn table() -> Result<()> {
-    let measured = Measured::read()?;
+    let measured = measured::read()?;
     println!(
         "a call takes {:.0} us, a get {:.0} us and {:.0} us more where the object store has it, a baseline compile {:.0} ms, a full one {:.0} ms, all in the mean",
         measured.call_mean_us(),
@@ -54,20 +49,20 @@ pub(crate) fn table() -> Result<()> {
 
 fn row(runners: usize, measured: &Measured) {
     let compilers = (runners / RUNNERS_PER_COMPILER).max(2);
-    let plan = Plan {
+    let plan = ClusterPlan {
         runners,
         runner_cores: CORES,
         compilers,
         compiler_cores: CORES,
         new_scripts_per_s: NEW_PER_100 * runners as f64 / 100.0,
         calls: CALLS_EACH * runners,
-        ..Plan::default()
+        ..ClusterPlan::default()
     };
-    let full = simulate(Plan { load: Load::Callers(runners * CORES * 4), ..plan }, measured, 1);
+    let full = simulate(ClusterPlan { load: ClusterLoad::Callers(runners * CORES * 4), ..plan }, measured, 1);
     print!("{runners:7} {compilers:9} {:10.0}", full.per_second);
     for share in LOADS {
         let rate = plan.runners_per_s(measured) * share;
-        let at = simulate(Plan { load: Load::PerSecond(rate), ..plan }, measured, 2);
+        let at = simulate(ClusterPlan { load: ClusterLoad::PerSecond(rate), ..plan }, measured, 2);
         print!("   {:8.0} / {:9.0}", at.p50_us, at.p99_us);
     }
     let traffic =

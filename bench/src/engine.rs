@@ -51,8 +51,8 @@ impl Engine {
         Ok(Run { code: exit_code(&report)?, cycles: report.cycles, time })
     }
 
-    /// As [`Engine::run`], but asks no clock: rustix's clocks loop for ever under valgrind, which hides the vDSO from
-    /// its programs.
+    /// As [`Engine::run`], but asks no clock: rustix's clocks loop for ever under valgrind, which hides the
+    /// vDSO from its programs.
     pub(crate) fn run_untimed(&mut self, repetitions: u32) -> Result<i32> {
         exit_code(&self.report(repetitions)?)
     }

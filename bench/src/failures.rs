@@ -1,4 +1,5 @@
-//! What a script costs that fails after long work: native code gives up, and the interpreter does it all again.
+//! What a script costs that fails after long work: native code gives up, and the interpreter does it all
+//! again.
 
 use antares_tests::{
     guests, native,

@@ -1,7 +1,10 @@
-//! Instructions of the host, counted by callgrind: exact and the same on every run, however busy the machine is.
+//! Instructions of the host, counted by callgrind: exact and the same on every run, however busy the machine
+//! is.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsStr,
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -16,7 +19,8 @@ use crate::{
     twin,
 };
 
-/// First argument of the process that is counted: runs a library once, as the next three say (ELF, library, repetitions).
+/// First argument of the process that is counted: runs a library once, as the next three say (ELF, library,
+/// repetitions).
 pub(crate) const ONCE: &str = "--once";
 /// The same for a run with samples.
 pub(crate) const ONCE_SAMPLED: &str = "--once-sampled";
@@ -83,6 +87,13 @@ pub(crate) fn sampled_part(program: &Program, repetitions: u32) -> Result<f64> {
     };
     let (plain, sampled) = (work(ONCE)?, work(ONCE_SAMPLED)?);
     Ok(sampled as f64 / plain as f64 - 1.0)
+}
+
+/// Instructions of this program with these words, all of them.
+pub(crate) fn of_this_program(name: &str, words: &[&OsStr]) -> Result<u64> {
+    fs::create_dir_all(folder())?;
+    let out = folder().join(name);
+    callgrind(valgrind(&out).arg(env::current_exe()?).args(words), &out)
 }
 
 fn valgrind(out: &Path) -> Command {

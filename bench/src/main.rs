@@ -1,12 +1,15 @@
-//! `bench [--quick | --instructions] [NAME...]`: how fast scripts run, as ratios to peers in one interleaved loop:
-//! programs to the same C built for this machine, `transactions`, `failures` and `corpus` (today's scripts) to ckb-vm's
-//! `AsmMachine`; `rsa-cycles` stand beside published numbers, `profiling` is what always-on samples cost, and `service` (only when it is named) is the
-//! way through pool and gRPC beside its targets, `service-transactions` its transactions alone, `corpus-service` and
-//! `corpus-cli` (likewise) are today's scripts on that way and by `antares run`, and `capacity` what a cluster of many
-//! runners can do by that. `shapes` (only when it is named) are the times that shapes of code take to compile, and their doubles.
+//! `bench [--quick | --instructions] [NAME...]`: how fast scripts run, as ratios to peers in one interleaved
+//! loop: programs to the same C built for this machine, `transactions`, `failures` and `corpus` (today's
+//! scripts) to ckb-vm's `AsmMachine`; `rsa-cycles` stand beside published numbers, `profiling` is what
+//! always-on samples cost, and `service` (only when it is named) is the way through pool and gRPC beside its
+//! targets, `service-transactions` its transactions alone, `corpus-service` and `corpus-cli` (likewise) are
+//! today's scripts on that way and by `antares run`, and `capacity` what a cluster of many runners can do by
+//! that. `shapes` (only when it is named) are the times that shapes of code take to compile, and their
+//! doubles.
 //!
-//! With `--quick` there are three rounds instead of fifteen. With `--instructions` instructions are counted instead of
-//! time, by callgrind. Prints tables and writes JSON files and a plot to `target/bench`.
+//! With `--quick` there are three rounds instead of fifteen. With `--instructions` instructions are counted
+//! instead of time, by callgrind; of `shapes` those that the baseline's compiles take. Prints tables and
+//! writes JSON files and a plot to `target/bench`.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 #![forbid(unsafe_code)]
 
@@ -108,6 +111,9 @@ fn main() -> Result<()> {
     {
         std::process::exit(instructions::run_once(mode, &wanted[1..])?);
     }
+    if wanted.first().is_some_and(|mode| mode == shapes::ONCE_COMPILED) {
+        return shapes::compile_once(&wanted[1..]);
+    }
     let mut take = |switch: &str| {
         let before = wanted.len();
         wanted.retain(|name| name != switch);
@@ -122,6 +128,9 @@ fn main() -> Result<()> {
     }
     let is_named = |name: &str| wanted.iter().any(|wanted| wanted == name);
     let is_wanted = |name: &str| is_named(name) || wanted.is_empty();
+    if is_counting && is_named(SHAPES) {
+        return shapes::count();
+    }
     if is_counting {
         let programs: Vec<_> = PROGRAMS.iter().filter(|program| is_wanted(program.name)).collect();
         return instructions::measure(&programs);

@@ -1,4 +1,5 @@
-//! The plot: a bar for our time to gcc's, program by program, and a dot for each peer, on a scale of logarithms.
+//! The plot: a bar for our time to gcc's, program by program, and a dot for each peer, on a scale of
+//! logarithms.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! What it costs that every run is sampled: time of runs with samples to that of runs without, in one interleaved loop, and
-//! instructions by callgrind.
+//! What it costs that every run is sampled: time of runs with samples to that of runs without, in one
+//! interleaved loop, and instructions by callgrind.
 
 use antares_tests::{guests, native};
 use anyhow::{Context, Result, ensure};

@@ -1,5 +1,5 @@
-//! Cycles and size of one RSA verification beside what was published for the same library on the same virtual machine in
-//! 2020 (Mbed TLS with another toolchain and another C library; files with their symbols).
+//! Cycles and size of one RSA verification beside what was published for the same library on the same virtual
+//! machine in 2020 (Mbed TLS with another toolchain and another C library; files with their symbols).
 
 use antares_tests::{
     guests,

@@ -1,5 +1,5 @@
-//! `service`: what the way through the pool and through gRPC costs, beside the script itself. Prints a table with the targets,
-//! and writes `target/bench/service.json`.
+//! `service`: what the way through the pool and through gRPC costs, beside the script itself. Prints a table
+//! with the targets, and writes `target/bench/service.json`.
 
 mod containment;
 mod grpc;
@@ -7,6 +7,7 @@ mod pool;
 mod scripts;
 mod secured;
 pub(crate) mod server;
+mod sessions;
 mod spread;
 mod tiers;
 mod transactions;
@@ -16,7 +17,9 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::Result;
 use serde_json::json;
 
-use crate::{capacity::measured::Times, report};
+use antares_capacity::Times;
+
+use crate::{capacity::measured::to_json, report};
 
 /// Median and 99th percentile of a latency.
 #[derive(Clone, Copy, Debug)]
@@ -144,7 +147,7 @@ impl Results {
             "sandboxed_over_bare": self.ratios,
             "figures": self.figures,
             "controls": self.controls,
-            "distributions": self.distributions.iter().map(|(name, times)| (name, times.to_json())).collect::<BTreeMap<_, _>>(),
+            "distributions": self.distributions.iter().map(|(name, times)| (name, to_json(times))).collect::<BTreeMap<_, _>>(),
         });
         report::write("service.json", &serde_json::to_string_pretty(&json)?)
     }

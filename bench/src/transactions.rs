@@ -1,4 +1,5 @@
-//! Whole transactions against ckb-script with ckb-vm's `AsmMachine`, in the same loop: parsed already, and from JSON.
+//! Whole transactions against ckb-script with ckb-vm's `AsmMachine`, in the same loop: parsed already, and
+//! from JSON.
 
 use std::fs;
 

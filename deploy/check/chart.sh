@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks helm/antares without a cluster: unit tests of what templates make of values, and for every file of ci/ and presets/: helm lint, helm template for three Kubernetes versions,
-# kubeconform -strict, and the restricted Pod Security level; the rendered configuration files go through the real
+# kubeconform -strict, and the restricted Pod Security level; the same but lint and level for foreign_values.yaml. The rendered configuration files go through the real
 # binaries where they are built. Every file of ci/refused/ must be refused, with the words in its first line.
 #
 #   deploy/check/chart.sh            binaries are looked for in $CARGO_TARGET_DIR/debug and /release, or target/
@@ -82,9 +82,10 @@ refused() {
 }
 
 check "alerts of the chart are those of deploy/prometheus" cmp "$chart/files/antares.rules.yml" "$root/deploy/prometheus/antares.rules.yml"
+check "values.schema.json has the keys of the configuration" "$python" "$here/config_schema.py" "$chart" --check
 check "README.md has the values of values.yaml" "$python" "$here/values_table.py" "$chart" --check
-for test in test_chart test_odd_values test_pod_security test_images; do
-    check "$test" env HELM="$helm" PYTHONPATH="$here" "$python" -m unittest --quiet "$test"
+for test in test_chart test_odd_values test_foreign_clusters test_config_keys test_pod_security test_images test_release test_healthy_hour; do
+    check "$test" env HELM="$helm" ANTARES="$(binary antares)" PYTHONPATH="$here" "$python" -m unittest --quiet "$test"
 done
 for values in "$chart"/ci/*-values.yaml "$chart"/presets/*.yaml; do
     name="${values#"$chart"/}"
@@ -93,6 +94,18 @@ for values in "$chart"/ci/*-values.yaml "$chart"/presets/*.yaml; do
         check "$name: helm template for $version" render "$values" "$version"
         check "$name: kubeconform for $version" conforms "$version"
         check "$name: restricted pods for $version" "$python" "$here/pod_security.py" "$scratch/rendered.yaml"
+    done
+    check_configs "$name"
+done
+mkdir "$scratch/foreign"
+"$python" -c 'import pathlib, sys, yaml
+for name, values in yaml.safe_load(pathlib.Path(sys.argv[1]).read_text()).items():
+    pathlib.Path(sys.argv[2], name + ".yaml").write_text(yaml.safe_dump(values))' "$here/foreign_values.yaml" "$scratch/foreign"
+for values in "$scratch"/foreign/*.yaml; do
+    name="foreign $(basename "$values" .yaml)"
+    for version in "${kubernetes[@]}"; do
+        check "$name: helm template for $version" render "$values" "$version"
+        check "$name: kubeconform for $version" conforms "$version"
     done
     check_configs "$name"
 done

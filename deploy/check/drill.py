@@ -7,7 +7,7 @@ A compiler and a runner service run with one worker each; a third process runs w
 of deploy/prometheus, with windows, waits and least numbers of calls cut short: an hour becomes half a minute. Needs Debian's
 prometheus on the PATH, and root: workers have another user, and the cache a file system of its own.
 
-Not drilled; promtool's tests fire them: what only a mistake in Antares, LLVM or sled can bring about; what needs TLS, quotas, a
+Not drilled; promtool's tests fire them: what only a mistake in Antares, LLVM or sled can bring about; what needs TLS, quotas, accounts, a
 shared tier or a kernel that hides or refuses processes, which these services have not; AntaresCacheCorrupt, because sled's own checksums
 find damaged bytes first, and then the entry is merely missing; AntaresCacheUnavailable and AntaresCacheRejects, because uploads are
 refused before a volume is full; and what takes many restarts or lines.
@@ -37,7 +37,7 @@ NOT_DRILLED = {
     # what these services have not
     "AntaresCertificateEnds", "AntaresCertificateLastDay", "AntaresCertificateNotYetValid", "AntaresQuotaRefused",
     "AntaresReloadsFail", "AntaresSharedTierAway", "AntaresSharedTierRefused", "AntaresSharedTierWritesDropped",
-    "AntaresWorkersNotForked", "AntaresWorkersUnseen",
+    "AntaresUsageNotKept", "AntaresWorkersNotForked", "AntaresWorkersUnseen",
     # others come first, or it takes too many
     "AntaresCacheCorrupt", "AntaresCacheRejects", "AntaresCacheUnavailable", "AntaresAuditLost", "AntaresLogLost", "AntaresRestarts",
 }

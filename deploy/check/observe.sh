@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Starts `antares serve` from a build, makes a load of executions and fresh compiles, and lets dashboard.py judge
-# dashboards and alerts against what Prometheus saw.
+# dashboards and alerts against what Prometheus saw, and promtool an hour of the same.
 #
 #   deploy/check/observe.sh [ANTARES]      the binary; by default the newest build in $CARGO_TARGET_DIR or target/
 set -euo pipefail
@@ -68,3 +68,6 @@ ROUND
 GRPCURL="$("$here/tools.sh" grpcurl)"
 export GRPCURL ANTARES=$antares ELF=$root/helm/antares/files/smoke.elf SCRATCH=$scratch SERVER=http://127.0.0.1:$grpc
 python3 "$here/dashboard.py" --metrics "127.0.0.1:$metrics" --load "sh $scratch/round.sh" "${@:2}"
+# An hour of it in simulated time; ANTARES_HEALTHY_MINUTES=10 has ten real minutes beside.
+python3 "$here/healthy_hour.py" --metrics "127.0.0.1:$metrics" --load "sh $scratch/round.sh"
+"$("$here/tools.sh" python)" "$here/outages.py"

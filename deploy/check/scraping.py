@@ -17,6 +17,7 @@ WAYS = {
         "container": "runner",
         "endpoint": "metrics",
         "app_kubernetes_io_component": "runner",
+        "app_kubernetes_io_instance": "antares",
     },
     # The pods' annotations, as the job kubernetes-pods of Prometheus' own chart reads them.
     "annotations": {
@@ -26,6 +27,7 @@ WAYS = {
         "node": "node-1",
         "app_kubernetes_io_name": "antares",
         "app_kubernetes_io_component": "runner",
+        "app_kubernetes_io_instance": "antares",
     },
 }
 

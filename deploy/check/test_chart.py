@@ -64,6 +64,18 @@ class Chart(unittest.TestCase):
         }
         self.assertEqual(scraping.target_labels(objects[("PodMonitor", "antares")], runner), scraping.WAYS["pod_monitor"])
 
+    def test_each_release_has_dashboards_of_its_own(self):
+        def seen(values):
+            boards = [json.loads(text) for text in render(values)[("ConfigMap", values.get("fullnameOverride", "antares") + "-dashboard")]["data"].values()]
+            self.assertGreater(len(boards), 3)
+            for board in boards:
+                self.assertLessEqual(len(board["uid"]), 40)
+            return {board["uid"] for board in boards} | {board["title"] for board in boards}
+
+        self.assertFalse(seen({}) & seen({"fullnameOverride": "other"}))
+        self.assertFalse(seen({}) & seen({"namespaceOverride": "other"}))
+        self.assertEqual(seen({}), seen({}))
+
     def test_what_a_pod_may_have_beside(self):
         extra = {
             "extraEnv": [{"name": "A", "value": "b"}],
@@ -82,8 +94,9 @@ class Chart(unittest.TestCase):
             self.assertIn({"name": "A", "value": "b"}, spec["containers"][0]["env"])
             self.assertIn({"name": "more", "emptyDir": {}}, spec["volumes"])
             self.assertIn({"name": "more", "mountPath": "/more"}, spec["containers"][0]["volumeMounts"])
-            for key in ("affinity", "priorityClassName", "nodeSelector", "tolerations", "runtimeClassName"):
+            for key in ("affinity", "priorityClassName", "tolerations", "runtimeClassName"):
                 self.assertEqual(spec[key], extra[key], key)
+            self.assertEqual(spec["nodeSelector"], {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "a": "b"})
             self.assertIs(spec["hostUsers"], False)
 
     def test_pods_are_spread_over_nodes_and_zones(self):

@@ -99,6 +99,11 @@ class Images(unittest.TestCase):
             self.assertLess({"libc6", "ca-certificates", "rustix"}, components)
             self.assertEqual("llvm-sys" in components, name != "runner", name)
 
+    def test_what_weighs_too_much_is_named(self):
+        self.assertEqual(list(build.over_limits(self.out)), [])
+        wrong = list(build.over_limits(self.out, dict.fromkeys(build.IMAGES, 0.5)))
+        self.assertEqual([text.split()[0] for text in wrong], list(build.IMAGES))
+
     def test_what_belongs_to_no_package_is_not_shipped(self):
         stray = self.folder / "libstray.so.1"
         stray.touch()

@@ -26,6 +26,7 @@ CRDS=(
     "github.com/kedacore/keda/v2 v2.18.1 config/crd/bases/keda.sh_scaledobjects.yaml"
     "github.com/prometheus-operator/prometheus-operator v0.83.0 example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml"
     "github.com/prometheus-operator/prometheus-operator v0.83.0 example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml"
+    "github.com/prometheus-operator/prometheus-operator v0.83.0 example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml"
     "sigs.k8s.io/gateway-api v1.4.0 config/crd/standard/gateway.networking.k8s.io_grpcroutes.yaml"
     "github.com/cert-manager/cert-manager v1.19.1 deploy/crds/cert-manager.io_certificates.yaml"
     "github.com/external-secrets/external-secrets v1.3.2 config/crds/bases/external-secrets.io_externalsecrets.yaml"

@@ -4,7 +4,7 @@ Usage: dashboards.py           writes helm/antares/dashboards/*.json
        dashboards.py --check   changes nothing; exits with 1 if a file there is not what this table makes
 
 The files are what the chart ships and Grafana loads. Nobody edits them: what is in ten places there is in one place here.
-In expressions, {} stands for the selector of job and instance, @ for it among others, and [$] for the range of a rate.
+In expressions, {} stands for the selector of job, namespace, release and instance, @ for it among others, and [$] for the range of a rate.
 """
 
 import json
@@ -14,6 +14,13 @@ import sys
 FOLDER = pathlib.Path(__file__).resolve().parent.parent.parent / "helm" / "antares" / "dashboards"
 
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+# What the variables choose. Labels that a way of scraping does not set are empty, and "all" takes those as well.
+SELECTOR = 'job=~"$job", namespace=~"$namespace", app_kubernetes_io_instance=~"$release", instance=~"$instance"'
+RUNBOOK = "https://github.com/antares-vm/antares/blob/main/deploy/RUNBOOK.md"
+TRACES = (
+    '/explore?left={"datasource":"${traces}","queries":[{"refId":"A","queryType":"traceqlSearch"}],'
+    '"range":{"from":"${__from}","to":"${__to}"}}'
+)
 WIDTH = 24
 HEIGHT = 8
 THIRD = 8
@@ -27,7 +34,7 @@ BUDGET = 0.001
 
 def expression(text):
     """The expression with its selector and range."""
-    return text.replace("{}", "{@}").replace("@", 'job=~"$job", instance=~"$instance"').replace("[$]", "[$__rate_interval]")
+    return text.replace("{}", "{@}").replace("@", SELECTOR).replace("[$]", "[$__rate_interval]")
 
 
 def rate(metric, by="", where=""):
@@ -93,12 +100,11 @@ OVERVIEW = [
              "How many times faster than allowed the error budget is spent: at 1, a month's budget lasts a month."
              " Alerts stand at 14.4, 6 and 1, over longer windows.",
              "none", ("burn", f"({FAULT_SHARE}) / {BUDGET}"), steps=[("green", None), ("orange", 1), ("red", 6)]),
-        stat("Calls without a fault",
-             "Share of the calls since the processes started that did not fail for a reason of ours. The objective is"
-             " 99.9 %.",
+        stat("Calls without a fault, 30 days",
+             "Share of the calls of the last 30 days that did not fail for a reason of ours. The objective is 99.9 %.",
              "percentunit",
              ("available",
-              f"1 - (sum({CALLS}_count{{@, {FAULTS}}}) or vector(0)) / sum({CALLS}_count{{}})"),
+              f"1 - (sum(increase({CALLS}_count{{@, {FAULTS}}}[30d])) or vector(0)) / sum(increase({CALLS}_count{{}}[30d]))"),
              steps=[("red", None), ("green", 1 - BUDGET)]),
         panel("Overhead, p50 and p99",
               "Wall time of executions beside the run itself (fetch, queue, load, answer), those that waited for a"
@@ -146,6 +152,8 @@ OVERVIEW = [
                 "reqps", ("{{tenant}}", rate("antares_tenant_calls_total", "tenant"))),
         stacked("Cycles by tenant", "Guest cycles per second, by tenant: the first 32 that came, and the rest.",
                 "short", ("{{tenant}}", rate("antares_tenant_guest_cycles_total", "tenant"))),
+        stacked("Usage not kept", "What went wrong with keeping what tenants used, per second: a flush or an export is tried again,"
+                " a damaged file is set aside.", "ops", ("{{kind}}", rate("antares_usage_errors_total", "kind"))),
         panel("Audit log", "Lines of the audit log that found no room, per second, and 1 while it cannot be written.",
               "short", ("lost", rate("antares_audit_lost_total")), ("broken", "max(antares_audit_broken{@})")),
         panel("Log", "Lines of the log that were lost because nobody read them, and left out because there were too many of their kind, per second.",
@@ -396,6 +404,8 @@ WORKERS = [
              width=THIRD),
         panel("Second runs", "Native runs that were run again in the interpreter: equal, different, or passed over for want of room or "
               "time.", "ops", ("{{result}}", rate("antares_rechecks_total", "result"))),
+        panel("Diagnoses", "Failed runs whose callers asked why: told, or why not. Each takes a worker for ten seconds at most.",
+              "ops", ("{{result}}", rate("antares_diagnoses_total", "result"))),
         panel("Second compiles", "Scripts that were compiled again by another worker: to the same bytes, to others, or passed over.",
               "ops", ("{{result}}", rate("antares_recompiles_total", "result"))),
         stat("Quarantine", "Artifacts that are not run any more, because a worker that ran one was killed by the fence.",
@@ -510,7 +520,7 @@ def target(index, legend, text, kind):
 def panel_json(identity, spec, place):
     kind = spec.get("type", "timeseries")
     defaults, options = look_of(spec)
-    defaults = {"unit": spec["unit"], **defaults}
+    defaults = {"unit": spec["unit"], "noValue": "none yet", **defaults}
     if "max" in spec:
         defaults["max"] = spec["max"]
     return {
@@ -565,8 +575,33 @@ def dashboard_json(uid, title, description, rows):
     variables = [
         {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "current": {}},
         query_variable("job", "Job", "label_values(antares_build_info, job)"),
-        query_variable("instance", "Instance", 'label_values(antares_build_info{job=~"$job"}, instance)'),
+        query_variable("namespace", "Namespace", 'label_values(antares_build_info{job=~"$job"}, namespace)'),
+        query_variable(
+            "release", "Release", 'label_values(antares_build_info{job=~"$job", namespace=~"$namespace"}, app_kubernetes_io_instance)'
+        ),
+        query_variable("instance", "Instance", f"label_values(antares_build_info{{{SELECTOR.rpartition(', ')[0]}}}, instance)"),
+        {"name": "traces", "label": "Traces", "type": "datasource", "query": "tempo", "current": {}},
     ]
+    starts = {
+        "name": "Starts",
+        "datasource": SOURCE,
+        "enable": True,
+        "iconColor": "blue",
+        "expr": f"process_start_time_seconds{{{SELECTOR}}} * 1000",
+        "useValueForTime": True,
+        "titleFormat": "started",
+        "textFormat": "{{instance}}",
+    }
+    versions = {
+        "name": "Versions",
+        "datasource": SOURCE,
+        "enable": True,
+        "iconColor": "purple",
+        "expr": f"count by (version) (antares_build_info{{{SELECTOR}}}) unless count by (version) (antares_build_info{{{SELECTOR}}} offset 5m)",
+        "step": "60s",
+        "titleFormat": "deployed",
+        "textFormat": "{{version}}",
+    }
     link = {
         "title": "Antares",
         "type": "dashboards",
@@ -587,8 +622,12 @@ def dashboard_json(uid, title, description, rows):
         "version": 1,
         "time": {"from": "now-1h", "to": "now"},
         "timezone": "",
-        "annotations": {"list": []},
-        "links": [link],
+        "annotations": {"list": [starts, versions]},
+        "links": [
+            link,
+            {"title": "Runbook", "type": "link", "icon": "doc", "url": RUNBOOK, "targetBlank": True},
+            {"title": "Traces", "type": "link", "icon": "external link", "url": TRACES, "targetBlank": True},
+        ],
         "templating": {"list": variables},
         "panels": panels_json(rows),
     }

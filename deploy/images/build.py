@@ -5,6 +5,7 @@ The same binaries and packages give the same digests. Nobody's time goes in but 
 """
 
 import datetime
+import json
 import os
 import pathlib
 import subprocess
@@ -97,6 +98,30 @@ def stripped(path):
         return pathlib.Path(out.name).read_bytes()
 
 
+# What an image may weigh packed, MiB: what is pulled. Of that LLVM takes 67, and programs of a development build 14 to 28.
+MIB_MAX = {"compiler": 95, "runner": 35, "antares": 105}
+
+
+def layers_of(folder, descriptor):
+    blob = folder / "blobs/sha256" / descriptor["digest"].removeprefix("sha256:")
+    return json.loads(blob.read_bytes())["layers"]
+
+
+def packed_mib(folder, descriptor):
+    """What is pulled of an image, MiB."""
+    return sum(layer["size"] for layer in layers_of(folder, descriptor)) / 2**20
+
+
+def over_limits(out, limits=None):
+    """Images that weigh more than they may."""
+    limits = MIB_MAX if limits is None else limits
+    for image in json.loads((out / "layout/index.json").read_bytes())["manifests"]:
+        name = image["annotations"]["org.opencontainers.image.ref.name"]
+        mib = packed_mib(out / "layout", image)
+        if mib > limits[name]:
+            yield f"{name} weighs {mib:.1f} MiB, and may weigh {limits[name]}"
+
+
 class Packages(dict):
     def __missing__(self, name):
         self[name] = debian.Package(name)
@@ -153,7 +178,9 @@ def main():
         raise SystemExit(f"images: {out} is there already")
     out.mkdir(parents=True)
     for name, image in build(binaries, out).items():
-        print(f"{name} {image['digest']}")
+        print(f"{name} {image['digest']} {packed_mib(out / 'layout', image):.1f} MiB packed")
+    if too_large := list(over_limits(out)):
+        raise SystemExit("images: " + "; ".join(too_large))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-//! The LLVM engine of ckb-vm-contrib, as its example `ckb-vm-llvm-aoter` drives it. It compiles for VM version 1 with B and
-//! fused instructions, and its cycles are not those of ckb-vm: here each instruction counts one, which costs the same time.
+//! The LLVM engine of ckb-vm-contrib, as its example `ckb-vm-llvm-aoter` drives it. It compiles for VM
+//! version 1 with B and fused instructions, and its cycles are not those of ckb-vm: here each instruction
+//! counts one, which costs the same time.
 
 use std::{process::Command, time::Duration};
 

@@ -1,6 +1,7 @@
-//! `antares-peers ENGINE FILE`: runs a program on another engine. Each line of standard input is a number of repetitions;
-//! each line of output is the program's exit code and the nanoseconds of processor time that it took. Every run starts
-//! from a fresh instance. The first line of output is `ready`, when the program is compiled.
+//! `antares-peers ENGINE FILE`: runs a program on another engine. Each line of standard input is a number of
+//! repetitions; each line of output is the program's exit code and the nanoseconds of processor time that it
+//! took. Every run starts from a fresh instance. The first line of output is `ready`, when the program is
+//! compiled.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "contrib")]

@@ -1,4 +1,5 @@
-//! qemu's user emulation, on the very ELF that we compile: its exit system call and its stack at the start are Linux's.
+//! qemu's user emulation, on the very ELF that we compile: its exit system call and its stack at the start
+//! are Linux's.
 
 use std::{fs, path::PathBuf, process::Command, time::Duration};
 
@@ -51,8 +52,8 @@ fn children_time() -> Result<Duration> {
     Ok(Duration::from_micros(micros.unsigned_abs()))
 }
 
-/// The ELF with its zeroed memory in the file as well: qemu 7 does not start files whose data segment has less in the file
-/// than in memory where the file's pages end.
+/// The ELF with its zeroed memory in the file as well: qemu 7 does not start files whose data segment has
+/// less in the file than in memory where the file's pages end.
 fn filled(mut elf: Vec<u8>) -> Option<Vec<u8>> {
     let number = |elf: &[u8], at: usize| {
         usize::try_from(u64::from_le_bytes(*elf.get(at..)?.first_chunk()?)).ok()

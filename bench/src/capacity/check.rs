@@ -1,4 +1,5 @@
-//! The simulation beside runner processes that really run, on loopback, each with an equal share of a processor.
+//! The simulation beside runner processes that really run, on loopback, each with an equal share of a
+//! processor.
 
 use std::{
     cell::RefCell,
@@ -6,6 +7,7 @@ use std::{
 };
 
 use antares_abi::Sha256Digest;
+use antares_capacity::{ClusterLoad, ClusterPlan, Measured, Times, simulate};
 use antares_proto::v1::{
     self, compiler_service_client::CompilerServiceClient, runner_service_client::RunnerServiceClient,
     script::Source, upload_request::Part,
@@ -16,12 +18,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tonic::transport::{Channel, Endpoint};
 
-use super::{
-    measured::{Measured, Times},
-    process::Service,
-    share::Share,
-    simulation::{Load, Plan, simulate},
-};
+use super::{process::Service, share::Share};
 use crate::report;
 
 /// Share of a processor that each runner has.
@@ -39,8 +36,8 @@ const TIME: Duration = Duration::from_secs(12);
 /// Times around, so that what else the machine does meets all numbers.
 const ROUNDS: usize = 3;
 
-/// Scripts of the check, with arguments that make them so heavy that the callers' own work is little beside them; and their shares of
-/// the calls, in hundredths.
+/// Scripts of the check, with arguments that make them so heavy that the callers' own work is little beside
+/// them; and their shares of the calls, in hundredths.
 const SCRIPTS: [(&str, &str, u32); 2] = [("secp256k1-imc", "30", 70), ("keccak-imc", "30", 30)];
 
 /// Longest wait for anything.
@@ -228,13 +225,13 @@ fn tell(alone: &[Times], runs: &[Vec<Run>]) -> Result<()> {
     let mut rows = Vec::new();
     for (&count, runs) in RUNNERS.iter().zip(runs) {
         let run = middle(runs);
-        let plan = Plan {
+        let plan = ClusterPlan {
             runners: count,
             runner_cores: 1,
             runner_speed: PART,
-            load: Load::Callers(count * CALLERS_EACH),
+            load: ClusterLoad::Callers(count * CALLERS_EACH),
             calls: 20_000,
-            ..Plan::default()
+            ..ClusterPlan::default()
         };
         let predicted = simulate(plan, &measured, 1);
         let used = run.used_s / run.seconds / PART / count as f64;

@@ -1,5 +1,5 @@
-//! Today's scripts through one service and through the command line: native code against the interpreter on the same way, by wall time
-//! as a caller sees it.
+//! Today's scripts through one service and through the command line: native code against the interpreter on
+//! the same way, by wall time as a caller sees it.
 
 use std::{
     thread,
@@ -24,7 +24,8 @@ mod service;
 pub(crate) use command::CommandLine;
 pub(crate) use service::OneService;
 
-/// Of the runs whose speed counts: on some hundred milliseconds in the interpreter the start of a process is little.
+/// Of the runs whose speed counts: on some hundred milliseconds in the interpreter the start of a process is
+/// little.
 const CYCLES: u64 = 200_000_000;
 /// Of a first run, which has its compile beside it: some 50 ms and more in the interpreter.
 const FIRST_CYCLES: u64 = 60_000_000;

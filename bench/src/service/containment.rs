@@ -1,4 +1,5 @@
-//! What it costs not to believe the compiler: looks at machine code, at the shape of a library, and address space around a machine.
+//! What it costs not to believe the compiler: looks at machine code, at the shape of a library, and address
+//! space around a machine.
 
 use std::time::{Duration, Instant};
 

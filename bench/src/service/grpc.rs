@@ -68,8 +68,8 @@ async fn load(server: &Server, time: Duration, results: &mut Results) -> Result<
     Ok(())
 }
 
-/// The latency of one call with nothing else going on, and of the least that a call of this kind can be on this machine: a
-/// health check, which ends in the service itself. The two take turns.
+/// The latency of one call with nothing else going on, and of the least that a call of this kind can be on
+/// this machine: a health check, which ends in the service itself. The two take turns.
 async fn one_at_a_time(
     address: &str,
     (mut client, call): (RunnerServiceClient<Channel>, &v1::ExecuteRequest),
@@ -93,7 +93,8 @@ async fn one_at_a_time(
     Ok(())
 }
 
-/// Has `count` clients make calls for `time`. Gives how many they made, how long each took, and how long all took, seconds.
+/// Has `count` clients make calls for `time`. Gives how many they made, how long each took, and how long all
+/// took, seconds.
 pub(super) async fn many(
     clients: &[RunnerServiceClient<Channel>],
     count: usize,

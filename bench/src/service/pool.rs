@@ -1,4 +1,5 @@
-//! The pool without gRPC: round trips, resets, new workers, deadlines; and batches beside the bare machine in one loop.
+//! The pool without gRPC: round trips, resets, new workers, deadlines; and batches beside the bare machine in
+//! one loop.
 
 use std::{
     fs,
@@ -30,11 +31,13 @@ const ROUND_TRIPS: usize = 4_000;
 const BETWEEN_NEW: Duration = Duration::from_millis(2);
 /// Deadline of a script that does not end.
 const DEADLINE: Duration = Duration::from_millis(20);
-/// Wall time of a side in a round of the comparison with the bare machine: short, so that both sides meet the same neighbours.
+/// Wall time of a side in a round of the comparison with the bare machine: short, so that both sides meet the
+/// same neighbours.
 const SIDE_TIME: Duration = Duration::from_millis(20);
 
-/// What is compared with the bare machine, about 1 ms a run: arithmetic in registers; tables; loads that wait for loads; loads behind
-/// stores to addresses that are known late, which is what a limit of store bypass costs; indirect branches, which is what the other one costs.
+/// What is compared with the bare machine, about 1 ms a run: arithmetic in registers; tables; loads that wait
+/// for loads; loads behind stores to addresses that are known late, which is what a limit of store bypass
+/// costs; indirect branches, which is what the other one costs.
 pub(super) const PROGRAMS: [(&str, &str); 12] = [
     ("keccak", "keccak-imc"),
     ("secp256k1", "secp256k1-imc"),
@@ -117,7 +120,8 @@ pub(super) fn measure(rounds: usize, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-/// What the machine offers against what processors do ahead of time, and what of it is in force: ratios mean little without.
+/// What the machine offers against what processors do ahead of time, and what of it is in force: ratios mean
+/// little without.
 fn controls(results: &mut Results) -> Result<()> {
     for status in start(1)?.layers() {
         if let Layer::StoreBypass | Layer::IndirectBranches | Layer::CoreScheduling = status.layer {
@@ -292,7 +296,8 @@ fn against_bare(
     Ok(())
 }
 
-/// A time that a side takes when nobody disturbs it, seconds: the tenth percentile, since whatever else the machine does only adds.
+/// A time that a side takes when nobody disturbs it, seconds: the tenth percentile, since whatever else the
+/// machine does only adds.
 fn undisturbed(mut times: Vec<Duration>) -> f64 {
     times.sort_unstable();
     times.get(times.len() / 10).map_or(f64::NAN, Duration::as_secs_f64)

@@ -40,7 +40,8 @@ impl Script {
 
     /// One that writes to each of `pages` pages behind its code, then exits.
     pub(super) fn dirtying(pages: u32) -> Result<Self> {
-        // lui a0, 0x20; lui a2, 1; addi a1, zero, PAGES; then sd a1, 0(a0); add a0, a0, a2; addi a1, a1, -1; bne a1, zero, -12.
+        // lui a0, 0x20; lui a2, 1; addi a1, zero, PAGES; then sd a1, 0(a0); add a0, a0, a2; addi a1, a1, -1;
+        // bne a1, zero, -12.
         let count = pages << 20 | 0x593;
         let fill = [0x0002_0537, 0x0000_1637, count, 0x00b5_3023, 0x00c5_0533, 0xfff5_8593, 0xfe05_9ae3];
         Self::of(elf(&[&fill[..], &EXIT].concat()))

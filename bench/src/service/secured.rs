@@ -1,5 +1,5 @@
-//! What encryption, a token and signatures cost: one server without and one with TLS and tokens, called by turns; and a manifest
-//! signed and checked.
+//! What encryption, a token and signatures cost: one server without and one with TLS and tokens, called by
+//! turns; and a manifest signed and checked.
 
 use std::{
     fs,

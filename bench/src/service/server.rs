@@ -68,7 +68,8 @@ impl Server {
         f64::from(ticks) / TICKS_PER_SECOND
     }
 
-    /// Processor time of the server and of all its workers that live, nanoseconds: exact for what takes little.
+    /// Processor time of the server and of all its workers that live, nanoseconds: exact for what takes
+    /// little.
     pub(crate) fn processor_nanos(&self) -> u64 {
         let mut processes = vec![self.process.id()];
         let mut nanos = 0;

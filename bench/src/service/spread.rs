@@ -1,4 +1,5 @@
-//! How the times that a cluster is made of are spread: what calls, gets and compiles take. The simulation of capacity is fed with it.
+//! How the times that a cluster is made of are spread: what calls, gets and compiles take. The simulation of
+//! capacity is fed with it.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,9 @@ use bytes::Bytes;
 use tonic::transport::Channel;
 
 use super::{Results, pool::repetitions_for, scripts::Script, server::Server};
-use crate::capacity::measured::{MIX, Times};
+use antares_capacity::Times;
+
+use crate::capacity::measured::MIX;
 
 /// Programs that are compiled: small ones and large ones.
 const COMPILED: [&str; 8] = [

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 
 use super::Results;
-use crate::capacity::measured::Times;
+use antares_capacity::Times;
 
 /// Length of the entries.
 const ENTRY_BYTES: usize = 1 << 20;

@@ -1,8 +1,11 @@
-//! Transactions over the whole service, beside ckb-script with its assembly machine embedded here: the same transactions, in the same
-//! loop, on as many threads. Cells are named by reference; the library too has their hashes and has parsed nothing twice.
+//! Transactions over the whole service, beside ckb-script with its assembly machine embedded here: the same
+//! transactions, in the same loop, on as many threads. Cells are named by reference; the library too has
+//! their hashes and has parsed nothing twice.
 
 use std::{
-    fs, thread,
+    fs,
+    slice::from_ref,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -26,15 +29,16 @@ use super::{
     Results,
     grpc::{WARM_UP, many},
     server::Server,
+    sessions,
 };
 
 /// Threads of the embedded library, and clients of the service.
-const THREADS: [usize; 2] = [1, 2];
+pub(super) const THREADS: [usize; 2] = [1, 2];
 const CLIENTS: [usize; 3] = [1, 8, 64];
 /// Transactions of a batch.
 const BATCH: usize = 64;
 /// Rounds of embedded library and service in turn.
-const ROUNDS: u32 = 3;
+pub(super) const ROUNDS: u32 = 3;
 const LIMITS: TransactionLimits = TransactionLimits { cycles_max: 3_500_000_000, debug_bytes_max: 1 << 20 };
 
 /// A part of an answer's time, by its name.
@@ -64,7 +68,7 @@ pub(super) fn measure(time: Duration, results: &mut Results) -> Result<()> {
             upload(&channel, &case.mock).await?;
             one(&server, &channel, &case, time / ROUNDS, results).await.context(case.name)?;
         }
-        Ok(())
+        sessions::measure(&server, &channel, time / ROUNDS, results).await.context("sessions")
     })
 }
 
@@ -85,10 +89,10 @@ async fn one(
     }
     let (mut embedded, mut unary, mut batched) = ([0.0; THREADS.len()], [0.0; CLIENTS.len()], 0.0);
     let (mut times, mut parts, mut used) = (Vec::new(), [const { Vec::new() }; PARTS.len()], 0.0);
-    let batch = batch(case)?;
+    let batch = batch(case);
     for _ in 0..ROUNDS {
         for (threads, sum) in THREADS.iter().zip(&mut embedded) {
-            *sum += tokio::task::block_in_place(|| library(case, *threads, time))?;
+            *sum += tokio::task::block_in_place(|| library(from_ref(&case.mock), *threads, time))?;
         }
         let until = Instant::now() + time;
         while Instant::now() < until {
@@ -138,15 +142,19 @@ async fn one(
     Ok(())
 }
 
-/// Verifications a second by ckb-script, each from the bytes of the transaction and cells that are hashed.
-fn library(case: &Case, threads: usize, time: Duration) -> Result<f64> {
-    let cells = shared(&case.mock);
-    let document = case.mock_document(&cells);
+/// Verifications a second by ckb-script of one transaction after another, each from its bytes and cells that
+/// are hashed.
+pub(super) fn library(mocks: &[Mock], threads: usize, time: Duration) -> Result<f64> {
+    let cells = shared(&mocks[0]);
+    let documents: Vec<_> = mocks.iter().map(|mock| document(mock, &cells)).collect();
     let started = Instant::now();
     let verify = || -> Result<u64> {
         let mut count = 0;
-        while started.elapsed() < time {
-            let mock = Mock::from_document(&document, &cells)?;
+        for document in documents.iter().cycle() {
+            if started.elapsed() >= time {
+                break;
+            }
+            let mock = Mock::from_document(document, &cells)?;
             let prepared = Prepared::new(&mock, &Environment::default())?;
             let report =
                 Verifier::new(prepared, LIMITS, Interpreter, StopHandle::new()).verify(Selection::All)?;
@@ -165,14 +173,12 @@ fn library(case: &Case, threads: usize, time: Duration) -> Result<f64> {
     Ok(counts.iter().sum::<u64>() as f64 / started.elapsed().as_secs_f64())
 }
 
-impl Case {
-    fn mock_document(&self, cells: &[SharedData]) -> Vec<u8> {
-        let mut mock = self.mock.clone();
-        mock.take_shared(|data| cells.iter().find(|cell| cell.data == data).cloned());
-        mock.document(&mut |hash| {
-            cells.iter().zip(0..).find_map(|(cell, number)| (cell.data_hash == *hash).then_some(number))
-        })
-    }
+fn document(mock: &Mock, cells: &[SharedData]) -> Vec<u8> {
+    let mut mock = mock.clone();
+    mock.take_shared(|data| cells.iter().find(|cell| cell.data == data).cloned());
+    mock.document(&mut |hash| {
+        cells.iter().zip(0..).find_map(|(cell, number)| (cell.data_hash == *hash).then_some(number))
+    })
 }
 
 /// The data of all cell deps, each once.
@@ -219,6 +225,15 @@ fn nothing() -> Result<Case> {
 }
 
 fn case(name: &'static str, mock: Mock) -> Result<Case> {
+    let request = v1::VerifyTransactionRequest {
+        transaction: Some(Transaction::Fields(fields(&mock))),
+        ..v1::VerifyTransactionRequest::default()
+    };
+    Ok(Case { name, mock, request })
+}
+
+/// A transaction whose cell deps are named by their digests.
+pub(super) fn fields(mock: &Mock) -> v1::TransactionFields {
     let (tx, info) = (&mock.as_ckb().tx, &mock.as_ckb().mock_info);
     let copied = Bytes::copy_from_slice;
     let hash = |data: &Bytes| (!data.is_empty()).then(|| Sha256Digest::of(data).to_string());
@@ -237,45 +252,46 @@ fn case(name: &'static str, mock: Mock) -> Result<Case> {
         block_hash: input.header.as_ref().map(|hash| copied(hash.as_slice())),
         ..v1::CellFields::default()
     });
-    let fields = v1::TransactionFields {
+    v1::TransactionFields {
         tx: copied(tx.as_slice()),
         inputs: inputs.collect(),
         cell_deps: deps.collect(),
         headers: info.header_deps.iter().map(|header| copied(header.data().as_slice())).collect(),
         extensions: Vec::new(),
-    };
-    let request = v1::VerifyTransactionRequest {
-        transaction: Some(Transaction::Fields(fields)),
-        ..v1::VerifyTransactionRequest::default()
-    };
-    Ok(Case { name, mock, request })
+    }
 }
 
 /// A batch of the transaction, which shares its cell deps.
-fn batch(case: &Case) -> Result<v1::VerifyBatchRequest> {
-    let Some(Transaction::Fields(fields)) = case.request.transaction.clone() else {
-        anyhow::bail!("no fields");
-    };
-    let count = u32::try_from(fields.cell_deps.len())?;
-    let shared = v1::VerifyShared {
-        cell_deps: fields.cell_deps.clone(),
-        headers: fields.headers.clone(),
-        ..v1::VerifyShared::default()
-    };
-    let headers = (0..u32::try_from(fields.headers.len())?).collect::<Vec<_>>();
-    let own = v1::TransactionFields { cell_deps: Vec::new(), headers: Vec::new(), ..fields };
-    let transaction = |id: u64| v1::SharedTransaction {
-        id,
-        transaction: Some(shared_transaction::Transaction::Fields(own.clone())),
-        cell_deps: (0..count).collect(),
-        headers: headers.clone(),
-        ..v1::SharedTransaction::default()
-    };
+fn batch(case: &Case) -> v1::VerifyBatchRequest {
+    let transaction = |id| sharing(&case.mock, id);
     let transactions = (0..BATCH as u64).map(transaction).collect();
-    Ok(v1::VerifyBatchRequest { shared: Some(shared), transactions })
+    v1::VerifyBatchRequest { shared: Some(common(&case.mock)), transactions }
 }
 
-async fn upload(channel: &Channel, mock: &Mock) -> Result<()> {
+/// What transactions like `mock` share.
+pub(super) fn common(mock: &Mock) -> v1::VerifyShared {
+    let v1::TransactionFields { cell_deps, headers, .. } = fields(mock);
+    v1::VerifyShared { cell_deps, headers, ..v1::VerifyShared::default() }
+}
+
+/// A transaction that names all of what [`common`] has.
+pub(super) fn sharing(mock: &Mock, id: u64) -> v1::SharedTransaction {
+    let fields = fields(mock);
+    let all = |count: usize| (0_u32..).take(count).collect();
+    v1::SharedTransaction {
+        id,
+        cell_deps: all(fields.cell_deps.len()),
+        headers: all(fields.headers.len()),
+        transaction: Some(shared_transaction::Transaction::Fields(v1::TransactionFields {
+            cell_deps: Vec::new(),
+            headers: Vec::new(),
+            ..fields
+        })),
+        ..v1::SharedTransaction::default()
+    }
+}
+
+pub(super) async fn upload(channel: &Channel, mock: &Mock) -> Result<()> {
     let mut compiler = CompilerServiceClient::new(channel.clone());
     for cell in shared(mock) {
         let header = v1::BlobHeader {
@@ -294,7 +310,7 @@ async fn upload(channel: &Channel, mock: &Mock) -> Result<()> {
     Ok(())
 }
 
-fn check(answer: &v1::VerifyTransactionResponse) -> Result<()> {
+pub(super) fn check(answer: &v1::VerifyTransactionResponse) -> Result<()> {
     ensure!(answer.outcome() == v1::VerifyOutcome::Ok, "{answer:?}");
     Ok(())
 }

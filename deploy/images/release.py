@@ -1,0 +1,224 @@
+"""A release from what `make images` makes: programs with bills of materials as a tar, images, the chart as a package and as an OCI artifact, checksums, and
+signatures by a key that needs no network. Everything but signatures is the same bytes whenever and wherever it is made from the same binaries.
+
+Usage: release.py make VERSION BINARIES OUT         BINARIES: a folder of a build with the profile dist
+       release.py sign OUT KEY                      KEY: a private key, PEM (openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256)
+       release.py verify OUT PUBLIC                 PUBLIC: its public key, PEM (openssl pkey -pubout)
+"""
+
+import base64
+import gzip
+import hashlib
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import build
+import layout
+
+CHART = build.ROOT / "helm/antares"
+PROGRAMS = sorted({name for cargo, _, _ in build.IMAGES.values() for name in cargo.values()})
+SUMS, SIGNATURE = "SHA256SUMS", "SHA256SUMS.sig"
+HELM_CONFIG, HELM_LAYER = "application/vnd.cncf.helm.config.v1+json", "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+SIGNED_TYPE, COSIGN = "application/vnd.dev.cosign.simplesigning.v1+json", "dev.cosignproject.cosign/signature"
+EMPTY_TYPE = "application/vnd.oci.empty.v1+json"
+DSSE_TYPE, STATEMENT_TYPE = "application/vnd.dsse.envelope.v1+json", "application/vnd.in-toto+json"
+REF = "org.opencontainers.image.ref.name"
+
+
+def mistakes(version, root=build.ROOT):
+    """Places that do not say this version."""
+    if not re.fullmatch(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?", version):
+        yield f"{version} is no version (SemVer: MAJOR.MINOR.PATCH)"
+    said = {
+        "Cargo.toml": rf'(?m)^version = "{re.escape(version)}"$',
+        "helm/antares/Chart.yaml": rf"(?m)^version: {re.escape(version)}$(?s:.*)^appVersion: \"{re.escape(version)}\"$",
+        "CHANGELOG.md": rf"(?m)^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$",
+    }
+    for name, pattern in said.items():
+        if not re.search(pattern, (root / name).read_text(encoding="utf-8")):
+            yield f"{name} does not say {version}" + (" with its date" if name == "CHANGELOG.md" else "")
+
+
+def packed(entries):
+    """A tar of path and content (and mode), compressed."""
+    layer = layout.Layer()
+    for path, content, mode in entries:
+        layer.file(path, content, mode)
+    return gzip.compress(layer.tar(), layout.GZIP_LEVEL, mtime=0)
+
+
+def programs_archive(binaries, out, name):
+    entries = [(f"{name}/bin/{program}", build.stripped(binaries / program), 0o755) for program in PROGRAMS]
+    entries += [(f"{name}/{text}", (build.ROOT / text).read_bytes(), 0o644) for text in ("README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT")]
+    return packed(entries + [(f"{name}/sbom/{path.name}", path.read_bytes(), 0o644) for path in sorted((out / "images").glob("*.cdx.json"))])
+
+
+def chart_package():
+    """The chart as `helm package` makes it, but for times: what git tracks."""
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "."], cwd=CHART, capture_output=True, check=True).stdout
+    names = sorted(name for name in listed.decode().split("\0") if name and not name.startswith("ci/"))
+    return packed([(f"antares/{name}", (CHART / name).read_bytes(), 0o644) for name in names])
+
+
+def manifest(images, config, layers, **more):
+    whole = {"schemaVersion": 2, "mediaType": layout.MANIFEST_TYPE, "config": config, "layers": layers, **more}
+    return images.blob(layout.to_json(whole), layout.MANIFEST_TYPE)
+
+
+def chart_artifact(folder, package, version):
+    artifact = layout.Layout(folder)
+    config = artifact.blob(layout.to_json({"name": "antares", "version": version, "apiVersion": "v2"}), HELM_CONFIG)
+    made = manifest(artifact, config, [artifact.blob(package, HELM_LAYER)])
+    artifact.manifests.append({**made, "annotations": {"org.opencontainers.image.ref.name": version}})
+    artifact.close()
+
+
+def make(version, binaries, out):
+    if wrong := list(mistakes(version)):
+        raise SystemExit("release: " + "; ".join(wrong))
+    out.mkdir(parents=True)
+    (out / "images").mkdir()
+    build.build(binaries, out / "images")
+    name = f"antares-{version}-linux-x86_64"
+    (out / f"{name}.tar.gz").write_bytes(programs_archive(binaries, out, name))
+    package = chart_package()
+    (out / f"antares-chart-{version}.tgz").write_bytes(package)
+    chart_artifact(out / "chart", package, version)
+    (out / SUMS).write_text(sums(out), encoding="utf-8")
+
+
+def sums(out):
+    files = sorted(path for path in out.rglob("*") if path.is_file() and path.name not in (SUMS, SIGNATURE) and "signatures" not in path.relative_to(out).parts)
+    return "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(out)}\n" for path in files)
+
+
+def openssl(*arguments, text):
+    return subprocess.run(["openssl", "dgst", "-sha256", *map(str, arguments)], input=text, capture_output=True, check=False)
+
+
+def signed(key, text):
+    done = openssl("-sign", key, text=text)
+    if done.returncode != 0:
+        raise SystemExit(f"release: {key}: {done.stderr.decode()}")
+    return done.stdout
+
+
+def payload(descriptor):
+    """What cosign signs of an image."""
+    critical = {"identity": {"docker-reference": ""}, "image": {"docker-manifest-digest": descriptor["digest"]}, "type": "cosign container image signature"}
+    return layout.to_json({"critical": critical, "optional": None})
+
+
+def images_of(out):
+    return json.loads((out / "images/layout/index.json").read_bytes())["manifests"]
+
+
+def descriptors(out):
+    """Of all images, and of the chart."""
+    for folder in ("images/layout", "chart"):
+        yield from json.loads((out / folder / "index.json").read_bytes())["manifests"]
+
+
+def encoded(text):
+    """What DSSE signs: kind and length of the statement before it."""
+    return f"DSSEv1 {len(STATEMENT_TYPE)} {STATEMENT_TYPE} {len(text)} ".encode() + text
+
+
+def statements_of(out, descriptor):
+    """What is said of an image: how it was made, and what is in it, each as an in-toto statement of this image alone."""
+    name = descriptor["annotations"][REF]
+    subject = [{"name": f"antares/{name}", "digest": {"sha256": descriptor["digest"].removeprefix("sha256:")}}]
+    provenance = json.loads((out / "images/provenance.json").read_bytes())
+    yield {**provenance, "subject": subject}
+    bill = json.loads((out / f"images/{name}.cdx.json").read_bytes())
+    yield {"_type": provenance["_type"], "subject": subject, "predicateType": "https://cyclonedx.org/bom", "predicate": bill}
+
+
+def attest(out, key, signatures, descriptor):
+    """Attestations of an image as cosign keeps them (`sha256-DIGEST.att`), and as a referrer of it (OCI 1.1: `subject`)."""
+    layers = []
+    for statement in statements_of(out, descriptor):
+        text = layout.to_json(statement)
+        signature = base64.b64encode(signed(key, encoded(text))).decode()
+        envelope = {"payloadType": STATEMENT_TYPE, "payload": base64.b64encode(text).decode(), "signatures": [{"sig": signature}]}
+        annotations = {COSIGN: "", "predicateType": statement["predicateType"]}
+        layers.append(signatures.blob(layout.to_json(envelope), DSSE_TYPE, annotations=annotations))
+    config = signatures.blob(
+        layout.to_json({"architecture": "", "os": "", "config": {}, "rootfs": {"type": "layers", "diff_ids": [layer["digest"] for layer in layers]}}), layout.CONFIG_TYPE
+    )
+    subject = {key: descriptor[key] for key in ("mediaType", "digest", "size")}
+    made = manifest(signatures, config, layers, artifactType=DSSE_TYPE, subject=subject)
+    signatures.manifests.append({**made, "annotations": {REF: descriptor["digest"].replace(":", "-") + ".att"}})
+
+
+def sign(out, key):
+    """Signs the checksums, and each image as cosign does: tags `sha256-DIGEST.sig` and, with what is said of it, `sha256-DIGEST.att` of a
+    layout beside, to be pushed with the images."""
+    (out / SIGNATURE).write_bytes(signed(key, (out / SUMS).read_bytes()))
+    signatures = layout.Layout(out / "signatures")
+    for descriptor in descriptors(out):
+        text = payload(descriptor)
+        annotations = {COSIGN: base64.b64encode(signed(key, text)).decode()}
+        config = signatures.blob(layout.to_json({"architecture": "", "os": "", "config": {}, "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(text).hexdigest()}"]}}), layout.CONFIG_TYPE)
+        made = manifest(signatures, config, [signatures.blob(text, SIGNED_TYPE, annotations=annotations)])
+        name = descriptor["digest"].replace(":", "-") + ".sig"
+        signatures.manifests.append({**made, "annotations": {REF: name}})
+    for descriptor in images_of(out):
+        attest(out, key, signatures, descriptor)
+    signatures.close()
+
+
+def wrong_parts(out, public):
+    """What is not as it was signed."""
+
+    def is_signed(text, signature):
+        path = out / ".signature"
+        path.write_bytes(signature)
+        try:
+            return openssl("-verify", public, "-signature", path, text=text).returncode == 0
+        finally:
+            path.unlink()
+
+    if sums(out) != (out / SUMS).read_text(encoding="utf-8"):
+        yield f"files are others than in {SUMS}"
+    if not is_signed((out / SUMS).read_bytes(), (out / SIGNATURE).read_bytes()):
+        yield f"{SIGNATURE} is not by this key"
+    blobs = out / "signatures/blobs/sha256"
+    tags = {}
+    for entry in json.loads((out / "signatures/index.json").read_bytes())["manifests"]:
+        tags[entry["annotations"]["org.opencontainers.image.ref.name"]] = json.loads((blobs / entry["digest"].removeprefix("sha256:")).read_bytes())
+    for descriptor in descriptors(out):
+        tag = descriptor["digest"].replace(":", "-") + ".sig"
+        layers = tags.get(tag, {}).get("layers", [])
+        if len(layers) != 1 or not is_signed(payload(descriptor), base64.b64decode(layers[0]["annotations"][COSIGN])):
+            yield f"{descriptor['digest']} is not signed by this key"
+    for descriptor in images_of(out):
+        said = tags.get(descriptor["digest"].replace(":", "-") + ".att", {})
+        envelopes = [json.loads((blobs / layer["digest"].removeprefix("sha256:")).read_bytes()) for layer in said.get("layers", [])]
+        texts = [(base64.b64decode(envelope["payload"]), base64.b64decode(envelope["signatures"][0]["sig"])) for envelope in envelopes]
+        is_whole = [text for text, _ in texts] == [layout.to_json(statement) for statement in statements_of(out, descriptor)]
+        if not is_whole or not all(is_signed(encoded(text), signature) for text, signature in texts):
+            yield f"{descriptor['digest']} has no attestations by this key"
+
+
+def main():
+    match sys.argv[1:]:
+        case ["make", version, binaries, out]:
+            if pathlib.Path(out).exists():
+                raise SystemExit(f"release: {out} is there already")
+            make(version, pathlib.Path(binaries).resolve(), pathlib.Path(out))
+        case ["sign", out, key]:
+            sign(pathlib.Path(out), key)
+        case ["verify", out, public]:
+            wrong = list(wrong_parts(pathlib.Path(out), public))
+            print("\n".join(wrong) or "release: everything is as it was signed")
+            sys.exit(1 if wrong else 0)
+        case _:
+            raise SystemExit(__doc__)
+
+
+if __name__ == "__main__":
+    main()

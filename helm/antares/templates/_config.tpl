@@ -1,0 +1,194 @@
+{{/* Size of the cache's volume, MiB: twice the budget for a rebuild, uploads that are not complete, and what the service keeps free. */}}
+{{- define "antares.cacheVolumeMiB" -}}
+{{- add (mul 2 (int .Values.compiler.cache.budgetMiB)) (div (int64 (dig "compiler" "upload_bytes_max" 536870912 .Values.compiler.config)) 1048576) 256 -}}
+{{- end -}}
+
+{{/* Memory of a service process, MiB: itself, requests and what is made of them, and a quarter MiB for each call. */}}
+{{- define "antares.serviceMiB" -}}
+{{- add 256 (mul 2 (int .requestsMiB)) (div (int (dig "listen" "calls_max" 1024 .config)) 4) -}}
+{{- end -}}
+
+{{/* Memory of compile workers and downloads, MiB: every worker at its most, 1 GiB for a baseline compile, half as much again for what
+they write to memory files. */}}
+{{- define "antares.compilingMiB" -}}
+{{- $addresses := add 1024 (mul (int .Values.compiler.workers) (int .Values.compiler.workerMemoryMiB)) -}}
+{{- $downloads := mul 64 (int .Values.compiler.downloads) -}}
+{{- add (div (mul 3 $addresses) 2) $downloads (include "antares.sharedMiB" .) -}}
+{{- end -}}
+
+{{/* Memory of the tiers around the cache, MiB: entries kept, being read, waiting and being written. Defaults are the service's. */}}
+{{- define "antares.sharedMiB" -}}
+{{- $own := dig "shared" dict .Values.compiler.config -}}
+{{- $bytes := add (dig "memory_bytes_max" 67108864 $own | int64) (dig "get_bytes_max" 268435456 $own | int64) (dig "queue_bytes_max" 268435456 $own | int64) -}}
+{{- $each := add (dig "gets_max" 64 $own | int) (mul 64 (dig "puts_max" 4 $own | int)) -}}
+{{- empty .Values.shared.url | ternary 0 (add (div $bytes 1048576) $each) -}}
+{{- end -}}
+
+{{/* Memory of run workers, of those that wait, and of what is kept ready, MiB. */}}
+{{- define "antares.runningMiB" -}}
+{{- add (mul 32 (add (int .Values.runner.workers) (int .Values.runner.idleWorkers))) (add (int .Values.runner.readyMiB) (int .Values.runner.hotCellsMiB)) -}}
+{{- end -}}
+
+{{/* Resources with the memory limit that holds all of it: `dict "own" RESOURCES "MiB" LIST`. */}}
+{{- define "antares.resources" -}}
+{{- $sum := 0 -}}
+{{- range .MiB }}{{ $sum = add $sum (int .) }}{{ end -}}
+{{- toYaml (mergeOverwrite (deepCopy .own) (dict "limits" (dict "memory" (printf "%dMi" $sum)))) -}}
+{{- end -}}
+
+{{- define "antares.compilerResources" -}}
+{{- $parts := list (include "antares.serviceMiB" .Values.compiler) (include "antares.compilingMiB" .) -}}
+{{- include "antares.resources" (dict "own" .Values.compiler.resources "MiB" $parts) -}}
+{{- end -}}
+
+{{- define "antares.runnerResources" -}}
+{{- $parts := list (include "antares.serviceMiB" .Values.runner) (include "antares.runningMiB" .) -}}
+{{- include "antares.resources" (dict "own" .Values.runner.resources "MiB" $parts) -}}
+{{- end -}}
+
+{{- define "antares.serverResources" -}}
+{{- $parts := list (include "antares.serviceMiB" .Values.compiler) (include "antares.compilingMiB" .) (include "antares.runningMiB" .) -}}
+{{- include "antares.resources" (dict "own" .Values.single.resources "MiB" $parts) -}}
+{{- end -}}
+
+{{/* Budgets of a listener, from the values of its workload. */}}
+{{- define "antares.listenBudgets" -}}
+request_bytes_max: {{ mul 1048576 (int .requestsMiB) }}
+request_bytes_per_peer_max: {{ mul 524288 (int .requestsMiB) }}
+connections_max: {{ int .connections }}
+{{- end -}}
+
+{{/* A value as TOML: a scalar, a list of them, or a list of tables. */}}
+{{- define "antares.tomlValue" -}}
+{{- if and (kindIs "slice" .) (gt (len .) 0) (kindIs "map" (first .)) -}}
+[{{- range $index, $table := . }}{{ if $index }}, {{ end }}{ {{- $rest := false }}{{ range $key, $value := $table }}{{ if $rest }}, {{ end }}{{ $key }} = {{ $value | toJson }}{{ $rest = true }}{{ end -}} }{{- end -}}]
+{{- else -}}
+{{ . | toJson }}
+{{- end -}}
+{{- end -}}
+
+{{/* A configuration file from sections: dict of dict of values. JSON's scalars and lists are TOML's as well. */}}
+{{- define "antares.toml" -}}
+{{- range $section, $keys := . }}
+[{{ $section }}]
+{{- range $key, $value := $keys }}
+{{ $key }} = {{ include "antares.tomlValue" $value }}
+{{- end }}
+{{ end -}}
+{{- end -}}
+
+{{/* How the services are reached. */}}
+{{- define "antares.scheme" -}}
+{{- ternary "https" "http" (not (empty .Values.tls.secret)) -}}
+{{- end -}}
+
+{{/* Where a listener listens: `dict "root" $ "port" PORT`. IPv6's any-address takes IPv4 as well. */}}
+{{- define "antares.listenAddress" -}}
+{{- $service := .root.Values.service -}}
+{{- $isSix := or (has "IPv6" ($service.ipFamilies | default list)) (hasSuffix "DualStack" ($service.ipFamilyPolicy | default "")) -}}
+{{- $address := .root.Values.listenAddress | default ($isSix | ternary "::" "0.0.0.0") | trimPrefix "[" | trimSuffix "]" -}}
+{{- printf "%s:%d" (contains ":" $address | ternary (printf "[%s]" $address) $address) (int .port) -}}
+{{- end -}}
+
+{{/* Sections one over the other, key by key. */}}
+{{- define "antares.sections" -}}
+{{- $result := dict -}}
+{{- range $sections := . -}}
+{{- range $section, $keys := $sections -}}
+{{- $_ := set $result $section (include "antares.over" (list (get $result $section | default dict) $keys) | fromJson) -}}
+{{- end -}}
+{{- end -}}
+{{- include "antares.toml" $result -}}
+{{- end -}}
+
+{{/* Sections that both services share. */}}
+{{- define "antares.sharedConfig" -}}
+listen:
+  address: {{ include "antares.listenAddress" (dict "root" . "port" 50051) | quote }}
+  allow_open: {{ not (and .Values.tls.secret (or .Values.tls.clients .Values.auth.jwksSecret)) }}
+  drain_delay_ms: {{ mul 1000 (int .Values.drain.delaySeconds) }}
+  drain_grace_ms: {{ mul 1000 (int .Values.drain.graceSeconds) }}
+{{- if (.Values.web | default dict).enabled }}
+web:
+  address: {{ include "antares.listenAddress" (dict "root" . "port" 8080) | quote }}
+  origins: {{ .Values.web.origins | toJson }}
+{{- end }}
+{{- if .Values.tls.secret }}
+tls:
+  certificate: /etc/antares-tls/tls.crt
+  key: /etc/antares-tls/tls.key
+  {{- if .Values.tls.clients }}
+  client_ca: /etc/antares-tls/ca.crt
+  {{- end }}
+{{- end }}
+{{- if or .Values.auth.jwksSecret .Values.auth.rules }}
+auth:
+  {{- with .Values.auth.jwksSecret }}
+  jwks: /etc/antares-jwks/jwks.json
+  issuer: {{ $.Values.auth.issuer | quote }}
+  audience: {{ $.Values.auth.audience | quote }}
+  {{- end }}
+  rules: {{ .Values.auth.rules | toJson }}
+{{- end }}
+signing:
+  valid_days: {{ .Values.signing.validDays }}
+{{- with .Values.quotas }}
+quotas: {{ toJson . }}
+{{- end }}
+tenants:
+  shared: {{ .Values.tenants.shared }}
+  salted: {{ .Values.tenants.salted }}
+{{- if .Values.audit.enabled }}
+audit:
+  target: {{ .Values.audit.target | quote }}
+  required: {{ .Values.audit.required }}
+{{- end }}
+metrics:
+  address: {{ include "antares.listenAddress" (dict "root" . "port" 9464) | quote }}
+{{- with .Values.metrics.hosts }}
+  hosts: {{ toJson . }}
+{{- end }}
+log:
+  format: {{ .Values.log.format | quote }}
+  filter: {{ .Values.log.filter | quote }}
+trace:
+  endpoint: {{ .Values.trace.endpoint | quote }}
+  sample_ratio: {{ .Values.trace.sampleRatio }}
+sandbox:
+  allow_degraded: {{ .Values.sandbox.allowDegraded | toJson }}
+  limit_store_bypass: {{ .Values.sandbox.limitStoreBypass }}
+  limit_indirect_branches: {{ .Values.sandbox.limitIndirectBranches }}
+{{- end -}}
+
+{{/* What the chart itself says of compiling, of running, and of both in one: sections of their files. */}}
+{{- define "antares.compiling" -}}
+{{- $own := dict "cache" (dict "dir" "/var/lib/antares/cache" "budget_bytes" (mul 1048576 (int .Values.compiler.cache.budgetMiB))) "compiler" (dict "workers_max" (int .Values.compiler.workers) "memory_bytes_max" (mul 1048576 (int .Values.compiler.workerMemoryMiB)) "downloads_max" (int .Values.compiler.downloads)) -}}
+{{- $_ := set $own "listen" (include "antares.listenBudgets" .Values.compiler | fromYaml) -}}
+{{- if .Values.shared.url }}{{ $_ := set $own "shared" (dict "url" .Values.shared.url) }}{{ end -}}
+{{- if .Values.shared.signingSecret }}{{ $_ := set $own "signing" (dict "keys" "/etc/antares-signing") }}{{ end -}}
+{{- toJson $own -}}
+{{- end -}}
+
+{{- define "antares.running" -}}
+{{- $own := dict "runner" (dict "workers_max" (int .Values.runner.workers) "idle_workers_max" (int .Values.runner.idleWorkers) "ready_bytes_max" (mul 1048576 (int .Values.runner.readyMiB)) "hot_cells_bytes_max" (mul 1048576 (int .Values.runner.hotCellsMiB))) -}}
+{{- if .Values.signing.trustedConfigMap }}{{ $_ := set $own "signing" (dict "trusted" "/etc/antares-trusted/trusted.json") }}{{ end -}}
+{{- toJson $own -}}
+{{- end -}}
+
+{{- define "antares.compilerConfig" -}}
+{{- include "antares.sections" (list (include "antares.sharedConfig" . | fromYaml) .Values.compiler.config (include "antares.compiling" . | fromJson)) -}}
+{{- end -}}
+
+{{- define "antares.runnerConfig" -}}
+{{- $own := include "antares.running" . | fromJson -}}
+{{- $_ := set $own "listen" (include "antares.listenBudgets" .Values.runner | fromYaml) -}}
+{{- $_ := set $own.runner "compiler_url" (printf "%s://%s-compiler:50051" (include "antares.scheme" .) (include "antares.fullname" .)) -}}
+{{- $before := dict -}}
+{{- if .Values.shared.url }}{{ $_ := set $before "compiler_resolve_ms" 5000 }}{{ end -}}
+{{- if .Values.tls.secret }}{{ $_ := set $before "compiler_ca" "/etc/antares-tls/ca.crt" }}{{ end -}}
+{{- include "antares.sections" (list (include "antares.sharedConfig" . | fromYaml) (dict "runner" $before) .Values.runner.config $own) -}}
+{{- end -}}
+
+{{- define "antares.serverConfig" -}}
+{{- include "antares.sections" (list (include "antares.sharedConfig" . | fromYaml) .Values.runner.config .Values.compiler.config (include "antares.running" . | fromJson) (include "antares.compiling" . | fromJson)) -}}
+{{- end -}}
